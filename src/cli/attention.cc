@@ -1,4 +1,4 @@
-// `shardc attention`: prints the specs of the tensors of attention, in columns
+// `shardc attention`: prints the specs of the tensors of attention, as a table
 // with their logical axes, or as JSON. With the default rules and `--layout
 // bhtd --mode decode` the spec of the query is [["fsdp", "dp"], "tp", "sp",
 // null].

@@ -1,6 +1,6 @@
 // `shardc audit`: prints the collectives of a compiled program and the bytes
-// that they send. The program's text is read before the mesh, because the
-// program's number of devices gives the size of a mesh axis of size -1: `--mesh
+// that they send. The program's text is read before the mesh. A mesh axis of
+// size -1 can then be computed from the program's number of devices: `--mesh
 // dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
 #include "audit/audit.h"
 
@@ -40,17 +40,17 @@ struct AuditFlags {
   std::string fail_on;
 };
 
-// What `--mesh` or `--plan` gives: the mesh, whose axes name the groups of
-// devices in the report, and the parameters of the plan.
+// The mesh of `--mesh` or `--plan`, whose axes name the groups of devices in
+// the report, and the parameters of the plan.
 struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
 };
 
-// Reads the mesh from `--mesh`, or mesh and parameters from `--plan`. In
-// `--mesh` an axis of size -1 takes the program's devices, unless `--devices`
-// is given. Without either option the members are empty. Returns nullopt after
-// a finding.
+// Reads the mesh from `--mesh`, or the mesh and the parameters from `--plan`.
+// An axis of size -1 in `--mesh` is computed from `--devices` or, without this
+// option, from the program's number of devices. Without `--mesh` and `--plan`
+// the members are empty. Returns nullopt after a finding.
 std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
                                int64_t devices, Findings& findings) {
   Named out;
@@ -91,9 +91,9 @@ bool CheckAuditFlags(const AuditFlags& flags, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Reads the earlier audit in `path` and sets `how.growth` to the routes on
-// which the program sends more bytes than that audit records. Returns false
-// after a finding.
+// Reads the earlier audit in `path`. Sets `how.growth` to the routes (a kind of
+// collective and its mesh axes) on which the program sends more bytes than in
+// the earlier audit. Returns false after a finding.
 bool Compare(const std::string& path, const audit::Report& report,
              AuditText& how, Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
@@ -111,8 +111,8 @@ bool Compare(const std::string& path, const audit::Report& report,
                  "compare programs for the same mesh");
     return false;
   }
-  // Bytes are compared by the names of the mesh axes. On another mesh the
-  // names differ, so all bytes would be reported as growth.
+  // Bytes are compared by the names of mesh axes. If the mesh changed, the
+  // names differ, and all bytes would be reported as growth.
   if (before->mesh && before->mesh != after.mesh) {
     const auto text = [](const std::string& mesh) {
       return mesh.empty() ? std::string("no mesh") : "the mesh " + mesh;
@@ -128,8 +128,8 @@ bool Compare(const std::string& path, const audit::Report& report,
   return true;
 }
 
-// Returns the lints to report and the level that makes the command fail;
-// nullopt after a finding.
+// Returns the lints to report and the level from which findings make the
+// command fail. Returns nullopt after a finding.
 std::optional<Selection> SelectionOf(const AuditFlags& flags,
                                      Findings& findings) {
   LintSettings settings;

@@ -1,13 +1,13 @@
 // Makes the findings of an audit and places them in Python files. A finding's
 // place is a byte range of a source text. The program's text names the Python
 // file by its path on the machine that compiled the program. On this machine
-// the file may be missing or too short. A source text of empty lines then
-// stands for the file:
+// the file may be missing or too short. A source text of empty lines is then
+// used in its place:
 //
 //   model.py:31, no such file  ->  31 line breaks, place at line 31
 //
-// If the path does not exist, because the program was compiled on another
-// machine, class Repository looks for a similar path in this repository.
+// If the path does not exist, class Repository looks for a similar path in this
+// repository.
 #include "cli/audit_findings.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ constexpr int64_t kMostBytes = int64_t{16} << 20;  // largest Python file
 
 class PythonFiles {
  public:
-  // Returns the place of a line; a place without a position if the line number
-  // is out of range.
+  // Returns the place of a line. If the line number is out of range, the place
+  // has no position in its file.
   Place PlaceOf(const hlo::SourceLine& line) {
     const std::string name = NameOf(line.file);
     SourceRef source = Read(name);
@@ -51,8 +51,8 @@ class PythonFiles {
   }
 
  private:
-  // Returns null if the file cannot be read. Reads Python files only, because a
-  // program's text could name any file.
+  // Returns null if the file cannot be read. Only Python files are read,
+  // because the program's text is not trusted and could name any file.
   SourceRef Read(const std::string& name) {
     const auto [at, added] = read_.try_emplace(name);
     if (added && name.ends_with(".py")) {
@@ -62,9 +62,9 @@ class PythonFiles {
     return at->second;
   }
 
-  // Returns the path of the file. If a Python file does not exist here, because
-  // the program was compiled elsewhere, returns a similar path in this
-  // repository if there is one.
+  // Returns the path of the file. A Python file may not exist here, because the
+  // program was compiled on another machine. The result is then a similar path
+  // in this repository, if there is one.
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;
@@ -89,9 +89,10 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// Returns the line that calls the function that contains the flaw's line,
-// because that function is often a helper around `with_sharding_constraint`.
-// Returns nullopt unless both lines are in the same file.
+// Returns the line that calls the function that contains the flaw's line. That
+// function is often a helper that calls `with_sharding_constraint`, and the
+// caller is more useful to the user. Returns nullopt unless both lines are in
+// the same file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);
@@ -139,7 +140,8 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Find the collective with this cause that sends most.
+    // Find the collective on this route that sends most, among those with the
+    // cause of the growth.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

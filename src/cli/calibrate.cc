@@ -58,8 +58,8 @@ std::string_view MissingInput(const MeasuredRun& run) {
   return run.manifest.empty() && run.model.empty() ? "manifest" : "";
 }
 
-// Moves findings about the value of an option of `cost` to the value's place in
-// the run's file. Returns whether an error was moved.
+// A finding about the value of an option of `cost` is moved to the place of
+// this value in the run's file. Returns whether an error was moved.
 bool MoveToRun(const MeasuredRun& run, Findings& findings) {
   Findings moved;
   moved.NoteReadsOf(findings);

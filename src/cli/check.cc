@@ -1,7 +1,7 @@
-// `shardc check`: checks the targets of the project, or the files that the
-// options name, with every lint whose inputs are given. Options override the
-// project's settings. Ignore comments and the baseline remove findings, and the
-// levels of the remaining findings decide the exit status:
+// `shardc check`: runs every lint whose inputs are given on the targets of the
+// project, or on the files that the options name. Options override the
+// project's settings. Findings that an ignore comment or the baseline names are
+// removed. The levels of the remaining findings determine the exit status:
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
@@ -44,7 +44,7 @@ struct CheckFlags {
 // The requested targets, and the project's lint settings.
 struct CheckRequest {
   std::vector<Target> targets;
-  std::vector<Target> all_targets;  // all targets, for proving fixes
+  std::vector<Target> all_targets;  // needed to prove fixes
   LintSettings settings;
 };
 
@@ -135,8 +135,8 @@ void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
   }
 }
 
-// Returns false, after a finding, if a fixed file is compressed: its text would
-// replace the compressed file.
+// Returns false, after a finding, if a fixed file is compressed, because the
+// fixed text would be written in place of the compressed data.
 bool AreText(std::span<const FixedFile> files, Findings& findings) {
   bool good = true;
   for (const FixedFile& file : files) {
@@ -216,10 +216,10 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Writes the errors that prevent the check in the requested format. Otherwise a
-// CI job that displays findings would display nothing for a project that cannot
-// be read. Nothing is written in the format text, if all errors are usage
-// errors, or if one is an error of writing.
+// Writes errors that prevent the check in the requested format. A CI job that
+// displays findings would otherwise display nothing for a project that cannot
+// be read. Nothing is written in these cases: the format is text, all errors
+// are usage errors, or one error is that output cannot be written.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();
@@ -246,9 +246,10 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
   }
 }
 
-// Returns false, after a finding, if the requested output does not exist in
-// the requested format: `--diff` prints only text, and `--statistics` prints
-// text or JSON. A program that parses SARIF, for example, could not read them.
+// Returns false, after a finding, if the output that an option requests does
+// not exist in the requested format: `--diff` prints only text, and
+// `--statistics` prints text or JSON. A program that expects SARIF, for
+// example, could not read them.
 bool FormatApplies(const CheckFlags& flags, const Common& common,
                    Findings& findings) {
   const std::string& format = common.format;
@@ -262,8 +263,8 @@ bool FormatApplies(const CheckFlags& flags, const Common& common,
   return false;
 }
 
-// Returns false, after a finding, if an option prints something else than the
-// findings, which `--write-baseline` does not print.
+// Returns false, after a finding, if `--write-baseline`, which prints no
+// findings, is given together with an option about the printed output.
 bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
   if (flags.write_baseline.empty()) return true;
   const std::string_view other = !flags.output.empty() ? "--output"
@@ -347,8 +348,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
   }
   JoinedFindings joined = Join(targets);
-  // An error about a missing input has no place in a file. Placed() gives it
-  // the place of the command's name in the command line.
+  // An error about a missing input is in no file. Placed() sets its place to
+  // the command's name in the command line.
   joined.findings = common.command_line.Placed(std::move(joined.findings));
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;

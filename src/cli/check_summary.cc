@@ -1,5 +1,5 @@
-// Writes what a check found in total: the findings by level or by code, and the
-// lints that were skipped because an input is missing:
+// Writes the totals of a check: the number of findings by level or by code, and
+// the lints that were skipped because an input is missing:
 //
 //   1 target: 1 error, 0 warnings, 3 notes (--notes shows them)
 //   skipped 21 lints without a batch or shapes (--notes lists them)
@@ -73,7 +73,8 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  // Maps each missing input to the codes of the lints skipped for lack of it.
+  // Maps each missing input to the codes of the lints that were skipped because
+  // of it.
   std::map<std::string, std::set<std::string>> skipped;
   std::set<std::string> all_skipped;
   for (const CheckedTarget& target : targets) {

@@ -13,13 +13,14 @@
 
 namespace shardc::cli {
 
-// Writes, for each code, the number of findings and of the parameters that they
-// name; a parameter that two findings name counts twice.
+// Writes, for each code, the number of its findings and the number of
+// parameters that they name. A parameter that two findings name is counted
+// twice.
 void WriteStatistics(std::span<const Finding> findings, bool as_json,
                      Sink& out);
 
 // Returns the number of findings of each level, and the skipped lints. `known`
-// is the number of findings that the baseline left out.
+// is the number of findings that were removed because the baseline lists them.
 std::string SummaryText(const Findings& findings,
                         const std::vector<CheckedTarget>& targets,
                         int64_t known, bool hides_notes);

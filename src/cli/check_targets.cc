@@ -1,7 +1,7 @@
 // Checks targets separately, several at a time, and merges their findings: a
-// finding of several targets is reported once, with their names. A finding that
-// a part of a rules file is unused is reported only if it holds in every target
-// that reads the file:
+// finding of several targets is reported once, with their names. Some findings
+// state that a part of a rules file is unused. They are reported only if the
+// part is unused in every target that reads the file:
 //
 //   a rule that never wins in `v5e` but wins in `cpu`  ->  not reported
 #include "cli/check_targets.h"
@@ -30,8 +30,8 @@ namespace shardc::cli {
 namespace {
 
 // Returns the place of findings that are in no file: the target's lines in the
-// project. Without a project, returns the first of manifest, mesh and rules
-// that is a file, or else the manifest.
+// project. Without a project, it is the first of manifest, mesh and rules that
+// is a file, or the manifest if none is.
 Place MainFileOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
   std::vector<std::string> files = {target.manifest, target.mesh.file};
@@ -67,8 +67,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// Returns findings if the target's committed plan or step program differs from
-// the result of compiling its inputs now.
+// Compiles the target's inputs and compares the result with its committed plan
+// and step program. Returns a finding for each file that differs.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);
@@ -160,8 +160,8 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
   std::vector<CheckedTarget> out(targets.size());
   Common each = common;
   const int threads = ThreadsOr(common.threads);
-  // With several targets, each is checked by one thread; a single target uses
-  // all threads.
+  // With several targets, each target is checked by one thread. A single target
+  // is checked by all threads.
   if (threads > 1 && targets.size() > 1) each.threads = 1;
   ParallelFor(static_cast<int64_t>(targets.size()), threads, [&](int64_t task) {
     const auto i = AsIndex(task);

@@ -24,14 +24,14 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // compute fixes too
   bool keep = false;  // keep the compiled plans in the results
-  // A cache of compiled programs, set by the language server. If it is set, a
-  // program is checked only for the limits of its budget.
+  // A cache of compiled programs, which the language server sets. With a cache,
+  // a program is checked only for the limits of its budget.
   ProgramSums* programs = nullptr;
 };
 
 struct CheckedTarget {
   std::string name;
-  Place main_file;  // the place of findings that belong to no file
+  Place main_file;  // the place of findings in no file
   Findings errors;  // errors in reading inputs and committed files
   LintResult result;
   std::vector<std::string> rule_files;

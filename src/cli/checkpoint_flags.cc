@@ -1,7 +1,7 @@
 // Runs split, merge and reshard from the options that the three commands have
 // in common: this process's share of the work, a filter of tensor names, a
-// dtype to cast to. Prints a line of progress on a terminal. For example, the
-// environment variables of a launcher give the share:
+// dtype to cast to. Prints a line of progress on a terminal. The share may come
+// from the environment variables of a launcher:
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
@@ -32,7 +32,8 @@ namespace {
 
 constexpr int kMaxThreads = 16;
 
-// A line of progress that is overwritten in place, at most ten times a second.
+// Prints a line of progress on a terminal, and overwrites it at most ten times
+// a second.
 class Progress {
  public:
   void operator()(int64_t done, int64_t total) {
@@ -119,9 +120,9 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   return std::nullopt;
 }
 
-// Reads `--dtype`: a dtype for all tensors, or PATTERN=DTYPE. The first pattern
-// found in a name decides; a dtype without a pattern is for the remaining
-// tensors.
+// Reads `--dtype`: a dtype for all tensors, or PATTERN=DTYPE. A tensor gets the
+// dtype of the first pattern that its name contains. A dtype without a pattern
+// is for the tensors that no pattern matches.
 bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
   if (given.empty()) return true;
   std::vector<Pattern> patterns;

@@ -31,7 +31,7 @@ struct CheckpointFlags {
   bool finalize = false;
   bool reuse = false;
   bool no_sync = false;
-  std::string to = "safetensors";  // the format to write
+  std::string to = "safetensors";  // the format of the output
 };
 
 Options OptionsOf(CheckpointFlags& flags);
@@ -44,23 +44,24 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Returns true and adds a finding (usage) if the output directory is `source`
-// itself or is inside the stored tree `source`. Two checkpoints cannot share a
-// directory.
+// If the output directory is `source` itself or is inside the stored tree
+// `source`, adds a finding (usage) and returns true. Two checkpoints cannot
+// share a directory.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
-// With --dry-run, only prints the bytes that the transfer would read and write.
-// Otherwise compares the source pieces with their checksums, unless --no-verify
-// or --finalize is given, and runs the transfer. After an interrupt of the
-// transfer, prints where the complete pieces are and ends by the signal.
+// Runs the transfer and returns the exit status. With --dry-run, only prints
+// the bytes that the transfer would read and write. Unless --no-verify or
+// --finalize is given, the source pieces are first compared with their
+// checksums. If the transfer is interrupted, prints where the complete pieces
+// are, and the process ends by the signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings);
 
 // Returns the message that one of several processes prints at its end: the
-// process's number, `text`, and the command that completes the output when all
+// process's number, `text`, and the command that completes the output after all
 // processes have ended.
 std::string OfProcess(const ProcessShare& share, const std::string& text);
 

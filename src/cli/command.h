@@ -38,7 +38,7 @@ struct Common {
 using Run = std::function<int(const Common& common, Findings& findings)>;
 
 // The options of a command and the function that runs it. `run` owns the
-// variables that the options write to.
+// variables to which the options are written.
 struct Declared {
   Options options;
   Run run;
@@ -62,10 +62,11 @@ struct Command {
   // step") is declared after its command ("verify").
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
-  // The manual's text: paragraphs separated by empty lines, with `code`,
-  // *emphasis* and pages such as shardc-rules(5).
+  // The text for the manual: paragraphs separated by empty lines. It may
+  // contain `code`, *emphasis* and names of manual pages such as
+  // shardc-rules(5).
   std::string_view about;
-  std::string_view example;  // runnable lines for its own `--help`
+  std::string_view example;  // lines that its own `--help` prints
   // Values of `--format`; empty if the command prints no result.
   std::string_view formats = "";  // "text|json"
   Declared (*declare)();

@@ -1,8 +1,8 @@
-// Finds the places of findings about options. A place is in the command line,
-// which is written as one line and quoted for a shell. The message of such a
-// finding names options and quotes values in backticks. The first of these
-// names and values that occurs in the command line, after the command's name,
-// as a complete word or list item, is the finding's place. If none of them
+// Finds the places of findings about options. Such a place is in the command
+// line, which is written as one line and quoted for a shell. The message of
+// such a finding names options and quotes values in backticks. The finding's
+// place is the first of these names and values that occurs in the command line
+// as a complete word or list item after the command's name. If none of them
 // occurs, an error is placed at the command's name:
 //
 //   `4` of `--processes` has no device
@@ -94,8 +94,8 @@ CommandLine::CommandLine(int argc, const char* const* argv) {
 
 Place CommandLine::PlaceOf(const Finding& finding) const {
   const std::string_view line = source_->text();
-  // The search starts after the command's name, because messages name the
-  // command too.
+  // The search starts after the command's name, because messages may contain
+  // the command's name too.
   const size_t command_end =
       std::min(line.find(' ', program_size_), line.size());
   for (const std::string_view word : QuotedIn(finding.message)) {

@@ -19,9 +19,9 @@ class CommandLine {
   CommandLine() = default;  // without arguments Placed() changes nothing
   CommandLine(int argc, const char* const* argv);
 
-  // Returns the findings with places. A finding without a place gets the word
-  // of the command line that its message quotes. An error without such a word
-  // gets the command's name.
+  // Returns the findings with places. The place of a finding without a place
+  // becomes the word of the command line that its message quotes. If there is
+  // no such word, the place of an error becomes the command's name.
   Findings Placed(Findings findings) const;
 
  private:
@@ -31,7 +31,8 @@ class CommandLine {
   }
 
   SourceRef source_;
-  size_t program_size_ = 0;  // bytes of the program's name and the space
+  // The size in bytes of the program's name and the space after it.
+  size_t program_size_ = 0;
 };
 
 }  // namespace shardc::cli

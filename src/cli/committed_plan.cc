@@ -38,13 +38,14 @@ SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings) {
   // Only the beginning of the file is searched for the schema's name. It is
-  // long enough for a file that begins with the lines of a merge conflict.
+  // long enough for a file that begins with the markers of a merge conflict.
   constexpr int64_t kHead = 4096;
   if (RefuseInput(path, findings)) return false;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
-  // These findings are dropped on success: `findings` would record the file as
-  // read, and files that were read are not overwritten.
+  // These findings are dropped if the file can be opened. `findings` would
+  // otherwise record the file as read, and files that were read are never
+  // overwritten.
   Findings own;
   const auto file = InputFile::Open(path, own);
   if (!file) {

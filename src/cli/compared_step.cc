@@ -1,6 +1,6 @@
-// Compares a compiled program with a step program. The collectives of a step
-// program are those of one mesh, so a compiled program for another mesh is
-// refused; mesh axes of size 1 are ignored:
+// Compares a compiled program with a step program. A step program has the
+// collectives of one mesh, so a program that was compiled for another mesh is a
+// finding. Mesh axes of size 1 are ignored:
 //
 //   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  compared
 //   step of dp=4 tp=2, program of dp=2 tp=4       ->  device-count
@@ -19,8 +19,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns whether two meshes have the same axes in the same order, without axes
-// of size 1.
+// Returns whether two meshes have the same axes in the same order. Axes of size
+// 1 are ignored.
 bool SameAxes(const Mesh& a, const Mesh& b) {
   const auto wide = [](const Mesh& mesh) {
     std::vector<std::pair<std::string, int64_t>> out;

@@ -19,9 +19,9 @@ namespace shardc::cli {
 std::optional<audit::PlannedStep> ReadStepFile(const std::string& path,
                                                Mode mode, Findings& findings);
 
-// Sets `how.compared`, with reasons from `how.drifts` if there are any. The
-// report must have a mesh. Returns false after a finding (device-count) if the
-// step has another mesh.
+// Sets `how.compared`, with the reasons of differences from `how.drifts` if
+// there are any. The report must have a mesh. Returns false after a finding
+// (device-count) if the step has another mesh.
 bool CompareWithStep(const hlo::Program& program, const audit::Report& report,
                      audit::PlannedStep step, AuditText& how,
                      Findings& findings);

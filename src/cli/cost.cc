@@ -35,7 +35,7 @@ struct Inputs {
   StagedTarget target;
   std::optional<PlanView> view;
 
-  // Returns whether files or flags divide the model into stages.
+  // Returns whether a file or the flags declare pipeline stages.
   bool HasStages(const StageFlags& flags) const {
     if (flags.None()) return false;
     return view ? view->plan.stages.has_value()
@@ -43,8 +43,9 @@ struct Inputs {
   }
 };
 
-// Reads the plan file of `--plan` into `inputs.view`, and the config.json
-// `model` unless the name is empty. Returns nullopt after a finding.
+// Reads the plan file of `--plan` into `inputs.view`. Also reads the
+// config.json `model` unless its name is empty. Returns nullopt after a
+// finding.
 std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
                                          Inputs& inputs, Findings& findings) {
@@ -65,9 +66,9 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` added to the modes to compile, which are those
-// of `--modes` or, without this option, of the target. The mode train needs no
-// entry, because it is always compiled.
+// Returns the flags with `mode` added to the modes to compile. The modes to
+// compile are those of `--modes` or, without this option, those of the target.
+// The mode train is always compiled, so it is not added.
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;
@@ -78,8 +79,9 @@ InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   return flags;
 }
 
-// Compiles the inputs. Returns nullopt after a finding. Sets `found` to true
-// (exit status 1) if the inputs can be read but do not compile to a plan.
+// Compiles the inputs. Returns nullopt after a finding. If the inputs can be
+// read but do not compile to a plan, sets `found` to true, which means exit
+// status 1.
 std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Target& target,
                                             const Common& common, Mode mode,
@@ -113,8 +115,8 @@ int ListProfiles(const CostCommand& command, const Common& common,
   return PutResult(write, command.output, findings) ? kDone : kFailed;
 }
 
-// Returns the cost of the pipeline stages of the plan file if one was read,
-// else of the compiled plan. Returns nullopt after a finding.
+// Returns the cost of the pipeline stages of the plan file or, without one, of
+// the compiled plan. Returns nullopt after a finding.
 std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
                                                const Inputs& inputs,
                                                const cost::CostInputs& work,
@@ -136,8 +138,8 @@ std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
                               flags.Exposed(), findings);
 }
 
-// Prints the cost of the stages of a pipeline, instead of the cost of all
-// layers.
+// Prints the cost of the stages of a pipeline. Without stages, the command
+// prints the cost of all layers together.
 int RunStages(const CostCommand& command, const Inputs& inputs,
               const cost::CostInputs& work, const cost::Settings& settings,
               const Target& target, const Common& common, Findings& findings) {
@@ -160,9 +162,10 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   return cost->Fits().value_or(true) ? kDone : kFound;
 }
 
-// Returns the command with `--pipeline-axis AXIS`, a short form, replaced by
-// `--stages AXIS --assign even`; an `--assign` that is given stays. If
-// `--stages` is given too, the option is kept, so that CostSettings refuses it.
+// `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
+// Returns the command with the long form; an `--assign` that is given is kept.
+// If `--stages` is given too, returns the command unchanged, so that
+// CostSettings refuses the option.
 CostCommand WithoutPipelineAxis(CostCommand command) {
   std::string& axis = command.flags.pipeline_axis;
   if (axis.empty() || !command.stages.axis.empty()) return command;

@@ -1,5 +1,5 @@
-// Parses the options of `cost`, each on its own, so that all errors are
-// reported at the same time.
+// Parses the options of `cost`. Each option is parsed independently of the
+// others, so that all errors are reported at the same time:
 //
 //   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
 #include "cli/cost_flags.h"

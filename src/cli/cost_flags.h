@@ -29,11 +29,11 @@ struct CostFlags {
   bool overlap_tensor = false;
 };
 
-// Returns the options that fill CostFlags. The options of its inputs come last.
+// Returns the options that fill CostFlags. The input options are at the end.
 Options OptionsOfCost(CostFlags& flags);
-// Returns the settings that the options give. Batch, cache length, memory and
-// the mode's operation are the target's if their options are not given. Returns
-// nullopt with findings if an option is invalid.
+// Returns the settings of the options. The batch, the cache length, the memory
+// and the operation of the mode are taken from the target if their options are
+// not given. Returns nullopt with findings if an option is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
@@ -41,8 +41,9 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
 // Returns the option `--profile NAME|FILE`. Shells complete the names of the
 // known accelerators.
 Option ProfileOption(std::string* to);
-// Reads the profile of a known accelerator or from a file that describes one.
-// Returns null for an empty name, and after a finding if `name` is neither.
+// Reads the profile of a known accelerator, or a profile from a file. Returns
+// null for an empty name. If `name` is neither a known accelerator nor such a
+// file, adds a finding and returns null.
 std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
 

@@ -1,5 +1,6 @@
-// Writes the commands with their options as JSON, without empty members. Manual
-// and completions are generated from it, so that they match the program:
+// Writes the commands with their options as JSON, without empty members. The
+// manual and the completions are generated from this JSON, so that they match
+// the program:
 //
 //   {"name": "--quiet", "letter": "q", "flag": true, "help": "..."}
 #include "cli/describe.h"

@@ -1,5 +1,5 @@
-// `shardc diff`: prints what changed between two plans, between a plan and what
-// the inputs compile to now, between two modes of one plan, between two step
+// `shardc diff`: prints what changed between two plans, between a plan and the
+// plan of the current inputs, between two modes of one plan, between two step
 // programs, or between the sharding of a checkpoint and a plan.
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
-// Explains short names of dtypes. Options accept the names that NumPy and JAX
-// use. Configurations of PyTorch and of inference engines abbreviate them, in
-// either case:
+// Explains short names of dtypes. Options accept the names of NumPy and JAX.
+// Configurations of PyTorch and of inference engines use shorter names, in
+// lower or upper case:
 //
 //   bf16 -> bfloat16     FP16 -> float16     fp8 -> float8_e4m3fn
 #include "cli/dtype_help.h"

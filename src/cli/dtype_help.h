@@ -1,4 +1,4 @@
-// Suggests the full name of a dtype for a short name of another program.
+// Suggests the full name of a dtype for the short name that other programs use.
 #ifndef SHARDC_CLI_DTYPE_HELP_H_
 #define SHARDC_CLI_DTYPE_HELP_H_
 

@@ -9,7 +9,7 @@
 namespace shardc::cli {
 
 // The build generates the tables that these functions return. Their entries are
-// sorted by file name. Returns the files of schemas/.
+// sorted by file name. EmbeddedSchemas() returns the files of schemas/.
 std::span<const EmbeddedFile> EmbeddedSchemas();
 // Returns the completion scripts. Each has the name of its shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();

@@ -1,7 +1,7 @@
-// `shardc explain`: explains why a parameter got its spec, or what a code of a
-// finding means. Codes are looked up first, because no parameter is called
-// SHD101. Parameters are found with either separator: model/layers/0 for
-// model.layers.0.
+// `shardc explain`: explains why a parameter got its spec, or what the code of
+// a finding means. The argument is looked up first among the codes, because no
+// parameter is named SHD101. Parameters are found with either separator:
+// model/layers/0 for model.layers.0.
 #include "emit/plans/explain.h"
 
 #include <string_view>
@@ -72,8 +72,8 @@ Strings CodeWords() {
 }
 
 // Adds a finding if the word looks like a code or its name but is neither:
-// `SHD1`, `catch-all-replicate`. Names of parameters have a separator, so they
-// do not look like a code.
+// `SHD1`, `catch-all-replicate`. Names of parameters do not look like a code,
+// because they have a separator.
 bool IsWrongCode(const std::string& what, Findings& findings) {
   const Strings names = CodeWords();
   const std::string folded = FoldCase(what);

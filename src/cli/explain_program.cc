@@ -1,10 +1,11 @@
 // Prints the report of `shardc audit`, limited to one parameter. A program
-// names its arguments by their paths, and stacked layers have one argument:
+// names its arguments by their paths, and all layers of a layer stack are one
+// argument:
 //
 //   model/layers/3/up of the plan   params['model']['layers']['up']
 //
-// Two names match if one ends in the other after layer numbers are removed from
-// both.
+// A parameter and an argument are the same if, without layer numbers, the name
+// of one ends with the name of the other.
 #include "cli/explain_program.h"
 
 #include <algorithm>

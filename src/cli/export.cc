@@ -1,6 +1,7 @@
 // `shardc export FORMAT`: writes a plan in the format of another system. The
-// plan is read from a file or compiled; a compiled plan is written and read
-// back in memory, so that both ways give the same bytes:
+// plan is read from a file or compiled from inputs. A compiled plan is first
+// written and read back in memory, so that the output is the same as for its
+// plan file:
 //
 //   --mesh tp:4 --rules r.yaml --manifest m.json  ->  plan.json  ->  hlo
 #include <algorithm>
@@ -47,8 +48,8 @@ const exports::Exporter* FindExporter(const std::string& format,
   return nullptr;
 }
 
-// Returns false, after a finding, if an option or `--format json` does not
-// apply to the format.
+// Returns false, after a finding, if the format does not accept one of the
+// given options or `--format json`.
 bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
              const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;
@@ -102,8 +103,8 @@ struct OfInputs {
   std::optional<exports::PipelineChoice> stages;
 };
 
-// Divides the layers into the stages that the rules or the target declare, if
-// they do; flags override parts of the declaration. Returns false after a
+// If the rules or the target declare stages, divides the layers into these
+// stages. Flags override parts of the declaration. Returns false after a
 // finding.
 bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
                     OfInputs& out, Findings& findings) {
@@ -113,8 +114,9 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   stages.virtual_stages = flags.virtual_stages;
   stages.schedule = flags.schedule;
   if (!target.declared) return true;
-  // `--assign cost` would let the cost model divide the layers. That needs a
-  // batch size, and `export` has no option for one, so only numbers are valid.
+  // With `--assign cost` the cost model would divide the layers. The cost model
+  // needs a batch size, and `export` has no option for it, so only numbers are
+  // valid.
   if (flags.assign == "cost") {
     ParseInteger("--assign", flags.assign, 0, findings);
     return false;
@@ -138,9 +140,9 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   return true;
 }
 
-// Returns the plan of the file or of the inputs; nullopt after a finding. Sets
-// `status` to the exit status if the inputs could be read but a parameter is
-// illegal or unmatched, or the stages are refused.
+// Returns the plan of the file or of the inputs, or nullopt after a finding.
+// Sets `status` to the exit status if the inputs could be read but a parameter
+// is illegal or unmatched, or the stages are refused.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
@@ -205,11 +207,11 @@ bool HasStageOfEachRank(const PlanStages& planned) {
   return true;
 }
 
-// Sets the flags of stages that are not given to the values of the plan's
-// stages. Returns false after a finding.
+// Sets the stage flags that are not given from the stages of the plan. Returns
+// false after a finding.
 bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
                    const Place& place, ExportFlags& flags, Findings& findings) {
-  // Formats without the flag divide the layers only, whatever the schedule is.
+  // Formats without this flag only divide the layers and need no schedule.
   if (exporter.flags.find("--schedule") == std::string_view::npos) {
     if (!HasStageOfEachRank(planned)) {
       findings.Add(code::kInexpressible, place,
@@ -241,10 +243,10 @@ bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
   return true;
 }
 
-// Returns the stages of the plan, with the parts that flags give replaced. If
-// the plan has no stages, or if `--stages` names another axis than theirs,
-// returns the stages that the flags describe. Returns nullopt after a finding,
-// for example if neither the plan nor the flags have stages.
+// Returns the stages of the plan, in which flags replace single values. If the
+// plan has no stages, or if `--stages` names another axis than the plan's
+// stages have, returns the stages that the flags describe. Returns nullopt
+// after a finding, for example if neither the plan nor the flags have stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const ReadPlan& plan, const std::optional<PlanStages>& planned,
@@ -292,8 +294,8 @@ std::optional<exports::PipelineChoice> PipelineOf(
   choice.microbatches =
       ScheduleSize("--microbatches", flags.microbatches, findings);
   if (findings.errors() > before) return std::nullopt;
-  // Serving formats divide the layers only and have no schedule, so any number
-  // of micro-batches will do.
+  // Serving formats only divide the layers and have no schedule, so the number
+  // of micro-batches does not matter.
   if (exporter.flags.find("--microbatches") == std::string_view::npos) {
     choice.microbatches = choice.ranks;
   }

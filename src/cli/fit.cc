@@ -1,5 +1,5 @@
-// `shardc fit`: lists which sizes of each axis are legal for a model under its
-// rules, and with --devices the meshes that fit, the fastest first.
+// `shardc fit`: lists the sizes of each axis that are legal for a model under
+// its rules. With --devices, also lists the meshes that fit, the fastest first.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -20,8 +20,8 @@
 namespace shardc::cli {
 namespace {
 
-// The limit on the number of meshes that are compiled. A device count that
-// needs more is an error.
+// The limit on the number of meshes that are compiled. More candidate meshes
+// for a number of devices are an error.
 constexpr size_t kMostMeshes = 2000;
 constexpr int64_t kLargestAlone = 64;
 
@@ -33,8 +33,8 @@ struct FitCommand {
   bool all = false;
 };
 
-// Returns the sizes that are tried for a mesh of one axis: the divisors of the
-// device count, or without a count 2^n and 3 * 2^n up to kLargestAlone.
+// Returns the sizes that are tried for a mesh of one axis. With a device count
+// these are its divisors, otherwise 2^n and 3 * 2^n up to kLargestAlone.
 std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   std::vector<int64_t> out;
   for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {
@@ -58,7 +58,7 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
 }
 
 // Returns the pipeline that the declaration and the flags describe. The result
-// refers to `flags`, which must outlive it.
+// has references to `flags`, which must outlive it.
 cost::StagesOfMeshes PipelineOfMeshes(
     const StageFlags& flags, const std::optional<StageDeclaration>& declared,
     const StageSizes& sizes) {
@@ -85,7 +85,8 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
   const bool has_mesh = IsNamed(target.mesh);
-  // The other inputs do not depend on the mesh, so any mesh will do here.
+  // The other inputs do not depend on the mesh, so they are read with a mesh of
+  // one device.
   if (!has_mesh) without.mesh.text = "dp:1";
   auto opened = LoadTarget(flags, without, common, findings);
   const auto settings = CostSettings(command.flags, target, mode, findings);
@@ -117,9 +118,9 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   return out;
 }
 
-// Returns the axes among `axes` that every mesh must have, because the rules
-// may name them. The axis of the pipeline stages and the parallelism axes (dp,
-// fsdp, ...) are left out: a mesh may lack them, and they then have size 1.
+// Returns those of `axes` that every mesh must have, because the rules may name
+// them. A mesh may lack the axis of the pipeline stages and the parallelism
+// axes (dp, fsdp, ...), which then have size 1, so these are left out.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
@@ -143,9 +144,9 @@ Mesh Alone(const std::string& axis, int64_t size,
   return out;
 }
 
-// Returns kDone if the rules give every parameter a plan on one device. If not,
-// no mesh is possible: returns kFailed if the rules do not compile, else
-// kFound, and adds the findings.
+// Returns kDone if the rules give every parameter a plan on one device.
+// Otherwise no mesh is possible: adds the findings, and returns kFailed if the
+// rules do not compile, else kFound.
 ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
                      const std::vector<std::string>& named,
                      Findings& findings) {
@@ -156,8 +157,8 @@ ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
   return findings.HasErrors() ? kFound : kDone;
 }
 
-// If no mesh is legal, adds the findings of the first mesh whose stages are
-// refused.
+// If no mesh is legal, adds the findings of the first mesh that was refused
+// because of its stages.
 void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
                    Findings& findings) {
   const cost::FitMesh* refused = nullptr;

@@ -1,9 +1,9 @@
-// Decides which fixes of rules files are safe. A fix is safe if every target
-// that reads the file compiles to the same specs with it. This needs no
-// compilation if the old and new rules are proven to have the same effect on
-// all names. All fixes are tried together; if that fails, each half is tried,
-// down to the single fix that changes a spec, so that many safe fixes need few
-// compilations:
+// Determines which fixes of rules files are safe. A fix is safe if every target
+// that reads the file compiles to the same specs with the fix. No compilation
+// is needed if the old and the new rules are proven to have the same effect on
+// all names. All fixes are tried together first, so that many safe fixes need
+// few compilations. If they are unsafe, each half is tried together with the
+// fixes already known to be safe, down to single fixes:
 //
 //   fixes a b c d, of which c changes specs:
 //   abcd unsafe; ab safe; abcd unsafe; abc unsafe; abd safe
@@ -77,23 +77,23 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 
 // The effect of fixes on specs, from best to worst. The outcome for several
 // targets is the worst of their outcomes.
-// kUnread: no target reads the files.
-// kProven: the fixes change no spec, whatever names the parameters have.
-// kSame: the fixes change no spec of the targets' parameters.
-// kOther: a spec changes, or two fixes edit the same bytes.
-// kBroken: the fixed rules do not compile.
+// - kUnread: no target reads the files.
+// - kProven: the fixes change no spec for any names of parameters.
+// - kSame: the fixes change no spec of the targets' parameters.
+// - kOther: a spec changes, or two fixes edit the same bytes.
+// - kBroken: the fixed rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// Returns each rule's pattern with a number that stands for the rule's effect
-// on the parameters that it wins. Equal effects have equal numbers, also across
-// calls with the same `numbers`.
+// Returns each rule's pattern with a number for the rule's effect on the
+// parameters that it wins. Rules with equal effects have equal numbers, even
+// across calls that pass the same `numbers`.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // A spec that is made from the match (`like: \1.weight`) depends on the
-    // pattern.
+    // A spec that is built from the match (`like: \1.weight`) depends on the
+    // pattern, so the pattern is part of the rule's effect.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -115,8 +115,8 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   return out;
 }
 
-// Returns whether two sets of rules define the same names. Fixes remove
-// complete definitions only.
+// Returns whether two sets of rules define the same names. A comparison of
+// names is enough, because fixes only remove complete definitions.
 bool SameDefinitions(const RuleSet& a, const RuleSet& b) {
   const auto same = [](const auto& mine, const auto& other) {
     return std::equal(
@@ -136,8 +136,8 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
 // A target and its plan without fixes. Plans with fixes are compared with it.
 class TargetSpecs {
  public:
-  // Returns null if the target does not compile, because then there are no
-  // specs to keep.
+  // Returns null if the target does not compile. It then has no specs that a
+  // fix could change.
   static std::unique_ptr<const TargetSpecs> Make(const Target& target,
                                                  const InputFlags& inputs,
                                                  const Common& common) {
@@ -163,8 +163,8 @@ class TargetSpecs {
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
     if (findings.HasErrors()) return FixOutcome::kBroken;
-    // The proof compares the text of specs, so the bundles and logical axes
-    // that specs name must have equal definitions in both sets of rules.
+    // The proof compares the text of specs. A name in a spec must therefore
+    // have the same definition in both sets of rules.
     if (SameDefinitions(before_->rules, *rules) &&
         SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
       return FixOutcome::kProven;
@@ -239,8 +239,8 @@ class Maker {
   explicit Maker(std::vector<std::unique_ptr<const TargetSpecs>> targets)
       : targets_(std::move(targets)) {}
 
-  // Adds the fixes that change no spec to the safe ones, and all others to the
-  // unsafe ones.
+  // Adds each fix that changes no spec to the safe fixes, and every other fix
+  // to the unsafe fixes.
   void Prove(std::span<const RuleFix> fixes) {
     if (fixes.empty()) return;
     Fixes with = safe_;
@@ -341,8 +341,8 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
 }
 
 // Returns each fix once, even if several targets have it, sorted by file and
-// line. Fixes that are left to the user, or that are not in a file, are not
-// returned.
+// line. Leaves out fixes that the user has to choose, and fixes that are not in
+// a file.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

@@ -1,5 +1,5 @@
 // Applies fixes to the texts of rules files: the fixes that change no spec and,
-// on request, the others.
+// on request, the fixes that change specs.
 #ifndef SHARDC_CLI_FIXES_H_
 #define SHARDC_CLI_FIXES_H_
 

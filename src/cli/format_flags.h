@@ -10,10 +10,10 @@
 
 namespace shardc::cli {
 
-// Adds a finding for the first option that was given and does not apply to the
-// format `name`, and returns false. `flags` lists the options of the format,
-// separated by spaces. `given` has the name of each option and whether it was
-// given.
+// Returns whether the format `name` accepts all given options. Otherwise adds a
+// finding for the first option that it does not accept. `flags` lists the
+// options of the format, separated by spaces. `given` has the name of each
+// option and whether it was given.
 bool TakesFlags(std::string_view name, std::string_view flags,
                 std::span<const std::pair<std::string_view, bool>> given,
                 Findings& findings);

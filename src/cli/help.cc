@@ -18,8 +18,8 @@ constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
 constexpr size_t kSummaryColumn = 14;
 
-// Appends `text` from column `at` on, wrapped; further lines are indented to
-// the same column. `used` columns of the current line are taken.
+// Appends `text`, wrapped, from column `at` on; further lines are indented to
+// the same column. The current line already has `used` columns.
 void AddWrapped(std::string_view text, size_t at, size_t used,
                 std::string& out) {
   size_t column = used;
@@ -33,7 +33,7 @@ void AddWrapped(std::string_view text, size_t at, size_t used,
       column = 0;
     }
     size_t space = std::max(column == 0 ? 0 : column + 1, at) - column;
-    // A word that is too wide for the column starts further left.
+    // A word that is too wide for the column begins further to the left.
     if (column == 0 && at + word.size() > kWidth) {
       space = kWidth - std::min(kWidth, word.size());
     }
@@ -77,8 +77,8 @@ std::string UsageText(const Command& command, const Options& options) {
   return out + "\n";
 }
 
-// Returns the headings of options in the order of their first options; the
-// command's own options come first.
+// Returns the headings of options, in the order of the first option under each.
+// The command's own options have an empty heading, which comes first.
 std::vector<std::string> HeadingsOf(const Options& options) {
   std::vector<std::string> out = {""};
   for (const Option& option : options) {

@@ -13,7 +13,7 @@ namespace shardc::cli {
 std::string ProgramHelp();
 
 // Returns the help of one command: usage, arguments, options by heading, an
-// example. `options` are all that the command accepts (see WithCommon).
+// example. `options` are all options that the command accepts (see WithCommon).
 std::string CommandHelp(const Command& command, const Options& options);
 
 }  // namespace shardc::cli

@@ -1,6 +1,7 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
 // file, and as a mesh file if it has a mesh. With a manifest, the result is
-// compared name by name with the system's own matching, if that is known:
+// compared, parameter by parameter, with how the other system matches names, if
+// that is known:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
@@ -66,20 +67,21 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// Returns the axis rule that would resolve the name of this mesh axis in a
-// rules file (the rule `head` for the names `head` and `HEAD`), or nullopt if
-// the name would be read as a mesh axis.
+// Returns the axis rule to which this name would resolve in a rules file: the
+// rule `head` for the names `head` and `HEAD`. Returns nullopt if a rules file
+// would read the name as a mesh axis, as the import means it.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
-  // A long form such as `__HEAD__` is the logical axis in Python sources, too.
+  // A long form such as `__HEAD__` is the logical axis in Python sources as
+  // well, so it needs no axis rule.
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }
 
 // Keeps the meaning of mesh axes that have the name of a logical axis or of an
-// axis rule: sets the rule that would resolve the name to the mesh axis, in
-// every mode. Does nothing if the import has axis rules of its own. Returns
-// false if there are errors.
+// axis rule. For each of them, sets the axis rule to which the name would
+// resolve to the mesh axis, in every mode. Does nothing if the import has its
+// own axis rules. Returns false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -101,7 +103,8 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Reports names that no mesh axis can have, and axes that a spec names twice.
+// Reports names that are not valid for a mesh axis, and axes that a spec names
+// twice.
 void CheckSpec(const SpecSource& spec, Findings& findings) {
   const auto* list = std::get_if<SpecList>(&spec);
   if (list == nullptr) return;

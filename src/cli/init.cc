@@ -1,7 +1,7 @@
 // `shardc init`: creates a project in a folder, from a checkpoint, a
-// config.json or a manifest. All files are made and checked in memory. They are
-// then written, and the project is read back and compiled like any other. If
-// that fails, or if standard output cannot be written, all files are removed:
+// config.json or a manifest. All files are made and checked in memory and then
+// written. The project is then read back and compiled in the usual way. If that
+// fails, or if standard output cannot be written, all files are removed:
 //
 //   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
 //                                llama-3-8b.manifest.json, a workflow
@@ -46,8 +46,8 @@ struct InitFlags {
 struct InitInputs {
   std::string name;  // the name of the target
   Manifest manifest;
-  // The path of the manifest that the user gave; empty if init writes a
-  // manifest.
+  // The path of the manifest that the user named. It is empty if `init` writes
+  // a manifest.
   std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
@@ -55,8 +55,8 @@ struct InitInputs {
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
 
-// Returns whether a file is a configuration under another name, such as
-// llama.json: it has a `model_type`, which manifests lack.
+// Returns whether a file such as llama.json is a config.json with another name:
+// it has a `model_type`, which manifests lack.
 bool HoldsConfig(const std::string& path) {
   if (!path.ends_with(".json")) return false;
   Findings unread;
@@ -122,9 +122,10 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// Returns the inputs that a source gives. The manifest is read from the
-// source's files. If there are no files, or if some tensors have no shape, it
-// is built from the configuration. Returns nullopt after a finding.
+// Returns the inputs that a source contains. The manifest is read from the
+// source's files. If there are no such files, or if some tensors have no shape,
+// the manifest is built from the configuration. Returns nullopt after a
+// finding.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
@@ -188,7 +189,8 @@ std::string PackText(const std::string& pack) {
          pack + "]\nrules: []\n";
 }
 
-// Compiles rules text as `plan` will compile the written files.
+// Compiles the text of a rules file in the way in which `plan` will compile the
+// written files.
 std::unique_ptr<const Compiled> CompileText(const std::string& text,
                                             const Mesh& mesh,
                                             const InitInputs& inputs,
@@ -225,9 +227,9 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// Returns the pack that matches the names or, if `check` reports errors or
-// warnings for it on this mesh, suggested rules. Returns nullopt after a
-// finding.
+// Returns the pack that matches the names. If `check` reports errors or
+// warnings for this pack on this mesh, returns suggested rules instead. Returns
+// nullopt after a finding.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {
@@ -303,8 +305,8 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   return out;
 }
 
-// Checks that the written files, read as a project, compile to the written
-// plan.
+// Reads the written files as a project, and checks that they compile to the
+// written plan.
 bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   TargetRequest asked;
   asked.project = (fs::path(flags.folder) / "shardc.yaml").string();
@@ -353,7 +355,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
                  "name another one with `--folder`");
     return kFailed;
   }
-  // Reports existing files before any long computation.
+  // Existing files are reported before any long computation.
   if (!AllAreNew(flags.folder, {{"shardc.yaml", ""}, {"rules.yaml", ""}},
                  findings)) {
     return kFailed;

@@ -1,5 +1,5 @@
-// Converts options to the requests of src/target. An option that cannot be
-// parsed is reported together with the errors of the files:
+// Converts options to the requests of src/target. If an option cannot be
+// parsed, the files are still read, so that one run also reports their errors:
 //
 //   --devices x --rules builtin:lama  ->  both are reported, nothing is
 //   compiled
@@ -65,8 +65,9 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   return policy;
 }
 
-// Parses an option whose value is a count. Returns nullopt if it is not given;
-// sets `good` to false if it is not an integer of 1 or more.
+// Parses an option whose value is a count. Returns nullopt if the option is not
+// given. If the value is not an integer of 1 or more, adds a finding and sets
+// `good` to false.
 std::optional<int64_t> ParseCount(std::string_view flag,
                                   const std::string& text, bool& good,
                                   Findings& findings) {
@@ -93,15 +94,15 @@ ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
   return options;
 }
 
-// Converts the options. Those with errors are reported and left out.
+// Converts the options. Invalid options are reported and left out.
 OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
                           const Common& common, Findings& findings) {
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
   options.processes = ParseProcesses(flags, good, findings);
-  // If a count is invalid, errors of the mesh may follow from it, so only the
-  // option is reported.
+  // An invalid count may cause errors in the mesh, so the mesh is not read, and
+  // only the option is reported.
   if (!good) {
     options.mesh = Mesh{};
     options.processes.reset();
@@ -307,7 +308,8 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   auto opened = OpenResolver(*target, devices, findings, nullptr,
                              RulesBoundary(*target, flags.asked));
   if (opened && opened->has_mesh && processes) {
-    // No resolved spec depends on the processes, so the number is only checked.
+    // The number of processes is only checked, because no resolved spec depends
+    // on it.
     Mesh mesh = opened->resolver.mesh();
     if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// The input options that most commands share. They override the target of the
+// The input options that most commands have. They override the target of the
 // project file.
 #ifndef SHARDC_CLI_INPUTS_H_
 #define SHARDC_CLI_INPUTS_H_
@@ -24,7 +24,7 @@ namespace shardc::cli {
 // The values of the options. The value of an option that is not given is empty.
 struct InputFlags {
   TargetRequest asked;
-  Strings targets;  // the targets of commands that take several
+  Strings targets;  // for commands with several targets
   std::string devices, processes, stdin_filename;
   bool header_only = false;
   Strings modes;
@@ -40,14 +40,15 @@ std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
-// Returns the option `--illegal` alone; AllInputs contains it too.
+// Returns the option `--illegal`, for commands without AllInputs, which
+// includes this option.
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
 // Returns all input options, with --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
-// Lets `--target` be given several times, with the values in `flags.targets`.
-// `by_default` is the default that the option's help states.
+// Changes the option `--target` so that it can be given several times, with its
+// values in `flags.targets`. `by_default` is the default that the help states.
 void TakeSeveralTargets(Options& options, InputFlags& flags,
                         std::string_view by_default);
 
@@ -55,7 +56,8 @@ void TakeSeveralTargets(Options& options, InputFlags& flags,
 // They return nullopt after a finding.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
-// Returns the mesh of `--mesh`, else of the target; no other input is read.
+// Returns the mesh of `--mesh` or, without it, of the target. Reads no other
+// input.
 std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
@@ -69,13 +71,13 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
-// Returns the target that the options choose. With a plan file instead of
-// inputs, the target has only `--model`.
+// Returns the target that the options choose. If `plan` names a plan file, no
+// inputs are needed, and the target has only `--model`.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 
-// Calls LoadTarget, then CompileTarget. Sets `model`, unless null, to the
-// config if there is one. Returns null after a finding.
+// Calls LoadTarget, then CompileTarget. If `model` is not null, sets it to the
+// model's configuration, if there is one. Returns null after a finding.
 std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
@@ -90,8 +92,8 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 
-// Returns false after a finding (usage) if a plan with the modes `planned` has
-// no specs of `mode`. A plan always has the specs of train.
+// Returns whether a plan with the modes `planned` has specs of `mode`. If not,
+// adds a finding (usage). A plan always has the specs of train.
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
 
 }  // namespace shardc::cli

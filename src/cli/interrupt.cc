@@ -28,7 +28,8 @@ InterruptMessage::InterruptMessage(std::string text)
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     before_[i] = std::signal(kSignals[i], PrintInterrupt);
-    // A signal that the caller ignores, as under nohup, stays ignored.
+    // If the caller ignores a signal, as nohup ignores SIGHUP, it remains
+    // ignored.
     if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
   }
 }

@@ -11,9 +11,9 @@
 namespace shardc::cli {
 
 // While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
-// and print `text` on standard error; the process then ends by the signal, as
-// its caller expects. A signal that the process ignored before stays ignored.
-// Objects may be nested.
+// and print `text` on standard error. The process then ends by the signal, as
+// its caller expects. A signal that the process already ignored remains
+// ignored. Objects may be nested.
 class InterruptMessage {
  public:
   explicit InterruptMessage(std::string text);

@@ -1,7 +1,7 @@
-// Runs lints with the target's options and the project's settings. A command
-// that only counts findings does not report errors in these settings, because
-// `check` does. It records the files from which the settings were read, so that
-// it does not overwrite them.
+// Runs lints with the target's options and the project's settings. `check`
+// reports errors in these settings. A command that only counts findings does
+// not report them, but records the files from which the settings were read, so
+// that it does not overwrite these files.
 #include "cli/lint_target.h"
 
 #include <algorithm>
@@ -29,8 +29,9 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Returns the rings of ring attention that a target's settings file configures
-// with zig-zag order. Errors in that file are reported by `verify`, not here.
+// Returns the rings of ring attention for which a target's settings file
+// requests zig-zag order. Errors in that file are reported by `verify`, not
+// here.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();
@@ -49,8 +50,8 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
-      // Do not report the stage axis as unused too: it is unused only because
-      // the stages are refused.
+      // The stage axis is unused because the stages are refused, so it is not
+      // also reported as unused.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};
     }

@@ -21,14 +21,14 @@ namespace shardc::cli {
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
-  // The sizes of the step whose costs `report` shows. Sizes that are not set
-  // are the target's.
+  // The sizes of the step whose costs `report` shows. A size that is not set is
+  // taken from the target.
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// If the declared stages of a pipeline were refused, returns the reasons as
-// findings. Returns only selected findings with codes of source/stage_code.h;
-// errors with other codes are added to `findings`.
+// If the declared pipeline stages were refused, returns the reasons as
+// findings. Returns only selected findings with the codes of
+// source/stage_code.h. Errors with other codes are added to `findings`.
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 
@@ -40,11 +40,11 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::vector<RuleFix>* fixes = nullptr);
 
 // Returns the project's settings for `check`, or defaults if they cannot be
-// read. `findings` gets the files that were read, but no errors, which `check`
-// reports.
+// read. Files that were read are recorded in `findings`. Errors are not added,
+// because `check` reports them.
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
-// Runs the lints with a project's settings, without the findings of the
+// Runs the lints with a project's settings, and removes the findings of the
 // baseline. `extra` are findings to add to the result. Returns nullopt if the
 // settings are invalid, which `check` reports.
 std::optional<LintResult> LintBySettings(

@@ -1,8 +1,8 @@
 // `shardc lsp`: the language server over standard input and output. One thread
 // reads and handles the messages, and runs a check when no more messages
 // arrive. If checks are slow, the server first waits for a pause in the input,
-// so that a check does not delay the next keys; if edits never pause, it checks
-// at regular intervals:
+// so that a check does not delay the response to the next key. If there is
+// never a pause, it checks at regular intervals:
 //
 //   checks take 20 ms   ->  an edit is checked at once
 //   checks take 200 ms  ->  after 40 ms without input
@@ -36,9 +36,9 @@ struct LspFlags {
   bool stdio = false, allow_outside = false;
 };
 
-// Sets `out` to the bytes that arrive within `wait` (negative: without a
-// limit). Returns false if none arrive, and nullopt at the end of the stream or
-// after an error.
+// Waits for bytes for at most `wait`, or without a limit if `wait` is negative,
+// and sets `out` to them. Returns false if no bytes arrive, and nullopt at the
+// end of the stream or after an error.
 std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   const int ready = ::poll(&input, 1, static_cast<int>(wait.count()));
@@ -90,7 +90,7 @@ class Loop {
     return std::max(milliseconds(0), left + milliseconds(1));
   }
 
-  // Runs a check if one is due. `quiet` is true if no input was waiting.
+  // Runs a check if one is due. `quiet` is true if no input is waiting.
   void Check(bool quiet) {
     if (!server_.HasEdits()) {
       first_.reset();

@@ -1,11 +1,12 @@
-// Reads and checks a project as `check` does, with the editor's buffers in
-// place of files. Findings without a place get the project file as their place,
-// because editors show findings only in files:
+// Reads and checks a project as `check` does, but reads the editor's buffers
+// instead of files. A finding without a place gets the project file as its
+// place, because editors show findings only in files:
 //
 //   `select: [SHD999]`, no such code  ->  shown at the top of shardc.yaml
 //
-// If rules files have errors, the project is read again without the rules in
-// error (lsp/recover.h), so that findings about other rules are still shown.
+// If rules files have errors, the project is read again without the rules that
+// have the errors (lsp/recover.h), so that findings about other rules are still
+// shown.
 #include "cli/lsp_checker.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ std::vector<Target> TargetsOf(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Places findings without a place at the project file.
+// Sets the place of findings without a place to the project file.
 void GivePlaces(Findings& findings, const std::string& path) {
   Findings placed;
   for (Finding finding : findings.all()) {
@@ -44,7 +45,8 @@ void GivePlaces(Findings& findings, const std::string& path) {
   findings = std::move(placed);
 }
 
-// Returns the errors of reading, which prevent targets from being compiled.
+// Returns the errors in reading inputs, because of which targets do not
+// compile.
 Findings ErrorsOf(const lsp::CheckedProject& project) {
   Findings out;
   for (const Finding& finding : project.findings.all()) {
@@ -66,8 +68,8 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Returns the parameters whose rule may have been left out because of errors in
-// its file. These are the parameters that no rule or only a catch-all matches.
+// Returns the parameters that a left-out rule may match: those that no rule or
+// only a catch-all matches. A rule is left out because of errors in its file.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {
@@ -84,7 +86,7 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
 
 // Removes findings that may exist only because a rule or definition with errors
 // was left out: findings with the codes below, and findings about parameters
-// that the rule may match.
+// that a left-out rule may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {
@@ -143,8 +145,8 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
     CheckedTarget& one = checked[i];
     if (partial) DropUncertain(one);
     if (baseline) baseline->Apply(one.result.findings);
-    // Editors do not show the names of all parameters of a finding, which may
-    // be tens of thousands.
+    // A finding may list tens of thousands of parameters, which editors do not
+    // show.
     for (Finding& finding : one.result.findings) finding.params.clear();
     out.targets.push_back(
         {project->targets[i], one.errors, one.compiled, one.fixes});

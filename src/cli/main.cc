@@ -1,8 +1,8 @@
 // The program: sets up the process, parses arguments, runs one command, reports
-// findings. If stdout is closed, it is opened on /dev/null; otherwise the next
-// file that is opened would get its descriptor, and the report would be written
-// into that file. If memory runs out, the process reports it and exits at once,
-// because unwinding may allocate memory.
+// findings. If stdout is closed, it is opened on /dev/null. Otherwise the next
+// file to be opened would get its descriptor, and the report would be written
+// into that file. If memory runs out, the process reports that and exits at
+// once, because unwinding may allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,8 +41,9 @@ void WriteToStandardError(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Removes incomplete files and ends the process with an error. The next run of
-// a checkpoint command continues with the complete pieces.
+// Removes incomplete files and ends the process with an error. Complete pieces
+// of a checkpoint are kept, and the next run of the command continues with
+// them.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
   WriteToStandardError(
@@ -61,8 +62,8 @@ int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
   const InterruptMessage interrupts("");
-  // An empty command line is an error, because in a script the variable that
-  // holds the command may be unset.
+  // An empty command line is an error: in a script, the variable that should
+  // contain the command may be unset.
   if (argc < 2) {
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;

@@ -1,5 +1,5 @@
-// `shardc manifest`: prints the parameter tree of a file or of a target, or
-// builds one from a config.json:
+// `shardc manifest`: prints the parameter tree of a file or of a target, or a
+// tree that is built from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
 #include <algorithm>
@@ -20,7 +20,8 @@ struct ManifestFlags {
   std::string output;
 };
 
-// Builds the tree of `--model` with the requested naming.
+// Builds the parameter tree from the config.json of `--model`, with the
+// requested naming.
 std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   if (!flags.inputs.asked.manifest.empty()) {
     findings.Add(code::kUsage, {},

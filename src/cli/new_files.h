@@ -39,7 +39,7 @@ class NewFileWriter {
   bool MakeFolder(const std::filesystem::path& folder, Findings& findings);
 
   std::string folder_;
-  // The files and folders that exist so far, in the order of their creation.
+  // The files and folders that were created so far, in the order of creation.
   std::vector<std::filesystem::path> made_;
   bool kept_ = false;
 };

@@ -13,21 +13,21 @@ namespace shardc::cli {
 
 using Strings = std::vector<std::string>;
 
-// An integer that the parser reads and checks against bounds.
+// An integer that the parser library reads and checks against bounds.
 struct Bounded {
   int* number;
   int least, most;
 };
 
-// Where an option's value is stored. A bool is an option without a value; a
+// Where an option's value is stored. An option without a value has a bool. A
 // list grows each time the option is given. Numbers other than Bounded are
 // stored as text and parsed later, because the parser library reads 010 as 8.
 using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
 
-// How a list option accepts several values. Words (-x a b) are accepted only if
-// the command takes no arguments.
+// The ways in which a list option accepts several values. Words (-x a b) are
+// accepted only if the command has no positional arguments.
 enum class Several {
   kAgain,  // -x a -x b
   kWords,  // -x a -x b, or -x a b
@@ -35,25 +35,27 @@ enum class Several {
 };
 
 struct Option {
-  std::string name;  // "--output"; for an argument, its placeholder: "FILE"
+  std::string name;  // "--output", or an argument's placeholder "FILE"
   Destination to;
-  std::string value = {};  // placeholder of the value: "FILE", "N", "json|text"
-  std::string help;        // lower case, no final period
-  char letter = 0;         // 'o' if `-o` is a short form
+  // The placeholder of the value: "FILE", "N", "json|text".
+  std::string value = {};
+  std::string help;  // lower case, no final period
+  char letter = 0;   // 'o' if `-o` is a short form
   bool required = false;
-  bool checked = false;  // the parser rejects values that `value` does not list
+  bool checked = false;  // only values in `value` are accepted
   Several several = Several::kAgain;
-  Strings words = {};      // completions in addition to Choices()
-  std::string also = {};   // an alias
-  std::string group = {};  // heading in --help; empty: the command's own
+  Strings words = {};     // further completions beyond Choices()
+  std::string also = {};  // an alias
+  // The heading in --help; empty for the command's own options.
+  std::string group = {};
 
   bool IsArgument() const { return name.front() != '-'; }
   bool IsFlag() const { return std::holds_alternative<bool*>(to); }
   bool IsList() const { return std::holds_alternative<Strings*>(to); }
   // Returns whether the value is a path.
   bool TakesFile() const;
-  // Returns the values that a placeholder "json|text" lists; empty for
-  // "FILE|AXES".
+  // Returns the values that a placeholder such as "json|text" lists. Returns an
+  // empty list for other placeholders, such as "FILE|AXES".
   Strings Choices() const;
 };
 

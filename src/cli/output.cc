@@ -1,6 +1,6 @@
-// The output that commands have in common: results to stdout or to an
-// atomically renamed file, progress and findings to stderr; and the parsing of
-// sizes and counts.
+// Functions for the output of commands: a result is written to stdout or to a
+// file that is renamed when it is complete; progress and findings are written
+// to stderr. Also parses sizes and counts:
 //
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"

@@ -29,7 +29,7 @@ using Write = std::function<void(Sink& out)>;
 bool PutOut(std::string_view text, Findings& findings);
 bool PutOut(const Write& write, Findings& findings);
 
-// Prints lines on stderr with invisible characters escaped; nothing with
+// Prints lines on stderr with invisible characters escaped. Prints nothing with
 // --quiet.
 void PrintMessage(const Common& common, std::string_view text);
 
@@ -48,21 +48,21 @@ struct ResultFile {
   std::string path;  // "-" or empty: stdout
 };
 
-// Writes two results. Neither path gets a new file unless all bytes of both are
-// written. Returns false after a finding (write).
+// Writes two results. A file is created or replaced only if all bytes of both
+// results could be written. Returns false after a finding (write).
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings);
 
-// Returns whether two outputs are, or would become, the same regular file.
+// Returns whether two output paths name, or would name, the same regular file.
 bool AreOneFile(const std::string& a, const std::string& b);
 
 // Returns a place for a finding about an option's value. The place's source
 // text is the value, and the name of the source is the option's name.
 Place FlagPlace(std::string_view flag, const std::string& value);
 
-// Parses a decimal integer; CLI11 would read 010 as octal and -1 as 2^64 - 1.
-// Returns nullopt, after a finding, if the text is no integer or the number is
-// less than `least`.
+// Parses a decimal integer. CLI11 is not used, because it reads 010 as octal
+// and -1 as 2^64 - 1. Returns nullopt, after a finding, if the text is no
+// integer or the number is less than `least`.
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);

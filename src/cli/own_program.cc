@@ -1,7 +1,7 @@
 // Finds the file of the running program. On Linux it is /proc/self/exe. If that
-// does not exist (macOS, a container without /proc), the loader's name of the
-// program is used: its path, or the first argument. A name without a slash is
-// looked up in the folders of PATH, as the shell did.
+// does not exist (macOS, a container without /proc), the dynamic loader reports
+// the program's path or its first argument. If this has no slash, it is looked
+// up in the folders of PATH, as the shell did.
 //
 //   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
 #include "cli/own_program.h"
@@ -36,8 +36,8 @@ std::string FindInPath(const std::string& name) {
   return {};
 }
 
-// Returns the name under which the dynamic loader started the program; empty if
-// the loader does not know a name.
+// Returns the name under which the dynamic loader started the program. Returns
+// an empty string if the loader knows no name.
 std::string LoadersName() {
   Dl_info info = {};
   const auto address = reinterpret_cast<const void*>(&ReadOwnProgram);

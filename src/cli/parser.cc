@@ -1,12 +1,12 @@
-// Parses command lines. Commands declare options as data; this file alone
-// converts them to CLI11's objects, and CLI11's exceptions to findings. An
-// unknown command is reported before any other error:
+// Parses command lines. Commands declare options as data. Only this file
+// converts them to objects of CLI11, and the exceptions of CLI11 to findings.
+// An unknown command is reported before any other error:
 //
 //   shardc resovle  ->  `resovle` is not a shardc command
 //                       did you mean `resolve`?
 //
-// A command of two words is CLI11's subcommand of a subcommand: `verify step`
-// has options of its own, and none of `verify`'s.
+// In CLI11, a command of two words is a subcommand of a subcommand. `verify
+// step` has its own options, and none of the options of `verify`.
 #include "cli/parser.h"
 
 #include <CLI/CLI.hpp>
@@ -27,8 +27,8 @@ namespace {
 // With this option `--version` prints the linked libraries as well.
 constexpr const char* kLibraries = "--libraries";
 
-// Returns a validator of choices. CLI11's IsMember would print the choices a
-// second time.
+// Returns a validator that accepts only the choices. CLI11's own IsMember would
+// print the choices twice.
 CLI::Validator OneOf(const Strings& choices) {
   return CLI::Validator(
       [choices](std::string& value) {
@@ -44,8 +44,9 @@ CLI::Validator OneOf(const Strings& choices) {
       "");
 }
 
-// Returns a validator that refuses an empty value, such as that of a shell
-// variable that is not set: it would count as an option that is not given.
+// Returns a validator that refuses an empty value, such as that of an unset
+// shell variable. An empty value would be treated as if the option were not
+// given.
 CLI::Validator NotEmpty() {
   return CLI::Validator(
       [](const std::string& value) {
@@ -61,7 +62,8 @@ std::string Spelling(const Option& option) {
   return out;
 }
 
-// Declares an option to CLI11; one overload for each kind of destination.
+// Declares an option to CLI11. There is one overload for each kind of
+// destination.
 struct Adder {
   CLI::App& app;
   const Option& option;
@@ -86,7 +88,7 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   }
   CLI::Option* added = std::visit(Adder{app, option}, option.to);
   added->required(option.required);
-  // CLI11's messages name the placeholder of the value.
+  // The placeholder of the value appears in CLI11's messages.
   if (!option.value.empty()) added->type_name(option.value);
   if (!option.IsFlag()) added->check(NotEmpty());
   if (option.checked) added->check(OneOf(option.Choices()));
@@ -97,8 +99,8 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
-// The parser of the commands named in `words`, which are the only ones that can
-// be parsed. Declaring all commands would take longer than many commands run.
+// A parser of only the commands that are named in `words`. Declaring all
+// commands would take longer than many commands take to run.
 struct Parser {
   Parser(Common& common, const Strings& words);
 
@@ -142,7 +144,7 @@ Parser::Parser(Common& common, const Strings& words) {
   }
 }
 
-// Returns the first word that is not an option; it should be a command.
+// Returns the first word that is not an option. This should be the command.
 std::string CommandWord(const Strings& words) {
   for (const std::string& word : words) {
     if (!word.starts_with('-')) return word;
@@ -193,8 +195,8 @@ Strings Respelt(Strings words) {
   return words;
 }
 
-// `verify --step MODE` is the former spelling of `verify step --mode MODE`.
-// Returns whether `words` have it, and respells them.
+// Older versions had `verify --step MODE` for `verify step --mode MODE`. If
+// `words` have this form, rewrites them to the new form and returns true.
 bool RespellVerifyStep(Strings& words) {
   if (words.empty() || words[0] != "verify") return false;
   const bool has_step = words.size() > 1 && words[1] == "step";
@@ -220,8 +222,8 @@ const Parser::Entry* TypedCommand(const Parser& parser) {
   return typed;
 }
 
-// Returns false, and adds a finding, if options stand before the last word of
-// the command, where they would have no effect.
+// Returns false, and adds a finding, if options precede the last word of the
+// command, because they would have no effect there.
 bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   const auto& before = entry.app->get_parent()->parse_order();
   if (before.empty()) return true;
@@ -238,8 +240,8 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   return false;
 }
 
-// Reports only the first word that the command does not accept, because the
-// words after it may be its values.
+// Reports the first word that the command does not accept. Later words are not
+// reported, because they may be values that belong to the first.
 void ReportStray(const Parser::Entry& entry, Findings& findings) {
   StrayWord about =
       AboutStray(entry.app->remaining().front(), *entry.command, entry.options);
@@ -247,8 +249,8 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
-// Returns whether the words that the command does not accept are the words
-// after `--`. CLI11 treats these as arguments.
+// Returns whether the words that the command does not accept are those after
+// `--`, which CLI11 treats as arguments.
 bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
                         const CLI::ParseError& error) {
   if (std::find(words.begin(), words.end(), "--") == words.end()) return false;

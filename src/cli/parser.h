@@ -11,13 +11,13 @@
 namespace shardc::cli {
 
 struct Parsed {
-  Run run;           // null: print `text`
+  Run run;           // null: `text` is to be printed
   std::string text;  // the text that --help or --version prints
 };
 
 // Parses the command line. Returns nullopt with findings (usage) if it has
-// errors; the options in `common` that could be parsed are set in that case
-// too, because the findings are printed in their format.
+// errors. The options in `common` that could be parsed are set even then,
+// because they choose the format in which the findings are printed.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 

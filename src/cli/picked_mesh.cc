@@ -1,7 +1,8 @@
-// Chooses a mesh. A candidate mesh gets the rules that are suggested for it,
-// and is evaluated as `fit` and `cost` evaluate a mesh. The best candidates are
-// printed, the chosen one with a star. If some are legal and none fits, a
-// finding estimates the number of devices that would be enough:
+// Chooses a mesh for a number of devices. For each candidate mesh, rules are
+// suggested, and the mesh is evaluated with them as in `fit` and `cost`. The
+// best candidates are printed, the chosen one with a star. If some candidates
+// are legal but none fits in memory, a finding estimates how many devices would
+// be enough:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
@@ -27,16 +28,17 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// The limit on the work of evaluating candidate meshes, as a number of planned
-// parameters, summed over all candidates. The candidates are evaluated in the
-// order of the estimate of suggest/mesh.h. Evaluation stops at the limit once a
-// legal mesh is found, but not before kShownMeshes candidates are evaluated.
+// The limit on the work of evaluating candidate meshes. The work of a candidate
+// is its number of parameters. The candidates are evaluated in the order of the
+// estimate of suggest/mesh.h. When the sum reaches the limit, evaluation stops,
+// unless no legal mesh is found or fewer than kShownMeshes candidates are
+// evaluated.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";
 
-// Returns the memory of a device: that of `--memory`, of a requested
-// accelerator, or the default. Returns nullopt after a finding.
+// Returns the memory of a device: the value of `--memory`, the memory of the
+// requested accelerator, or the default. Returns nullopt after a finding.
 std::optional<int64_t> MemoryOf(const MeshFlags& flags, Findings& findings) {
   const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
   if (flags.memory.empty() && profile != nullptr) {
@@ -123,7 +125,7 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
 }
 
 // Evaluates candidates in their order. Returns the legal meshes, the best
-// first. Sets `evaluated` to the number of candidates that were evaluated.
+// first, and sets `evaluated` to the number of evaluated candidates.
 std::vector<cost::FitMesh> Ranked(
     const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
     const std::optional<ModelConfig>& model,

@@ -1,6 +1,6 @@
-// How pictures are drawn: the characters, width and colour of the terminal.
-// Output that does not go to a terminal has a fixed width and UTF-8 characters
-// unless options change them.
+// How pictures are drawn: the characters, the width and the colours. Output
+// that does not go to a terminal has a fixed width and UTF-8 characters unless
+// options change that.
 #ifndef SHARDC_CLI_PICTURE_FLAGS_H_
 #define SHARDC_CLI_PICTURE_FLAGS_H_
 

@@ -1,6 +1,6 @@
-// Collects the data that pictures and the HTML page show. Parts that the
-// reports of several modes leave out are listed once for all modes with the
-// same reason, in the order in which they occur:
+// Collects the data that pictures and the HTML page show. A part that the
+// reports of several modes leave out for the same reason is listed once, with
+// these modes, in the order in which the reasons occur:
 //
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"

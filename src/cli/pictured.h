@@ -14,11 +14,11 @@
 
 namespace shardc::cli {
 
-// Returns one bar for each report; each mode has one report.
+// Returns one bar for each report. There must be one report for each mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Returns the parameters and bytes that each rule wins. For a compiled plan it
-// also has the number of names that each pattern matches.
+// Returns the parameters and bytes that each rule wins and, for a compiled
+// plan, also the number of names that each pattern matches.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 

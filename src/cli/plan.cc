@@ -1,5 +1,5 @@
-// `shardc plan`: compiles mesh, rules and manifest to a plan. If the
-// policies refuse an illegal spec or an unmatched parameter, the exit status is
+// `shardc plan`: compiles mesh, rules and manifest to a plan. An illegal spec
+// or an unmatched parameter may be an error by policy. The exit status is then
 // 1, and no plan is written unless --keep-going is given.
 #include <algorithm>
 #include <array>
@@ -116,9 +116,9 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// Returns whether `check` would read a compiled program of the target. Reading
-// a program takes long, so the summary of a plan does not count the findings
-// about it.
+// Returns whether `check` would read a compiled program of the target. The
+// summary of a plan does not count the findings about a program, because
+// reading a program takes long.
 bool HasProgram(const PlanFlags& flags, const Target& target) {
   Findings unread;
   std::error_code error;
@@ -128,8 +128,8 @@ bool HasProgram(const PlanFlags& flags, const Target& target) {
 }
 
 // Returns a text with the number of findings that `check` would report, and the
-// command that lists them; empty if the lint settings are invalid. Findings
-// about a compiled program are not counted, which the text states.
+// command that lists them. The text states that findings about a compiled
+// program are not counted. It is empty if the lint settings are invalid.
 std::string CheckText(const PlanFlags& flags, const Target& target,
                       const Compiled& compiled,
                       std::optional<ModelConfig> model,
@@ -171,8 +171,8 @@ struct Outcome {
   std::set<FileId> written;  // committed files written so far
 };
 
-// Returns whether a committed file that several targets share has the same
-// content for this target; adds a finding otherwise.
+// Returns whether a committed file that another target of this run has written
+// has the same content for this target. Otherwise adds a finding.
 bool HoldsTheSame(const Write& write, const std::string& path,
                   const Target& target, Findings& findings) {
   const SourceRef held = ReadSource(path, findings);
@@ -314,8 +314,8 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
   return true;
 }
 
-// Plans one target. With `settings`, it also runs the lints and prints how many
-// findings `check` would report.
+// Plans one target. If `settings` is given, it also runs the lints and prints
+// how many findings `check` would report.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& settings, bool in_one_line,
             Outcome& outcome, Findings& findings) {
@@ -368,9 +368,9 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   return status;
 }
 
-// Reads the targets' inputs so that no plan overwrites the input of another
-// target. The inputs are discarded and read again for planning, because the
-// inputs of all targets together may not fit in memory.
+// Reads the inputs of all targets, so that no plan overwrites the input of
+// another target. The contents are discarded and read again for planning,
+// because the inputs of all targets together may not fit in memory.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {

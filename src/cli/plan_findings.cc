@@ -1,7 +1,9 @@
-// Runs the lints that `plan` needs. If several lints report that most of the
-// model is replicated, the lint nearest to the cause is used:
+// Runs the lints that `plan` needs. Several lints may report that most of the
+// model is replicated. Only the finding that is nearest to the cause is
+// returned:
 //
-//   all is replicated, and patterns use dots in a file of `/`  ->  SHD113 alone
+//   everything is replicated, and patterns use dots although the file's
+//   separator is `/`  ->  only SHD113
 #include "cli/plan_findings.h"
 
 #include <algorithm>
@@ -21,15 +23,16 @@ namespace shardc::cli {
 
 namespace {
 
-// The bytes of the model, and of parameters that are replicated on every
-// device.
+// The bytes of the model, and the bytes of the parameters that are replicated
+// on every device.
 struct Share {
   int64_t replicated = 0;
   int64_t all = 0;
 };
 
 Share ReplicatedShare(const Plan& plan) {
-  std::vector<Share> of_layouts;  // for one parameter of each layout
+  // Indexed by layout: the bytes of one parameter with this layout.
+  std::vector<Share> of_layouts;
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     const int64_t bytes = plan.types[layout.type].Bytes().value_or(0);
@@ -114,8 +117,8 @@ Findings PlanFindings(const Compiled& compiled) {
     lint->check(facts, found);
   }
   for (Finding& finding : OnceEach(std::move(found))) {
-    // Corrections by the policy are recorded in the plan itself, so only errors
-    // are added here.
+    // The plan itself records the corrections that the policy made, so only
+    // errors are added here.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;
@@ -127,8 +130,9 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     const auto rule = one.kv ? AxisRule::kKvHead : AxisRule::kHead;
     Place place = compiled.rules.axes_places[static_cast<size_t>(rule)];
     if (place.source == nullptr) place = {work.model->source};
-    // The level is set before the finding is added, so that it counts as an
-    // error: as a lint, uneven KV heads are a warning.
+    // The lint reports uneven KV heads as a warning, but here they are an
+    // error. The level is set before the finding is added, so that it is
+    // counted as an error.
     Finding finding;
     finding.code = one.kv ? &kKvHeadsIndivisible.code : &kHeadsIndivisible.code;
     finding.level = Level::kError;

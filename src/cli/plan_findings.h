@@ -1,6 +1,6 @@
-// The findings of compiling a plan. A plan with errors is not written. The
-// option --keep-going overrides the errors of PlanFindings(), but not the
-// errors of StageFindings().
+// The findings of compiling a plan. A plan with errors is not written. With
+// --keep-going, a plan with errors of PlanFindings() is written, but never a
+// plan with errors of StageFindings().
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 
@@ -14,16 +14,16 @@
 
 namespace shardc::cli {
 
-// Returns the errors about parameters that no rule matches (if that is an error
-// by policy) and about illegal specs.
+// Returns the errors about illegal specs, and about parameters that no rule
+// matches if the policy makes that an error.
 Findings PlanFindings(const Compiled& compiled);
 
 // Returns the errors about heads that the axes of attention do not divide.
-// There are none if the policy for illegal specs drops these axes.
+// Returns none if the policy for illegal specs drops these axes.
 Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
-// Prints the messages of HeadFindings() in any of the modes as notes, for
-// commands that leave out axes that do not divide the heads. `cost` and `fit`
+// For commands that leave out axes that do not divide the heads: prints the
+// messages of HeadFindings() in any of the modes as notes. `cost` and `fit`
 // report such axes as errors.
 void PrintUnevenHeads(const Compiled& compiled,
                       const std::optional<ModelConfig>& model,
@@ -32,12 +32,13 @@ void PrintUnevenHeads(const Compiled& compiled,
 // Returns the findings that state why the declared stages are refused.
 Findings StageFindings(const Compiled& compiled);
 
-// Returns the findings about rules that match nothing because of their file's
-// separator.
+// Returns findings about rules that match nothing because their file has the
+// other separator than the parameters' names.
 Findings SeparatorFindings(const Compiled& compiled);
 
-// Returns one warning if most of the model is replicated on every device. Of
-// several lints, the lint nearest to the cause gives the warning.
+// Returns one warning if most of the model is replicated on every device. If
+// several lints report this, the warning is that of the lint nearest to the
+// cause.
 Findings ReplicatedFindings(const Compiled& compiled);
 
 }  // namespace shardc::cli

@@ -1,13 +1,13 @@
 // Loads a plan for commands that accept either `--plan FILE` or inputs.
-// ReadPlanTable checks a file for edits. The file is then read again for the
-// members that the table lacks, without another check:
+// ReadPlanTable checks that the plan file was not edited. The file is then read
+// again, without this check, for the members that the table lacks:
 //
 //   show mesh --plan p.json          ->  the table of the file
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
 //
-// A command that compares no plans writes and reads only the first parameter of
-// each class (ParamClasses) of a compiled plan, because the text of a million
-// parameters would take most of the command's memory.
+// The text of a million parameters would take most of the command's memory. A
+// command that compares no plans therefore writes and reads only the first
+// parameter of each class (ParamClasses) of a compiled plan.
 #include "cli/plan_table.h"
 
 #include <cstdint>
@@ -39,18 +39,19 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   out->table = std::move(*table);
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return nullptr;
-  // ReadPlanTable has already checked the file for edits.
+  // ReadPlanTable has already checked that the file was not edited.
   out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
   if (!model.empty()) out->model = ReadModelConfig(model, findings);
   if (!out->view || (!model.empty() && !out->model)) return nullptr;
   return out;
 }
 
-// Classes of parameters whose entries in the plan's text differ in the name
-// only: they have equal layout, placement, weight decay and stages.
+// Classes of parameters whose entries in the plan's text differ only in the
+// name. The parameters of a class have equal layout, placement, weight decay
+// and stages.
 struct ParamClasses {
-  std::vector<uint32_t> first;     // the first parameter of each class
-  std::vector<uint32_t> class_of;  // the class of each parameter
+  std::vector<uint32_t> first;     // indexed by class: first parameter
+  std::vector<uint32_t> class_of;  // indexed by parameter: its class
 };
 
 ParamClasses ClassesOf(const Plan& plan) {
@@ -75,8 +76,8 @@ ParamClasses ClassesOf(const Plan& plan) {
   return out;
 }
 
-// Returns the plan with the first parameter of each class only. Its names are
-// stored in `names`, which must outlive it.
+// Returns the plan with only the first parameter of each class. The names of
+// these parameters are stored in `names`, which must outlive the result.
 Plan FirstOfEach(const Plan& plan, const ParamClasses& classes,
                  std::vector<std::string_view>& names) {
   Plan out;
@@ -125,8 +126,8 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   table->classes.plan.fingerprint = Fingerprint(plan);
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
-  // The table merges classes whose text is the same, so map each class to the
-  // table's class.
+  // The table merges classes with equal text, so each class is mapped to a
+  // class of the table.
   std::vector<uint32_t> class_of;
   class_of.reserve(classes.class_of.size());
   for (const uint32_t own : classes.class_of) {

@@ -28,9 +28,9 @@ std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 // A plan that was read from a file or compiled from inputs, in one form for
 // commands that accept either.
 struct Planned {
-  // The table of a compiled plan has the text of only one of the parameters
-  // that differ in nothing but the name, and its names are views into
-  // `compiled`. Comparisons of plans read the full text, so they use TableOf.
+  // For a compiled plan, the table has the text of one parameter for each class
+  // of parameters that differ only in the name, and its names are views into
+  // `compiled`. A comparison of plans needs the full text and calls TableOf.
   PlanTable table;
   std::unique_ptr<const Compiled> compiled;  // null if from a file
   std::optional<PlanView> view;              // set if from a file
@@ -41,8 +41,8 @@ struct Planned {
 };
 
 // Reads the plan in `file`, or compiles the inputs if `file` is empty. Returns
-// null after a finding. Sets `found` to true if the inputs could be read but
-// give no plan.
+// null after a finding. Sets `found` to true if the inputs could be read but do
+// not compile to a plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
                                            EditedPlan edited,

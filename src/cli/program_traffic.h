@@ -14,8 +14,8 @@
 
 namespace shardc::cli {
 
-// Returns the report of `cost`, with the communication of the step program if
-// there is one. `compiled` is null for a plan file.
+// Returns the report of `cost`. If there is a step program, the report has the
+// communication of this program. `compiled` is null for a plan file.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::CostInputs& work,

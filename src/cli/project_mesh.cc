@@ -1,5 +1,5 @@
-// Writes a mesh as text if its axes have only sizes, and else as the keys of a
-// mesh file, indented below `mesh`:
+// Writes a mesh as a text if its axes have only sizes. Otherwise writes the
+// keys of a mesh file, indented below `mesh`:
 //
 //   fsdp:8,tp:4           ->   "fsdp:8,tp:4"
 //   two slices over dp    ->   axes: ..., dcn: {dp: 2}
@@ -12,8 +12,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the value of `device` in a mesh file; empty if there is nothing to
-// write.
+// Returns the value of `device` in a mesh file, or an empty text if the device
+// has no profile and no memory.
 std::string DeviceYaml(const Device& device) {
   std::string out;
   if (!device.profile.empty()) {

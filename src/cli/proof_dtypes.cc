@@ -1,6 +1,5 @@
 // Reads the dtypes of `verify step`. A step is proved in dtypes that
-// activations can have, so dtypes that are only used for parameters are
-// refused.
+// activations can have. A dtype that only parameters can have is a finding.
 #include "cli/proof_dtypes.h"
 
 #include <string>

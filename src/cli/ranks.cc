@@ -1,7 +1,7 @@
 // Runs a command on the processes that a launcher has started. The launcher
-// gives each process its rank in environment variables, and MPI is initialised
+// sets environment variables with the rank of each process. MPI is initialised
 // only if there are several processes. Data is sent by MPI collectives in
-// rounds, whose sizes fit MPI's 32-bit counts.
+// rounds, because MPI's counts have 32 bits:
 //
 //   OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4  ->  rank 2 of 4
 //   none of them, or a size of 1                   ->  one process, no MPI
@@ -113,8 +113,8 @@ class Mpi : public exec::Transport {
   }
 
  private:
-  // The limit on the bytes of one MPI call. It keeps counts and displacements,
-  // which are 32-bit integers in MPI, from overflowing.
+  // The limit on the bytes of one MPI call. With it, counts and displacements,
+  // which are 32-bit integers in MPI, cannot overflow.
   static constexpr size_t kMost = size_t{1} << 30;
 
   struct Piece {
@@ -124,8 +124,8 @@ class Mpi : public exec::Transport {
 
   size_t Count() const { return AsIndex(ranks_); }
 
-  // Returns the largest number of bytes that one rank sends to another in a
-  // round, such that the bytes for all ranks together fit in one MPI call.
+  // Returns the most bytes that one rank sends to another in a round. The bytes
+  // for all ranks together must fit in one MPI call.
   size_t Limit() const { return std::min(kRound, kMost / Count()); }
 
   // Returns the largest of the sizes of all ranks.
@@ -142,8 +142,8 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Returns a buffer for one round, with the count and the place of each rank's
-  // bytes in it. Earlier rounds have sent the bytes before `begin`.
+  // Returns a buffer for one round, with the number and the position of each
+  // rank's bytes in it. The bytes before `begin` were sent in earlier rounds.
   Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;
@@ -157,7 +157,8 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Copies the bytes of one round to each rank's packet, from byte `begin` on.
+  // Copies the bytes that a round received to each rank's packet, from byte
+  // `begin` of the packet on.
   static void CopyOut(const Piece& piece, size_t begin,
                       std::vector<exec::Packet>& out) {
     for (size_t r = 0; r < out.size(); ++r) {
@@ -171,7 +172,7 @@ class Mpi : public exec::Transport {
 
 #endif  // SHARDC_MPI
 
-// Adds a finding on the first rank only.
+// Adds a finding, but only on the first rank, so that it is printed once.
 void Refuse(const Launched& launched, std::string message, std::string help,
             Findings& findings) {
   if (launched.rank != 0) return;

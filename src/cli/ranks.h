@@ -17,7 +17,7 @@
 namespace shardc::cli {
 
 // What the launcher's environment variables state about this process. Without a
-// launcher there is one process.
+// launcher, there is one process with rank 0.
 struct Launched {
   int64_t rank = 0, ranks = 1;
   std::string_view by = {};  // the environment variable that gives `ranks`
@@ -37,8 +37,8 @@ class Ranks {
     return transport_ == nullptr || transport_->rank() == 0;
   }
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
-  // Returns the number of threads for this rank: `wanted`, or if it is 0, this
-  // rank's share of the machine's processors.
+  // Returns the number of threads for this rank: `wanted` or, if `wanted` is 0,
+  // this rank's share of the machine's processors.
   int Threads(int wanted) const;
 
   // Returns a line that reports three numbers of bytes: `recorded`, the bytes
@@ -47,11 +47,11 @@ class Ranks {
   // was sent to another rank.
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
-  // Returns true on every rank if `fine` is true on all of them. Otherwise
-  // returns false, and only the first rank on which `fine` is false keeps its
-  // findings.
+  // Returns true on every rank if `fine` is true on all ranks. Otherwise
+  // returns false on every rank. Of the ranks on which `fine` is false, only
+  // the first keeps its findings.
   bool All(bool fine, Findings& findings) const;
-  // Returns the minimum of `own` over all ranks, on every rank.
+  // Returns, on every rank, the minimum of the values of `own` on all ranks.
   int64_t Least(int64_t own) const;
   // Returns the number of ranks on this machine.
   int on_machine() const { return on_machine_; }

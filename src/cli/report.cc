@@ -60,7 +60,7 @@ std::string TitleOf(const ReportCommand& command, const Target& target,
   return (model.empty() ? FileName(target.manifest) : model) + " on " + mesh;
 }
 
-// The objects to which the page's input refers.
+// The objects to which the input of the page has references.
 struct Gathered {
   std::unique_ptr<const Planned> planned;
   std::optional<picture::FoldedPlan> folded, base_folded;
@@ -97,9 +97,9 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   return true;
 }
 
-// Adds the findings that `check` reports for the inputs and the target's
-// program with the project's settings; none for a plan file. Returns false
-// after a finding about an option.
+// Adds the findings that `check` would report for the inputs and for the
+// target's program with the project's settings. Adds none for a plan file.
+// Returns false after a finding about an option.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
@@ -108,7 +108,7 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
     flags.memory = ParseBytes("--memory", command.flags.memory, findings);
     if (!flags.memory) return false;
   }
-  // The lints use the same sizes of a step as the page's costs.
+  // The lints must use the sizes of the step that the page's costs use.
   const auto settings =
       CostSettings(command.flags, target, Mode::kTrain, findings);
   if (!settings) return false;
@@ -128,9 +128,9 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
-// Adds the pipeline schedule of a compiled plan, unless it has too many tasks
-// to draw. A plan file does not contain the table of its schedule, so nothing
-// is added for it.
+// Adds the pipeline schedule of a compiled plan, unless the schedule has too
+// many tasks to draw. A plan file does not contain the table of its schedule,
+// so for a plan file nothing is added.
 void AddSchedule(Gathered& to) {
   if (to.planned->compiled == nullptr) return;
   const auto& stages = to.planned->compiled->stages;

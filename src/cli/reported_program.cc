@@ -1,6 +1,6 @@
-// Audits the compiled program for the report page, as `shardc audit PROGRAM
-// --plan PLAN --step STEP` does, so that the page and the command list the
-// same:
+// Audits the compiled program for the report page in the same way as `shardc
+// audit PROGRAM --plan PLAN --step STEP`, so that the page and the command
+// print the same results:
 //
 //   shardc report --target llama --program step.hlo.txt --step step.json
 #include "cli/reported_program.h"
@@ -24,15 +24,16 @@
 namespace shardc::cli {
 namespace {
 
-// The path of the program's text, empty if there is none. `own` has the
-// target's settings for its program, unless the program is that of `--program`.
+// The path of the program's text; empty if there is no program. `own` has the
+// target's audit settings. It is not set for a program of `--program`.
 struct ProgramFile {
   std::string path;
   std::optional<AuditInput> own;
 };
 
-// Returns the file of `--program`, else of the target's program if that exists,
-// else an empty path. Returns nullopt after a finding.
+// Returns the file of `--program` or, without this option, the target's program
+// if that file exists. Otherwise the path is empty. Returns nullopt after a
+// finding.
 std::optional<ProgramFile> FileOf(const ProgramFlags& files,
                                   const CostFlags& flags, const Target& target,
                                   const Mesh& mesh, Findings& findings) {

@@ -20,7 +20,8 @@
 
 namespace shardc::cli {
 
-// The audited program and its comparisons; the members refer to each other.
+// The audited program and its comparisons. Members have references to each
+// other.
 struct ReportedProgram {
   std::string from;  // the file's name
   hlo::Program program;
@@ -28,8 +29,8 @@ struct ReportedProgram {
   std::optional<audit::Report> report;
   AuditText compared;
   Findings findings;
-  // The limits of the target's budget that its own program exceeds, as `check`
-  // reports them; empty for a program of `--program`.
+  // The findings of `check` about limits of the target's budget that its own
+  // program exceeds. Empty for a program of `--program`.
   FindingSink over_budget;
 
   report::Program ForPage() const;
@@ -41,10 +42,10 @@ struct ProgramFlags {
   std::string program, step;
 };
 
-// Reads the program of `--program`, else the target's program if it has been
-// compiled. Compares it with the plan, and with the step program of `--step`,
-// in the mode of `flags`. Sets `out` to null if there is no program. Returns
-// false after a finding.
+// Reads the program of `--program` or, without this option, the target's
+// program if it has been compiled. Compares it with the plan, and with the step
+// program of `--step`, in the mode of `flags`. Sets `out` to null if there is
+// no program. Returns false after a finding.
 bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
                          const Target& target, const Planned& planned,
                          const Selection& selection,

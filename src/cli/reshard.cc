@@ -1,6 +1,6 @@
 // `shardc reshard`: converts a sharded checkpoint to the pieces of another
 // plan, for example from dp 2, tp 4 to tp 8. It works as `split` does, but also
-// reads the pieces of an earlier split, and writes no full copy in between.
+// reads the pieces of an earlier split. No full copy is written in between.
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"

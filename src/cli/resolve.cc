@@ -1,5 +1,5 @@
-// `shardc resolve AXES`: resolves logical axes to a spec in a mode, which is
-// given or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode.
+// `shardc resolve AXES`: resolves logical axes to a spec in a mode. The mode is
+// given, or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode.
 // With a shape and a mesh, the spec is legalized like a parameter's:
 //
 //   '[VOCAB, FSDP]' --shape 50257,768 --mesh fsdp:8,tp:4 --illegal drop
@@ -120,8 +120,8 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
   }
 }
 
-// Returns the place of the corrected entry in the argument AXES, or `whole`,
-// the place of the argument, if the entry is not written there.
+// Returns the place of the corrected entry in the argument AXES. If the entry
+// is not written there, returns `whole`, the place of the complete argument.
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;

@@ -1,6 +1,6 @@
 // `shardc rules`: prints rules files in the order of matching, or the packs.
-// --resolved merges them into one file, which --rules reads with the same
-// meaning, except that it does not have the sections `model` and `stages`.
+// --resolved merges the files into one. `--rules` reads this file with the same
+// meaning, but the sections `model` and `stages` are left out.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -45,7 +45,7 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
   // The work of proving pairs of rules is limited, because the number of pairs
-  // is quadratic. Few pairs are related.
+  // grows quadratically with the number of rules. Only a few pairs are related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {
@@ -59,7 +59,7 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
 }
 
 // Returns false after a finding if --prove is given without rules or with an
-// option that excludes it.
+// option that cannot be combined with it.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
   if (!flags.prove) return true;
@@ -77,8 +77,8 @@ bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
   return wrong == nullptr && named;
 }
 
-// Prints the text of the only file, with its comments; several files must be
-// printed one at a time.
+// Prints the text of the only rules file, with its comments. Several files
+// cannot be printed together, so they are a finding.
 int PutText(const Target& target, const RuleSet& rules,
             const std::string& output, Findings& findings) {
   if (target.rules.size() == 1) {
@@ -93,8 +93,8 @@ int PutText(const Target& target, const RuleSet& rules,
   return kFailed;
 }
 
-// Returns whether one file can express the meaning of all of them; adds a
-// finding otherwise.
+// Returns whether one file can express the meaning of all rules files.
+// Otherwise adds a finding.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
   findings.Add(

@@ -1,5 +1,5 @@
-// Compares a checkpoint's sharding with a plan. The checkpoint's shapes and
-// shardings are written as a plan, which is then compared with the given plan:
+// Compares a checkpoint's sharding with a plan. A plan is made of the
+// checkpoint's shapes and shardings, and is then compared with the given plan:
 //
 //   `w` [16, 32] saved as P('fsdp', 'tp') on fsdp 2, tp 4
 //     ->  {"mesh": fsdp 2, tp 4, "params": {"w": {"spec": ["fsdp", "tp"]}}}
@@ -86,7 +86,7 @@ std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
   });
 }
 
-// Removes the differences in members that a plan has and a checkpoint lacks.
+// Removes the differences in members that only plans have.
 void RemoveOtherMembers(PlanDifference& difference) {
   difference.rules.clear();
   difference.attention.clear();

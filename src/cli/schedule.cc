@@ -29,8 +29,8 @@ struct ScheduleFlags {
   PictureFlags drawing;
 };
 
-// The largest time and the largest factor that are accepted. With this limit,
-// the sum of the times of all tasks is finite.
+// The largest time and the largest factor that are accepted, so that the sum of
+// the times of all tasks is finite.
 constexpr double kMostTime = 1e100;
 
 // Reads a time or a factor: from 0 to kMostTime.

@@ -1,5 +1,5 @@
-// Makes or reads the table of a pipeline schedule. A flag or an argument gives
-// the name of the schedule or the path of its file.
+// Makes or reads the table of a pipeline schedule, whose name or file a flag or
+// an argument names.
 #ifndef SHARDC_CLI_SCHEDULE_TABLE_H_
 #define SHARDC_CLI_SCHEDULE_TABLE_H_
 
@@ -26,8 +26,8 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
-// Returns whether `name` is the path of a file, and not the name of a built-in
-// schedule: a path contains `/`, `\` or `.`.
+// Returns whether `name` is the path of a file: it contains `/`, `\` or `.`.
+// Otherwise it is the name of a built-in schedule.
 bool IsScheduleFile(const std::string& name);
 
 // Makes or reads the table. Returns nullopt after a finding (usage, limit,
@@ -35,8 +35,8 @@ bool IsScheduleFile(const std::string& name);
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
                                              Findings& findings);
 
-// Returns the exit status after findings: 1 if valid options describe stages
-// that are refused, else 2.
+// Returns the exit status after findings: 1 if the options are valid but the
+// stages that they describe are refused, else 2.
 int StageStatus(const Findings& findings);
 
 // Returns the names of the built-in schedules, for shell completion.

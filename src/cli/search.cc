@@ -1,6 +1,6 @@
 // `shardc search`: finds the cheapest sharding of a model on a number of
-// devices. Prints it with its proof, the Pareto front of time and memory, and
-// why each alternative is worse.
+// devices. Prints the sharding with its proof, the Pareto front of time and
+// memory, and why each alternative is worse.
 #include <algorithm>
 #include <utility>
 
@@ -43,8 +43,9 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Pipelines of the Pareto front are not proved here. Only the fastest
-  // pipeline is proved, above. The winner may be in the front.
+  // Pipelines of the Pareto front are not proved here; only the fastest
+  // pipeline is proved, above. The winner may be in the front, and its proof is
+  // reused.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     SearchProof& proof = report.proofs.emplace_back();

@@ -1,7 +1,7 @@
-// Reads the inputs of `search`. The model's tree is read from its manifest, or
-// built from its config.json. Without rules the search starts from the pack
-// that matches the names. A suggested rules file extends that pack, because the
-// pack describes the model's step.
+// Reads the inputs of `search`. The model's parameter tree is read from its
+// manifest, or built from its config.json. Without rules the search starts from
+// the pack that matches the names. Rules that are suggested extend this pack,
+// because the pack describes the model's step.
 #include "cli/search_inputs.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ namespace {
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 
-// Returns whether `search` leaves out an option of `cost`, because it concerns
-// serving, pipelines or hosts.
+// Returns whether `search` lacks this option of `cost`, because the option is
+// about serving, pipelines or hosts.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
          option.name == "--kv-len" || option.name == "--kv-dtype" ||
@@ -70,8 +70,8 @@ bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
   return true;
 }
 
-// Returns the rules from which the search starts. `auto` stands for the pack
-// that matches the names.
+// Returns the rules from which the search starts, with `auto` replaced by the
+// pack that matches the names.
 std::vector<std::string> RulesToBegin(const Target& target,
                                       const Manifest& manifest,
                                       const std::string& model_type,
@@ -144,7 +144,7 @@ std::optional<int64_t> ReadDevices(const InputFlags& flags,
   return out;
 }
 
-// Sets inputs that were not given to defaults, and records them for the report.
+// Sets inputs that were not given to defaults, and stores these for the report.
 void Assume(const SearchFlags& flags, SearchInputs& inputs) {
   cost::Settings& settings = inputs.request.settings;
   if (!settings.batch) {

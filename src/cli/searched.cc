@@ -1,6 +1,7 @@
-// Proves and writes the sharding that a search found. Its rules are written and
-// read again as other commands read them, so that what is proved and written is
-// what `cost` and `plan` will compile:
+// Proves and writes the sharding that a search found. The rules of the sharding
+// are first written and read again in the way in which other commands read
+// them. The proof and the written files therefore use the rules that `cost` and
+// `plan` will compile:
 //
 //   shardc search --devices 64 ... -o out
 //     ->  out/mesh.yaml, out/rules.yaml, out/shardc.yaml, a manifest
@@ -76,7 +77,7 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
   for (const std::string& one : files) {
     const bool pack = one.starts_with("builtin:");
     // fs::proximate would return an absolute path for a relative folder that
-    // does not exist yet, so it gets the folder's absolute path.
+    // does not exist yet, so it is called with the folder's absolute path.
     out.push_back(
         pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
   }
@@ -91,14 +92,15 @@ std::string RulesText(const std::vector<std::string>& given) {
   return out;
 }
 
-// The files of the model, which all targets of the written project share.
+// The names of the model's files, which all targets of the written project use.
 struct ModelFiles {
-  std::string manifest, config;  // names in the folder; no config: empty
+  // The manifest, and the config.json (empty if there is none).
+  std::string manifest, config;
 };
 
 // Returns the memory of a device in bytes if it differs from the profile's
-// memory, else nullopt. It is given by `--memory` or by the input mesh file; a
-// written mesh file does not contain it.
+// memory, else nullopt. Such a memory comes from `--memory` or from the input
+// mesh file. A written mesh file does not contain it.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -144,8 +146,9 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
-// Returns what the names of the model's files begin with: the target's name, or
-// "searched" if it has none or one that would lead to another folder.
+// Returns the beginning of the names of the model's files. It is the target's
+// name, or "searched" if there is no target or its name has a slash or
+// backslash.
 std::string FileStem(const SearchInputs& inputs) {
   const bool plain = inputs.target.find_first_of("/\\") == std::string::npos;
   return plain && !inputs.target.empty() ? inputs.target : "searched";
@@ -168,9 +171,9 @@ std::string PolicyAsFlags(const Policy& policy) {
   return out;
 }
 
-// Returns the flags of `cost` for the settings that were found, and for the
-// given settings that differ from the defaults. `--memory` is left out if the
-// project was written, because the project file then has the memory.
+// Returns flags of `cost`: those for the settings that the search chose, and
+// those for given settings that differ from the defaults. `--memory` is left
+// out if the project was written, because the project file has the memory.
 std::string SettingsAsFlags(const cost::Settings& settings,
                             const SearchInputs& inputs, bool written) {
   const cost::Settings& given = inputs.request.settings;
@@ -192,8 +195,8 @@ std::string SettingsAsFlags(const cost::Settings& settings,
   return out + PolicyAsFlags(inputs.request.options.policy);
 }
 
-// Returns whether `cost` reads the same parameters from the command's inputs:
-// from the manifest, or built with the naming of a pack.
+// Returns whether `cost` can read the parameters of the search from the inputs:
+// from the manifest, or by building them with the naming of a pack.
 bool CanNameTree(const SearchInputs& inputs) {
   if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
   const auto& rules = inputs.request.rules;
@@ -219,9 +222,9 @@ std::string ProjectFlags(const SearchInputs& inputs,
          (outside ? " --allow-outside" : "");
 }
 
-// Returns the flag `--mesh` for a mesh: with the sizes of its axes or, if it
-// has several processes or slices, with its file and the number of devices,
-// because sizes cannot express these. Returns an empty text if it has no file.
+// Returns the flag `--mesh` for a mesh. A mesh with several processes or slices
+// cannot be written as sizes, so the flag names its file and the number of
+// devices. Returns an empty text if such a mesh has no file.
 std::string MeshAsFlags(const Mesh& mesh, const SearchInputs& inputs) {
   if (mesh.processes == 1 && mesh.slices == 1) {
     return " --mesh " + MeshWords(mesh);
@@ -247,8 +250,8 @@ std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
   return out;
 }
 
-// Divides a compiled model into the stages of a pipeline; nullopt if that
-// fails.
+// A function that divides a compiled model into the stages of a pipeline. It
+// returns nullopt if that fails.
 using Divide = std::function<std::optional<verify::StageSettings>(
     const Compiled&, int64_t microbatches, Findings&)>;
 
@@ -269,10 +272,10 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                compiled.mesh, planned->table, one.layers};
 }
 
-// Returns the number of micro-batches for the proof of a pipeline. As many
-// micro-batches as ranks fill a pipeline. A larger number is therefore reduced
-// to the accepted number that is nearest to the number of ranks; the schedule
-// decides which numbers are accepted.
+// Returns the number of micro-batches for the proof of a pipeline. It takes as
+// many micro-batches as ranks to fill a pipeline, so a larger number is reduced
+// to about the number of ranks. The schedule accepts only some numbers, and the
+// result is the accepted number that is nearest to the number of ranks.
 int64_t MicrobatchesOf(const search::Pipeline& one) {
   const int64_t given = one.settings.microbatches;
   if (given <= one.Ranks()) return given;
@@ -382,8 +385,9 @@ bool WriteSearched(const search::Sharding& one,
   const std::string name = inputs.target.empty() ? "searched" : inputs.target;
   std::vector<NewFile> files;
   const Policy& policy = inputs.request.options.policy;
-  // Adds a mesh file and, if the search changed the rules (`own`) or a flag has
-  // a policy, a rules file. Returns the value of `rules:` for the project.
+  // Adds a mesh file. If the search changed the rules (`own`) or a flag sets a
+  // policy, adds a rules file too. Returns the value of `rules:` in the
+  // project.
   const auto add = [&](const std::string& prefix, const Mesh& mesh,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});

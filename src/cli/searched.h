@@ -18,21 +18,20 @@ SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
 // Proves the training step of a pipeline in the same way, divided into stages.
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
-// Writes a project whose target has the mesh and the rules of `one`; rules that
-// the search did not change are not copied. A pipeline, unless null, becomes a
-// second target with stages. Returns false with findings if a file exists or
-// cannot be written.
+// Writes a project whose target has the mesh and the rules of `one`. Rules that
+// the search did not change are not copied but named. If `pipeline` is not
+// null, it becomes a second target with stages. Returns false with findings if
+// a file already exists or cannot be written.
 bool WriteSearched(const search::Sharding& one,
                    const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings);
 
 // Return the `cost` command that prints the figures of the winner or of a
-// pipeline; empty if no file that the command can name has the rules or the
-// parameters: the search changed the rules, or built the parameters with a
-// naming that the rules do not state.
-// `has_pipeline` states whether the written project has a second target, the
-// pipeline.
+// pipeline. The command is empty if no file contains the rules or the
+// parameters: the search changed the rules, or it built the parameters with a
+// naming that the rules do not state. `has_pipeline` states whether the written
+// project has the pipeline as a second target.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder);

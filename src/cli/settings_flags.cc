@@ -1,7 +1,7 @@
-// Merges the settings of an operation, from the lowest to the highest
-// precedence: the model's configuration, the defaults in the settings file, the
-// file's record of the operation, options. Settings that the operation does not
-// use are then removed.
+// Merges the settings of an operation. From the lowest to the highest
+// precedence, they come from the model's configuration, the defaults in the
+// settings file, the record of the operation in this file, and options.
+// Settings that the operation does not use are then removed.
 //
 //   soft cap 30 of the model, `defaults: {soft_cap: 50}`, --soft-cap 0  ->  0
 #include "cli/settings_flags.h"
@@ -110,7 +110,7 @@ SettingsRecord RecordOf(const ModelConfig* model) {
 }
 
 // Returns whether the request verifies an operation that generates tokens one
-// by one with a cache of keys. The keys in a cache are rotated (RoPE).
+// by one with a cache of keys. The keys in such a cache are rotated (RoPE).
 bool HasCaches(const verify::Request& request) {
   const bool generates =
       std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);
@@ -121,8 +121,8 @@ bool HasCaches(const verify::Request& request) {
                      });
 }
 
-// Sets the rotation of keys (RoPE) to the model's, if the request has
-// operations over a cache.
+// If the request has operations with a cache, sets their rotation of keys
+// (RoPE) to that of the model.
 void AddRotation(const ModelConfig& model, verify::Request& request) {
   if (!model.rope || !HasCaches(request)) return;
   const RopeConfig& rope = *model.rope;

@@ -32,7 +32,7 @@ std::optional<OperationsFile> TargetSettings(
     Findings& findings);
 
 // Sets the settings of the request's operations (`records`), and the features,
-// remarks and rotation that follow from the model. Without --settings, the
+// remarks and rotation that depend on the model. Without --settings, the
 // target's settings are read. Returns false after a finding: an error in the
 // file or in an option, an option that no operation of the request uses, or an
 // axis that the mesh lacks.

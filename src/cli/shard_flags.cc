@@ -1,6 +1,6 @@
-// The common part of split and reshard: the plan, and how its pieces are
-// divided into files. With --per device on 8 devices there are 8 files, with
-// --per shard one for each set of devices that hold the same parts.
+// The part that split and reshard have in common: the plan, and how its pieces
+// are divided into files. On 8 devices, --per device writes 8 files. --per
+// shard writes one file for each set of devices that hold the same parts.
 #include "cli/shard_flags.h"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   return options;
 }
 
-// Prints a note if the plan has parameters that are only on some devices. An
-// orbax checkpoint cannot record them, because its specs are over the complete
+// Prints a note if some parameters of the plan are only on some devices. An
+// orbax checkpoint cannot record that, because its specs are for the complete
 // mesh.
 void NoteUnrecorded(const ShardsIndex& index, const std::string& to,
                     const Common& common) {

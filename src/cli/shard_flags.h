@@ -1,5 +1,5 @@
-// The common part of split and reshard: the plan, and how its pieces are
-// divided into files.
+// The part that split and reshard have in common: the plan, and how its pieces
+// are divided into files.
 #ifndef SHARDC_CLI_SHARD_FLAGS_H_
 #define SHARDC_CLI_SHARD_FLAGS_H_
 

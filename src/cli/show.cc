@@ -1,5 +1,6 @@
-// `shardc show`: draws a plan in the terminal. A table has a line for each
-// picture; the data comes from a plan file or from inputs:
+// `shardc show`: draws a plan in the terminal. A table in this file has an
+// entry for each kind of picture. The data is read from a plan file or from
+// inputs:
 //
 //   shardc show layout model.embed_tokens.weight --plan plan.json
 #include <algorithm>
@@ -55,8 +56,8 @@ struct Drawn {
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 
-// Returns the requested mode. Without one, returns `otherwise` if the plan has
-// it, else the plan's first mode.
+// Returns the requested mode. If no mode is requested, returns `otherwise` if
+// the plan has this mode, else the plan's first mode.
 std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
                            Findings& findings) {
   const auto& planned = of.planned.table.classes.plan.modes;

@@ -1,5 +1,5 @@
-// Converts the options of pipeline stages to a request. The size of the axis is
-// the number of ranks:
+// Converts the options of pipeline stages to a request. The number of ranks is
+// the size of the stage axis:
 //
 //   --stages pp --schedule zbv --microbatches 64 with pp:8
 //     ->  the table of zbv on 8 ranks with 16 stages
@@ -118,8 +118,8 @@ std::optional<StageRequest> MergedStages(const StageFlags& flags,
   return out;
 }
 
-// Returns the stages of a target that declares none, so that the flags alone
-// describe them.
+// Returns the stages that the flags describe, for a target that declares no
+// stages.
 std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
                                           const Mesh& mesh,
                                           const StageSizes& sizes,
@@ -134,8 +134,8 @@ std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
   return out;
 }
 
-// Returns whether the flags change nothing, so that the stages with which the
-// target was compiled can be used.
+// Returns whether the flags leave the declared stages unchanged, so that the
+// stages with which the target was compiled can be used.
 bool AskForDeclared(const StageFlags& flags, const Compiled& compiled,
                     std::optional<int64_t> microbatches) {
   if (flags.Given() || !flags.assign.empty() || !flags.virtual_stages.empty() ||

@@ -25,8 +25,8 @@ struct StageFlags {
   std::string axis, assign, virtual_stages, schedule;
   std::string p2p = "overlapped";
 
-  // Returns whether `--stages none` is given: stages that files declare are
-  // then ignored.
+  // Returns whether `--stages none` is given, which ignores stages that files
+  // declare.
   bool None() const { return axis == "none"; }
   bool Given() const { return !axis.empty() && !None(); }
   bool Exposed() const { return p2p == "exposed"; }
@@ -34,8 +34,9 @@ struct StageFlags {
 
 Options OptionsOf(StageFlags& flags);
 
-// Returns false after a finding if an option of stages is given, but there are
-// no stages: no flag divides the model, and no file (`declared`) does.
+// Returns false after a finding if an option of stages has no effect: it is
+// given, but neither a flag nor a file (`declared`) divides the model into
+// stages.
 bool CheckStageFlags(const StageFlags& flags, bool declared,
                      Findings& findings);
 
@@ -60,15 +61,16 @@ StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
 struct StageSizes {
   Mode mode = Mode::kTrain;
   std::optional<int64_t> batch, length;
-  std::optional<int64_t> microbatches;  // if a flag gives their number
+  std::optional<int64_t> microbatches;  // set if a flag is given
 };
 
 // Returns the model divided into stages; null after a finding. If flags change
 // nothing, returns the stages with which the target was compiled. Otherwise the
 // declaration of the rules or the target divides the model, and flags override
 // its keys. If `declared` is null, flags alone divide the model. `config` may
-// be null. If no flag gives the number of micro-batches, the declaration gives
-// it, or else it is about two per rank; without a declaration it is 1.
+// be null. The number of micro-batches is that of the flag, or else that of the
+// declaration. A declaration without a number means about two micro-batches per
+// rank. Without a declaration there is one micro-batch.
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
@@ -92,15 +94,15 @@ bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
                      const StageSizes& sizes, Findings& findings);
 
 // Does the same as StagesOfCommand for a target with declared stages, for
-// commands that have no batch and length. Without these the cost model cannot
-// choose the division.
+// commands without a batch and a length. Without these sizes the cost model
+// cannot divide the layers.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,
     std::optional<int64_t> microbatches, Findings& findings);
 
-// Returns the stages of a plan file. Flags can give only the number of
-// micro-batches and a file of the schedule. Returns nullopt after a finding
+// Returns the stages of a plan file. Flags can only set the number of
+// micro-batches and the file of the schedule. Returns nullopt after a finding
 // (usage, or a finding of StagedPlanOf).
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,

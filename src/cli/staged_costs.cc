@@ -1,6 +1,6 @@
 // Computes the cost of pipeline stages for pictures and the report page. A
-// compiled plan has its stages in memory. For a plan file, they are made from
-// the stages and the name of the schedule in the file:
+// compiled plan has its stages in memory. A plan file has the stages and the
+// name of the schedule, from which they are made:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
 //     ->  a bar for each rank, with the memory that `cost --plan` prints

@@ -1,4 +1,5 @@
-// Estimates the memory of a step that is verified, as `cost` does.
+// Estimates the memory of a step that is verified, with the cost model of
+// `cost`.
 #ifndef SHARDC_CLI_STEP_MEMORY_H_
 #define SHARDC_CLI_STEP_MEMORY_H_
 
@@ -23,14 +24,14 @@ struct StepDtypes {
   std::optional<Dtype> gradients = {};
 };
 Options StepDtypeOptions(StepDtypeFlags& flags);
-// Sets the dtype widths and the ZeRO stage of the request. Returns nullopt
+// Sets the sizes of dtypes and the ZeRO stage of the request. Returns nullopt
 // after findings.
 std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
                                          verify::StepRequest& request,
                                          Findings& findings);
 
-// Returns the bytes that a program can still allocate, as Linux estimates in
-// /proc/meminfo; INT64_MAX on systems without this estimate.
+// Returns the bytes that a program can still allocate, by Linux's estimate in
+// /proc/meminfo. Returns INT64_MAX on systems without this estimate.
 int64_t FreeMemory();
 
 // Returns the memory of the request's step, or nullopt if `cost` cannot

@@ -1,7 +1,7 @@
-// Explains unexpected words. An unexpected option is compared with the
-// command's own options and then looked up in other commands. A word that is
-// not an option is classified as axes, a pack, or a file, whose first bytes
-// show its kind.
+// Explains unexpected words on the command line. An unexpected option is
+// compared with the command's own options and then looked up in other commands.
+// Another word is recognised as axes, a pack, or a file; the first bytes of a
+// file show its kind.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
@@ -90,7 +90,7 @@ std::string_view FirstWord(std::string_view name) {
   return name.substr(0, name.find(' '));
 }
 
-// Returns the first command that has the option, other than `own`. If `first`
+// Returns the first command, other than `own`, that has the option. If `first`
 // is not empty, only commands whose name begins with that word are considered.
 const Command* CommandWith(const std::string& flag, const Command& own,
                            std::string_view first) {
@@ -103,8 +103,8 @@ const Command* CommandWith(const std::string& flag, const Command& own,
   return nullptr;
 }
 
-// Returns help for an option that other programs have: the options that serve
-// its purpose here.
+// Returns help for an option that other programs have: it names the options of
+// shardc that serve the same purpose.
 std::optional<std::string> HelpForForeign(std::string_view flag,
                                           std::span<const Option> options) {
   if (flag == "--verbose" || flag == "-v" || flag == "--debug") {
@@ -131,9 +131,9 @@ std::optional<std::string> HelpForForeign(std::string_view flag,
   return std::nullopt;
 }
 
-// Returns the option nearest to an unknown one. `--mode` is as near to
-// `--model` as to `--modes`, so an option that differs by a final `s` alone
-// comes first.
+// Returns the option nearest to an unknown option. An option that differs only
+// by a final `s` is preferred, because `--mode` is as near to `--model` as to
+// `--modes`.
 std::optional<std::string> NearestOption(const std::string& flag,
                                          const Strings& names) {
   for (const std::string& name : names) {
@@ -156,8 +156,8 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     out.help = *help;
     return out;
   }
-  // An option that `verify` lacks is more likely one of `verify step` than of
-  // another command, so commands with the same first word are searched first.
+  // Commands with the same first word are searched first. An unknown option of
+  // `verify` is more likely an option of `verify step` than of another command.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
   if (has == nullptr) {
     if (const auto near = NearestOption(flag, names)) {

@@ -11,8 +11,8 @@
 namespace shardc::cli {
 
 // The message and the help for a word that `command` does not accept. For a
-// misspelt option, the help names the nearest option; for a file, the option
-// that takes such files.
+// misspelt option, the help names the nearest option. For a file, it names the
+// option that accepts such files.
 struct StrayWord {
   std::string message;
   std::string help;

@@ -1,6 +1,7 @@
-// `shardc suggest`: proposes rules for a model that has none. Without `--force`
-// the rules are written only if they are proven: the rule intended for each
-// tensor wins it, and `check` reports no error or warning about the rules.
+// `shardc suggest`: proposes rules for a model that has no rules. Without
+// `--force` the rules are written only if they are proven. They are proven if
+// each tensor is won by the rule that is intended for it, and `check` reports
+// no error or warning about the rules.
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -59,7 +60,7 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   std::optional<Mesh> mesh;
   if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
   auto manifest = ReadTree(flags, target, findings);
-  // If the tree was to be built from the configuration, errors of the
+  // If the tree should have been built from the configuration, errors in the
   // configuration are already reported.
   const bool checked = !manifest && target.manifest.empty();
   if (!target.model.empty() && !checked) {

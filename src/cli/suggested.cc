@@ -1,8 +1,8 @@
 // Proves suggested rules. Their text is parsed like any rules file and
-// compiled, and the rule of every tensor is compared with the intended one.
-// Then every lint runs whose inputs are known. Notes do not count, nor do
-// findings about the mesh or the model itself, because no rules could avoid
-// them:
+// compiled. The rule that wins each tensor is compared with the intended rule.
+// Then every lint runs whose inputs are known. Notes are ignored. Findings
+// about the mesh or the model itself are ignored as well, because no rules
+// could avoid them:
 //
 //   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"
@@ -28,10 +28,10 @@
 namespace shardc::cli {
 namespace {
 
-// Larger rules files are too long for a person to review.
+// The largest rules file in bytes. People could not review a larger file.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
-// Values of `--scan-axis` are at least -kMostRank and less than kMostRank.
+// The bound of `--scan-axis`: -kMostRank <= value < kMostRank.
 constexpr int kMostRank = 16;
 
 // Returns whether a finding is about the mesh, so that no rules could avoid it.
@@ -45,7 +45,7 @@ bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
 }
 
 // Returns whether a finding is about the model's vocabulary or configuration,
-// which are not part of the rules either.
+// so that no rules could avoid it.
 bool IsOfModel(const Finding& finding) {
   return finding.code->number == 217 || finding.code->number == 223;
 }
@@ -111,9 +111,9 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
 }
 
 // Lists up to three meshes, the fastest first, for which the suggested rules
-// are proven. The meshes have as many devices as `mesh`. If no such mesh is
-// found, the next power of two is tried as the number of devices. Returns an
-// empty text if neither number gives a mesh.
+// are proven. The meshes have as many devices as `mesh`. If there is no such
+// mesh, meshes with the next power of two as the number of devices are tried.
+// Returns an empty text if there is none either.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const std::optional<ModelConfig>& model,
                         const Common& common) {
@@ -165,8 +165,9 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the only layer stack if sizes and names leave it undecided, else
-// null. With several stacks the user is not prompted: one answer might not be
+// Returns the layer stack for which the user is prompted: the only stack, if
+// sizes and names do not determine its dimension of layers. Otherwise returns
+// null. With several stacks there is no prompt, because one answer might not be
 // right for all.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
@@ -176,7 +177,7 @@ const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
 }
 
 // Prompts the user for the dimension that counts layers. An answer is a value
-// of `--scan-axis`, or empty for the dimension that is assumed. Returns nullopt
+// of `--scan-axis`, or empty to accept the assumed dimension. Returns nullopt
 // if there is no terminal or the answer is invalid.
 std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,
                                     const Common& common) {

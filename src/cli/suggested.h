@@ -1,5 +1,5 @@
-// Suggested rules with their proof: the text is compiled and linted before it
-// is written, as `plan` and `check` will do.
+// Suggested rules with their proof: before the text is written, it is compiled
+// and linted in the same way as by `plan` and `check`.
 #ifndef SHARDC_CLI_SUGGESTED_H_
 #define SHARDC_CLI_SUGGESTED_H_
 
@@ -24,9 +24,11 @@ struct SuggestedRules {
   suggest::Preferences preferences;          // the inputs of the suggestion
   std::string text;                          // YAML
   std::unique_ptr<const Compiled> compiled;  // null: did not compile
-  // Errors and warnings that `check` reports for the rules, not for the mesh.
+  // Errors and warnings of `check` about the rules. Those about the mesh are
+  // not included.
   std::vector<Finding> left;
-  std::string misfit;  // why the mesh cannot hold the model; empty: it can
+  // Why the model does not fit on the mesh; empty if it fits.
+  std::string misfit;
 
   bool Good() const { return left.empty() && misfit.empty(); }
 };
@@ -35,10 +37,10 @@ struct SuggestedRules {
 // a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
-// Suggests rules. `manifest` must have shapes. `name` is the file name that
-// findings about the rules' text show. If the only layer stack could have its
-// layers in several dimensions, judged by sizes and names, and there is a
-// terminal, the user is prompted for the dimension.
+// Suggests rules. `manifest` must have shapes. `name` is the file name in
+// findings about the rules' text. The user may be prompted for the dimension of
+// layers: if there is one layer stack, its sizes and names allow several
+// dimensions, and there is a terminal.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
@@ -50,8 +52,8 @@ void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, const Common& common,
             Findings& findings);
 
-// Returns a line for each stack that names and sizes leave undecided, with what
-// was assumed.
+// Returns a line for each layer stack whose dimension of layers is not
+// determined by names and sizes, with the dimension that was assumed.
 std::string UndecidedText(const SuggestedRules& rules);
 
 Option ScanAxisOption(std::string* axis);
@@ -60,7 +62,7 @@ Option ScanAxisOption(std::string* axis);
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// Returns the summary: what was chosen, and what is undecided.
+// Returns the summary: the choices of the suggestion, and what is undecided.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

@@ -1,5 +1,6 @@
-// Checks the compiled program of a target. A build writes the program, so it
-// may be missing or old. `check` reports:
+// Checks the compiled program of a target. A build creates the program, so it
+// may be missing or outdated. For each key of the target's section `audit`,
+// `check` reports:
 //
 //   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if it sends anything
 //   locked: llama.audit.json       SHD612 at the Python line that sends more
@@ -47,8 +48,8 @@ std::optional<audit::Lock> ReadTargetLock(const Target& target,
   return audit::ReadLock(*document, findings);
 }
 
-// Returns whether the summary was made of a program for the same number of
-// devices and at the same stage of compilation; adds a finding otherwise.
+// Returns whether the summary is of a program for the same number of devices
+// and at the same stage of compilation. Otherwise adds a finding.
 bool Suits(const audit::Lock& lock, const TargetProgram& program,
            const Target& target, const AuditInput& audit, Findings& findings) {
   const bool scheduled = program.program.IsScheduled();

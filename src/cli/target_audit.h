@@ -23,7 +23,7 @@
 
 namespace shardc::cli {
 
-// A program and its audit; the report refers to the program.
+// A program and its audit. The report has references to the program.
 struct TargetProgram {
   hlo::Program program;
   std::optional<audit::Report> report;
@@ -36,25 +36,25 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const Mesh& mesh,
                                                        Findings& findings);
 
-// Returns the selected findings: one for each limit of the budget that the
-// program exceeds, and for each flaw that the committed summary does not list.
-// With `locked`, also returns one for each kind of collective and the axes that
-// it runs over, if a device sends more bytes than the summary records. If the
-// file of the program does not exist, `locked` makes that an error; without
-// `locked` nothing is checked, because the program may not have been compiled
-// yet.
+// Returns the selected findings. There is one for each limit of the budget that
+// the program exceeds, and one for each flaw that the committed summary does
+// not list. With `locked`, there is also one for each kind of collective and
+// its mesh axes on which a device sends more bytes than the summary records. If
+// the program's file does not exist, `locked` makes that an error. Without
+// `locked` nothing is checked then, because the program may not have been
+// compiled yet.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);
 
-// Returns a line for each difference of the committed summary and the program;
-// nullopt after a finding.
+// Returns a line for each difference between the committed summary and the
+// program. Returns nullopt after a finding.
 std::optional<std::vector<std::string>> SummaryChanges(
     const Target& target, const AuditInput& audit, const TargetProgram& program,
     Findings& findings);
 
-// Caches the bytes that each program communicates, so that the language server
-// does not read a program again at each keystroke. Thread-safe.
+// Caches the bytes that each program sends, so that the language server does
+// not read a program again at each keystroke. Several threads may use it.
 class ProgramSums {
  public:
   // Returns the sums of the target's program; null if the program does not
@@ -70,17 +70,18 @@ class ProgramSums {
     std::shared_ptr<const audit::Sums> sums;
   };
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
+  // Keyed by the file and the mesh.
+  std::map<std::pair<std::string, std::string>, Known> known_;
 };
 
-// Adds an error for each limit on the bytes sent over an axis that the mesh
-// lacks, because no program could exceed it. The usual names of axes (dp, fsdp,
-// ...) are accepted even if the mesh lacks the axis.
+// Adds an error for each limit whose axis the mesh lacks, because no program
+// can send bytes over such an axis. The usual names of axes (dp, fsdp, ...) are
+// accepted even if the mesh lacks the axis.
 void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
                      Findings& findings);
 
 // Returns a finding for each limit that the program exceeds, at the limit's
-// line in the project file. Returns none if `selection` leaves out SHD611.
+// line in the project file. Returns no findings if `selection` excludes SHD611.
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums,
                            const Selection& selection);
 

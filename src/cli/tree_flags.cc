@@ -1,7 +1,7 @@
 // Writes a tree, a folder in the format of orbax or DCP, for split, merge and
-// reshard. It is written into a folder with a temporary name, which is renamed
-// when the tree is complete. An interrupted run is continued from what is in
-// that folder, and several processes may write a share each.
+// reshard. The tree is written into a folder with a temporary name, which is
+// renamed when the tree is complete. A run after an interruption continues with
+// the contents of that folder. Several processes may each write a share.
 //
 //   reshard ckpt --plan new.json --to orbax --out new
 //   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end

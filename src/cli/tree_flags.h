@@ -12,19 +12,19 @@ namespace shardc::cli {
 
 Option ToOption(CheckpointFlags& flags);
 
-// Returns whether `--to` gives another format than safetensors files.
+// Returns whether `--to` names a format other than safetensors.
 bool WritesTree(const CheckpointFlags& flags);
 
-// Returns the format that `--to` gives.
+// Returns the format that `--to` names.
 const OutputFormat& FormatOf(const CheckpointFlags& flags);
 
-// Adds a finding (usage) and returns true if an option is given that applies
-// only to safetensors files.
+// If an option is given that applies only to safetensors files, adds a finding
+// (usage) and returns true.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
-// Writes the tensors of the transfer in the format of `--to`, or with --dry-run
-// prints what would be written. `index` has the shardings to record; null if
-// there are none. Returns the exit status.
+// Writes the tensors of the transfer in the format of `--to`. With --dry-run,
+// only prints what would be written. `index` has the shardings to record, or is
+// null if there are none. Returns the exit status.
 int RunTreeOutput(const Stored& stored, const Transfer& transfer,
                   const ShardsIndex* index, const CheckpointFlags& flags,
                   const CheckpointSettings& settings, const Common& common,

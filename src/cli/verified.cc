@@ -1,11 +1,12 @@
-// Reads the results of `verify` for the report page. The file's `schema`
-// decides how it is read. Attention cases that differ only in layout, dtype and
-// features share a row, with the largest error as a fraction of the tolerance,
-// and the first reason of a case that did not pass:
+// Reads the results of `verify` for the report page. The member `schema` of the
+// file determines how it is read. Attention cases that differ only in layout,
+// dtype and features share a row. The row has the largest error as a fraction
+// of the tolerance, and the first reason of a case that did not pass:
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
-// A step is a table of its own: the bytes it sends, in the program's order.
+// A step becomes a table of its own, with the bytes that it sends, in the order
+// of the program.
 #include "cli/verified.h"
 
 #include <algorithm>
@@ -28,7 +29,8 @@ namespace {
 constexpr std::string_view kWriteAgain =
     "write it again with `shardc verify --format json`";
 
-// Reads the members of one file; after the first error the rest is skipped.
+// Reads the members of one file. After the first error, all members are
+// skipped.
 class ReportReader {
  public:
   ReportReader(const Mesh& mesh, Findings& findings)
@@ -91,8 +93,8 @@ class ReportReader {
     }
     return out;
   }
-  // Returns whether the verified mesh is the plan's mesh. A case may have run
-  // on a reduced mesh; its member `given_mesh` is then compared.
+  // Returns whether the verified mesh is the plan's mesh. For a case that ran
+  // on a reduced mesh, the member `given_mesh` is compared.
   bool OfThisMesh(const JsonValue& object) {
     const bool reduced = object.IsObject() && object.Find("given_mesh");
     const auto value =
@@ -218,8 +220,8 @@ std::string AboutStep(ReportReader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// Adds the op to the table if it is a collective. The ops of repeated layers
-// are written once, but each layer sends their bytes.
+// Adds the op to the table if it is a collective. The ops of equal layers are
+// listed once in the file, but their bytes are sent by each layer.
 void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

@@ -19,9 +19,9 @@ struct Verified {
   bool failed = false;  // whether a case or a step failed
 };
 
-// Reads a file of results. Returns nullopt after a finding if the file or its
-// JSON cannot be read, if it does not have the schema or its mesh is not valid,
-// or if the results are of another mesh than `mesh` or of a self-test.
+// Reads a file of results. Returns nullopt after a finding in these cases: the
+// file or its JSON cannot be read; it does not have the schema, or its mesh is
+// not valid; the results are for another mesh than `mesh`, or of a self-test.
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

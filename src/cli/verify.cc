@@ -29,7 +29,7 @@ Metrics MetricsOf(const VerifyFlags& flags) {
 }
 
 // Returns whether the exit status is 1. `asked` is true if operations were
-// named; a named operation that is unsupported counts as a failure.
+// named. A named operation that is unsupported is a failure.
 bool Found(const verify::Report& report, bool asked) {
   if (report.Count(verify::Status::kFail) > 0 || report.NothingRan() ||
       std::any_of(report.projections.begin(), report.projections.end(),

@@ -10,8 +10,8 @@ namespace shardc::cli {
 
 std::string OperationsText();
 // Writes {"operations": [{"name", "summary", "supports": {"batch",
-// "query_length", "key_length", "heads", "dim"}}]}; null where a split is
-// unsupported.
+// "query_length", "key_length", "heads", "dim"}}]}. A value of `supports` is
+// null if the operation does not support the split.
 void WriteOperationsJson(Sink& out);
 
 }  // namespace shardc::cli

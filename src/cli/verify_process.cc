@@ -1,7 +1,7 @@
 // Runs `verify` in one or several processes and shows its progress. Every
-// process of a run makes the same calls, for the devices that it holds; only
-// the first one prints. The progress bar is one line that is overwritten by
-// means of carriage returns:
+// process of a run makes the same calls, but computes only its own devices.
+// Only the first process prints. The progress bar is one line, which carriage
+// returns overwrite:
 //
 //   [###########                   ] 36/96 cases
 #include "cli/verify_process.h"

@@ -21,8 +21,8 @@ verify::Progress ProgressLine(const Common& common, std::string_view what);
 std::function<void(size_t done, size_t all)> FaultProgressLine(
     const Common& common);
 
-// Returns false, and adds a finding on the first rank, if a self-test was
-// started on several processes: it runs in one.
+// A self-test runs in one process. If several were started, adds a finding on
+// the first rank and returns false.
 bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
 // Bytes, summed over all cases or steps of a run. `recorded`: bytes that the

@@ -1,6 +1,6 @@
-// Compares the plan's specs of attention projections with the mesh axes over
-// which the attention cases shard heads. Projections that cannot be compared
-// are listed, grouped by the reason:
+// Compares how the plan shards the heads of attention projections with how the
+// attention cases shard heads. Projections that cannot be compared are listed,
+// grouped by the reason:
 //
 //   not compared with the axis rules: `h/*/attn/c_attn/kernel`, since it holds
 //   query, key and value in one tensor; `shardc verify step` runs them

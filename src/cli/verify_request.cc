@@ -1,8 +1,8 @@
-// Makes one request from flags, target and model. A size comes from
+// Makes one request from flags, target and model. Each size is taken from
 // --attention, else from the model's config, else from the target. The number
-// of heads must be given. If no batch is given, it is the number of devices; if
-// no length is given, it is 128 times that number, so that every axis divides
-// both. Work that no machine could hold is refused before it starts.
+// of heads must be given. The default batch is the number of devices. The
+// default length is 128 times that number. Every axis divides these defaults. A
+// request that no machine could hold in memory is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
@@ -87,9 +87,9 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the modes of the flag. Without the flag, the modes are the target's
-// modes for each operation, else the target's modes, else all modes that an
-// operation may have.
+// Chooses the modes of the flag. Without the flag, these are the target's modes
+// for each operation. If there are none, they are the target's modes, or else
+// all modes that an operation may have.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
@@ -124,8 +124,8 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   return true;
 }
 
-// Chooses the features: `all`, `none` or names. Every case has the model's own
-// features, unless the flag is `none`.
+// Chooses the features: `all`, `none` or names. The features that the model
+// itself has are always added, unless the flag is `none`.
 bool ChooseFeatures(const std::vector<std::string>& names,
                     verify::Request& request, Findings& findings) {
   const auto all = verify::AllFeatures();
@@ -165,9 +165,9 @@ bool ChooseFeatures(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the sizes: each from --attention, else from the model, else from the
-// target. Adds a finding if none of them has the number of heads. Other sizes
-// have defaults.
+// Chooses the sizes. Each size is taken from --attention, else from the model,
+// else from the target. If none of them states the number of heads, adds a
+// finding. Other sizes have defaults.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
                                          const ModelConfig* model,

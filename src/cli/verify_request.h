@@ -39,7 +39,8 @@ const exec::Operation* NamedOperation(const std::string& name,
 struct VerifyWork {
   verify::Request request;
   verify::Matrix matrix;
-  // Whether a flag or the target named operations; each must then be supported.
+  // Whether a flag or the target named operations. A named operation must be
+  // supported.
   bool asked = false;
   // `has_rules`: whether rules were named. `compiled`: the plan of the rules
   // and the manifest; null without a manifest or without rules.
@@ -48,9 +49,9 @@ struct VerifyWork {
   std::optional<ModelConfig> model;
 };
 
-// Returns nullopt, and adds findings (usage, reading), if a flag or a file is
-// invalid or the work is more than a simulation can hold. The reduced mesh has
-// at least one device for each process.
+// Makes the work of a run. Returns nullopt, and adds findings (usage, reading),
+// if a flag or a file is invalid or if the work is too large for a simulation.
+// The reduced mesh has at least one device for each process.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
                                          const Common& common,

@@ -19,7 +19,7 @@ struct StepDivision {
   const StageFlags& flags;
   bool microbatches_given = false;             // a flag gives their number
   const StageDeclaration* declared = nullptr;  // null if none are declared
-  bool trains = true;  // false: declared stages are ignored
+  bool trains = true;  // if false, declared stages are ignored
   int64_t usual_batch = 0;
 };
 

@@ -1,6 +1,6 @@
-// `shardc verify step`: compiles a target as `plan` does, lowers the model that
-// its rules describe to one program a mode, and prints a report of each program
-// in each dtype:
+// `shardc verify step`: compiles a target as `plan` does, and lowers the model
+// that its rules describe to one program per mode. Prints a report of each
+// program in each dtype:
 //
 //   --mode train,decode --dtype float64,float32  ->  four reports
 #include "cli/verify_step.h"
@@ -58,7 +58,7 @@ struct StepSettings {
   verify::StepRequest request;
 };
 
-// The inputs of a run, which its steps point into.
+// The inputs of a run. The steps of the run have pointers to them.
 struct StepInputFiles {
   StepSettings settings;
   std::optional<ModelConfig> model;
@@ -91,7 +91,8 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
-// Returns false, and adds a finding, if a flag is given that has no effect.
+// Returns false, and adds a finding, if a flag is given that has no effect in
+// these modes.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
   const bool reduces = flags.reduce_each || !flags.reduce.empty();

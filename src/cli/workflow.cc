@@ -1,7 +1,8 @@
-// Writes a workflow that checks the project. The workflow downloads the program
-// that wrote it, compares its digest, and runs `check --locked`. Actions are
-// pinned by commit. If the repository's root already has the workflow file, the
-// file of a project in a subfolder is named after the project:
+// Writes a CI workflow that checks the project. The workflow downloads the
+// program that wrote it, compares the digest of the download, and runs `check
+// --locked`. Actions are pinned by commit. If the repository's root already has
+// a workflow file of this name, the file of a project in a subfolder is named
+// after the project:
 //
 //   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"
@@ -52,8 +53,8 @@ constexpr std::string_view kAfterDigest = R"(
         run: '"$RUNNER_TEMP/shardc" check --locked --format github'
 )";
 
-// Returns the SHA-256 of this program. The workflow compares its download with
-// it.
+// Returns the SHA-256 of this program, with which the workflow compares its
+// download.
 std::optional<std::string> OwnDigest(Findings& findings) {
   const SourceRef program = ReadOwnProgram(findings);
   if (program == nullptr) return std::nullopt;

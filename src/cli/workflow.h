@@ -1,4 +1,4 @@
-// The workflow that `init` writes: it checks a project at every change.
+// The CI workflow that `init` writes. It checks the project at every change.
 #ifndef SHARDC_CLI_WORKFLOW_H_
 #define SHARDC_CLI_WORKFLOW_H_
 
@@ -10,10 +10,10 @@
 
 namespace shardc::cli {
 
-// Returns the workflow for the project `name` in `folder`. Its file is in the
-// root of the repository, where CI services look for it or, outside of a
-// repository, in `folder`. Returns nullopt after a finding if this program,
-// whose digest the workflow compares, cannot be read.
+// Returns the workflow for the project `name` in `folder`. In a repository, the
+// file is in its root, where CI services look for it. Outside of a repository
+// it is in `folder`. Returns nullopt after a finding if this program cannot be
+// read, because the workflow has the program's digest.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,
                                      Findings& findings);
