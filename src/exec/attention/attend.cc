@@ -1,18 +1,21 @@
 // Computes one device's slice of attention with the fast kernels, or with the
-// plain loops if the kernels lack a feature. The choice depends on options and
-// arithmetic only. These are the same for every sharding, so the choice never
-// changes the bits of a result. A mask is passed to the kernel as an interval
-// of keys for each row, or as one byte for each key; devices may use different
-// forms, because both result in the same bits.
+// plain loops if the kernels lack a feature. The choice depends only on options
+// and arithmetic. All devices share these, so a sharding never changes which of
+// the two runs, nor the bits of a result.
 //
-//   causal, query positions 4..7, key positions 0..7  ->  intervals [0, 5),
-//   [0, 6), [0, 7), [0, 8); zig-zag positions 0 1 6 7  ->  bytes
+// The kernels read which keys a row sees in one of two forms: one interval of
+// keys for each row, or one byte for each row and key. Intervals suffice for
+// causal masks, windows, lengths and starts if the positions of the keys ascend
+// by one. Segments, explicit masks and all other orders of the keys need bytes.
+// Devices may use different forms, because both result in the same bits:
 //
-// Positions that ascend by one, with causal masks, windows, lengths and starts,
-// result in intervals; segments, masks and orders such as zig-zag in bytes. The
-// loops compute dropout, arithmetic with injected faults, and the mean over
-// masked rows when keys arrive in several parts: only after the last part is it
-// known which rows are masked.
+//   causal, query positions 4..7, key positions 0..7  ->  intervals
+//   [0, 5), [0, 6), [0, 7), [0, 8)
+//   causal, key positions 0 1 6 7 (zig-zag order)  ->  bytes
+//
+// The loops compute dropout and arithmetic with injected faults. If keys arrive
+// in several parts, the loops also compute MaskedRows::kMean, because only
+// after the last part is it known which rows see no key.
 
 #include <algorithm>
 
@@ -54,8 +57,8 @@ bool SeesIntervals(const LocalSlice& slice) {
          slice.additive_mask.buffer == nullptr;
 }
 
-// Fills the intervals of `sight`. They count keys from the tile's first key,
-// whose position is `first`.
+// Fills the intervals of `sight`. Index 0 in an interval is the tile's first
+// key, whose position is `first`.
 void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
                   Sight& sight) {
   const AttentionOptions& options = *slice.options;
@@ -217,9 +220,10 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
   return false;
 }
 
-// Adds all keys with equal weights to the rows that see no key, as a finite
-// mask value does (MaskedRows::kMean). Rows that see keys but have only logits
-// of -inf stay empty.
+// Adds all keys with equal weights to the rows that see no key
+// (MaskedRows::kMean): a softmax over logits that are all the same finite
+// number has equal weights. Rows that see keys whose logits are all -inf stay
+// empty.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

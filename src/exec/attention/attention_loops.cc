@@ -121,7 +121,8 @@ class Row {
                : kMinusInfinity;
   }
 
-  // Returns 0 if dropout removes the weight, else the factor for a kept one.
+  // Returns 0 if dropout removes the weight of `key`, else the factor by which
+  // the weight is multiplied.
   float Keep(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (options.dropout <= 0) return 1;

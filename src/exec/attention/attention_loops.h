@@ -2,12 +2,12 @@
 // reference. AttendRows, AttendKeys, AttendBlock and AttendTile use the fast
 // kernels instead if the kernels have all features of the problem.
 //
-// There are two forms. "Scores" computes all logits of the slice at the same
-// time, so that a collective can add partial logits before anything non-linear.
-// "Online" adds blocks of keys to a state (max, sum, out) for each row (Milakov
-// and Gimelshein 2018). The loops of both forms compute in float32 and sum in
-// ascending key order. A row's result depends only on its own inputs and the
-// block size.
+// Each function works in one of two ways. The functions on scores first compute
+// all logits of the slice, so that a collective can add partial logits before
+// anything non-linear is applied to them. The other functions add blocks of
+// keys to a state (max, sum, out) of each row, an online softmax (Milakov and
+// Gimelshein 2018). In both, the loops compute in float32 and add in ascending
+// key order. A row's result depends only on its own inputs and the block size.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -83,9 +83,10 @@ void AttendRows(const LocalSlice& slice, SoftmaxState& state);
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
-// Adds keys [begin, end) of the slice to the state in blocks that start at
-// `begin`. The loops have blocks of `block_k` keys, and the kernels have block
-// sizes of their own. attend.cc describes which of the two runs.
+// Adds keys [begin, end) of the slice to the state. The loops add blocks of
+// `block_k` keys, the first of which starts at `begin`. The kernels ignore
+// `block_k` and choose block sizes themselves. The first comment of attend.cc
+// lists what runs in the loops.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // Does the same as AttendKeys for query rows [row_begin, row_end) only.
@@ -99,7 +100,8 @@ struct Tile {
 };
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state);
-// Computes the tile with the loops, even if the kernels could.
+// Computes the tile with the loops, even if the kernels have all features that
+// it needs.
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state);
 
@@ -117,10 +119,11 @@ float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
 // Adds extra logits [sinks, H] to the denominator, once for each row.
 void AddSinks(const Buffer& sinks, SoftmaxState& state,
               const Arithmetic& arithmetic = kRightArithmetic);
-// Returns out / sum rounded to `dtype`, zeros where sum is 0: [B, T, H, Dv].
+// Returns [B, T, H, Dv]: out / sum rounded to `dtype`, with zeros where sum is
+// 0.
 Buffer FinishState(const SoftmaxState& state, Dtype dtype,
                    const Arithmetic& arithmetic = kRightArithmetic);
-// Returns max + log(sum), -inf for empty rows: [B, H, T].
+// Returns [B, H, T]: max + log(sum), or -inf for rows without keys.
 Buffer LogSumExp(const SoftmaxState& state);
 
 }  // namespace shardc::exec

@@ -1,5 +1,5 @@
-// The definition of an attention, independent of the operation that computes
-// it: all operations read the same record.
+// What an attention computes, independent of the operation that computes it.
+// All operations read the same options.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 

@@ -64,7 +64,8 @@ struct AttentionProblem {
   bool IsHollow() const { return query.IsHollow(); }
 };
 
-// The specs of the inputs and of the output, in `layout`.
+// The specs of the inputs and of the output, with their dimensions in the order
+// of the problem's `layout`.
 struct AttentionSpecs {
   Spec query, key, value, output;
   Spec bias, mask;  // the additive mask is laid out as the mask
@@ -91,8 +92,8 @@ struct OperationSettings {
   int dot_bits = 0;  // bits of matmul operands, 8 or 4; 0: not quantised
   // If set, the ring must run over this axis alone.
   std::string sequence_axis;
-  // For ulysses: of the axes that split the lengths, these axes pass keys
-  // around a ring, and the others exchange lengths for heads.
+  // For ulysses: of the axes that shard the sequence, those over which keys are
+  // passed around a ring. The all_to_all runs over the remaining ones.
   AxisGroup ring_axes;
   bool scan_ring = true;  // the ring is a loop; else its steps are unrolled
   SequenceOrder order = SequenceOrder::kContiguous;

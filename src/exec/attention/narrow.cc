@@ -1,14 +1,19 @@
-// Quantised matmuls: the numbers of a group are rounded to multiples of a step,
-// which the largest magnitude in the group determines. A group is a row or, for
-// values, one dim of a block of keys. Products are sums of integers. If the
-// head dimension is sharded, the largest elements are reduced first, so every
-// device uses the same steps, and the integer sums are added exactly:
+// Attention with quantised matmuls, and softmax in 16 bits (narrow.h has the
+// formulas).
+//
+// In a quantised matmul, the numbers of a group are rounded to multiples of a
+// step, which the largest magnitude in the group determines. A group is a row
+// of a query or key, or one dim of a value over a block of keys. Products are
+// sums of integers. If the head dimension is sharded, the largest magnitudes
+// are all-reduced first, so that every device uses the same steps. The partial
+// integer sums of the devices can then be added without rounding:
 //
 //   [1, -0.5] to 8 bits: the step is 1 / 127.5, the integers are 127 (the
 //   maximum) and -64
 //
-// A softmax in 16 bits rounds the logits, distances, exponentials, their sum
-// and the quotients, over a row of all keys.
+// A softmax in 16 bits processes a row of all keys at once. It rounds the
+// logits, their distances from the maximum, the exponentials, their sum and the
+// quotients.
 #include "exec/attention/narrow.h"
 
 #include <algorithm>
@@ -37,8 +42,9 @@ std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
   return out;
 }
 
-// Calls body(offset in scores [B, H, T, S], row of query, row of key) for each
-// score.
+// Calls body(at, query_row, key_row) for each score. `at` is the score's offset
+// in [B, H, T, S]. The rows are offsets in [B, T, H] of the query and in [B, S,
+// K] of the key.
 template <class Body>
 void ForScores(const LocalSlice& slice, Body body) {
   const int64_t key_heads = slice.key->shape[2];

@@ -8,10 +8,11 @@
 // query's weights over the keys of one block, and a head's values over these
 // keys in one dim.
 //
-// If D is sharded, a row's largest number is all-reduced first; otherwise each
-// shard would have its own step. The integer sums are all-reduced next, so the
-// bits equal the unsharded run's. A group of n devices sends in total, besides
-// the logits: 2(n-1) * 4 (B_loc T_loc H_loc + B_loc S K_loc) bytes.
+// If D is sharded, each row's largest number is first all-reduced, so that all
+// shards of a row have the same step. The integer sums are all-reduced next, so
+// the bits equal the unsharded run's. Besides the logits, a group of n devices
+// sends this many bytes in total: 2(n-1) * 4 (B_loc T_loc H_loc + B_loc S
+// K_loc).
 //
 // Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype.
 // Their distances from the maximum, the exponentials of these distances, the
@@ -57,8 +58,8 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
 
 struct Narrow {
   int bits = 0;                       // 0: operands are not quantised
-  Dtype softmax_dtype = Dtype::kF32;  // others need all keys at once
-  int64_t block_k = 0;                // keys of a block; 0: all
+  Dtype softmax_dtype = Dtype::kF32;  // if not F32: all keys in one call
+  int64_t block_k = 0;                // keys of a block; 0: all keys
 };
 // Does the same as AttendScores, with weights in the softmax dtype and a
 // quantised product of weights and values. If the softmax dtype is not F32,

@@ -1,6 +1,7 @@
 // The common dtype of operands by JAX's promotion lattice (JAX docs: "Type
-// promotion semantics"). The table has an edge from each type to the next ones
-// above it. The common type of two types is the least type above both.
+// promotion semantics"). The table below has an edge from each type to the
+// types directly above it. The common type of two types is the lowest type that
+// is above both: above BF16 and F16 that is F32.
 #include "exec/attention/promote.h"
 
 #include <array>

@@ -25,7 +25,7 @@ std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     std::span<const WeakKind> scalars,
                                     PromoteOptions options);
-std::optional<Dtype> Promote(Dtype a, Dtype b);  // options: x64, not inexact
+std::optional<Dtype> Promote(Dtype a, Dtype b);  // with x64, without `inexact`
 
 }  // namespace shardc::exec
 

@@ -16,8 +16,8 @@ enum class RopeKind : uint8_t {
   kLinear,    // positions are divided by the factor
   kDynamic,   // a larger base once the length passes `original_length`
   kYarn,      // Peng et al. 2023: interpolate low frequencies only
-  kLongRope,  // also "su": a factor for each frequency
-  kLlama3,    // divides low frequencies; smooth between two wavelengths
+  kLongRope,  // also called "su": one factor for each frequency
+  kLlama3,    // divides low frequencies; interpolates between two wavelengths
 };
 
 // Parses a name of a scaling such as "linear", "su", "longrope" or "default".
@@ -37,8 +37,9 @@ struct RopeScaling {
   // those between are interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
-  // kYarn: whether the index of the first limiting frequency is rounded down,
-  // and the index of the second one up.
+  // kYarn: whether the indices of the two limiting frequencies, those of
+  // beta_fast and beta_slow, are rounded to integers: the first one down and
+  // the second one up.
   bool truncate = true;
   // kLlama3: original_length/low and original_length/high are the wavelengths
   // between which frequencies are interpolated.

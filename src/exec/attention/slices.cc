@@ -1,11 +1,11 @@
-// Builds each device's slice for attention, as views of the buffers that the
-// device holds: query, key and value are not copied, and offsets locate the
-// slice within a bias or mask that is sharded over fewer axes. With
-// GroupMap::kGlobal, the key head of a query head is computed with global head
-// numbers and then made local:
+// Builds each device's slice for attention as views of the buffers that the
+// device holds. Query, key and value are not copied. A bias or mask may be
+// sharded over fewer axes than the query and key; offsets then locate the slice
+// within it. With GroupMap::kGlobal, the key head of a query head is computed
+// with global head numbers and then converted to an index on the device:
 //
-//   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 to 7 and key
-//   head 1, so (4 + t) / 4 - 1 = 0 for each of its heads
+//   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 + t for t = 0..3
+//   and key head 1, so head t reads its key head (4 + t) / 4 - 1 = 0
 #include "exec/attention/staging.h"
 
 #include <algorithm>

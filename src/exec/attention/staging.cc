@@ -1,7 +1,7 @@
 // Prepares inputs of any layout and dtype as [B, L, N, D] in one dtype: tensors
 // are cast, checked against their specs, scattered to devices and transposed
-// there. Inputs that no operation can run with are refused here, and so are
-// settings that the operation at hand does not support.
+// there. This file also reports inputs that no operation supports, and settings
+// that the given operation does not support.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -38,9 +38,9 @@ ShardedTensor Canonical(ShardedTensor tensor, Layout layout) {
   return tensor;
 }
 
-// Rounds `x` to `dtype`, and stores it in that dtype unless `keep_width` is
-// set. Returns `room` with the result, or `x` itself if it has the dtype
-// already.
+// Returns `x` itself if its dtype is `dtype`. Otherwise stores `x`, rounded to
+// `dtype`, in `room` and returns `room`. With `keep_width`, the rounded numbers
+// keep the dtype of `x`.
 const Buffer& Cast(const Buffer& x, Dtype dtype, bool keep_width,
                    Buffer& room) {
   if (x.dtype == dtype) return x;

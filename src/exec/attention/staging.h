@@ -54,13 +54,14 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
 
 // The properties of an operation that decide how its inputs are staged.
 struct StageOptions {
-  // If set, a query, key, value or output whose spec splits a dimension of size
-  // 1 is refused. Otherwise the dimension stays unsharded and the run gets a
-  // remark.
+  // If true, a query, key, value or output whose spec shards a dimension of
+  // size 1 is reported as an error. If false, that dimension stays unsharded
+  // and a remark is added.
   bool strict_length = false;
   bool narrow_softmax = false;    // supports settings.softmax_dtype
   bool quantised_matmul = false;  // supports settings.dot_bits
-  bool heads_on_keys = false;  // key heads are split over the query's head axes
+  bool heads_on_keys =
+      false;  // key heads are sharded over the query's head axes
   // Whether key and value are pages. Pages are cast when they are read, so
   // reshards send them in the stored dtype.
   bool pages = false;
@@ -120,8 +121,8 @@ enum class GroupMap : uint8_t {
   kGlobal,  // by global head number, as a compiler of global programs does
   kNaive,   // local head t reads t / (H_loc / K_loc), as a local kernel does
 };
-// The slices of all devices. Positions are sharded as query and key are;
-// lengths and starts as the key's batch is.
+// The slices of all devices. Positions are sharded as query and key are.
+// Lengths and starts are sharded as the key's batch dimension is.
 struct Slices {
   std::vector<LocalSlice> at;  // indexed by device
   ShardedTensor query_positions, key_positions;
@@ -135,7 +136,7 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
 // Applies the function `cut` of the machine's SliceSeam to slices. MakeSlices
-// does so itself; callers do so for slices that they make without it.
+// calls See; code that builds slices without MakeSlices calls See directly.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // Adds the sinks to the rows of a device, then divides the outputs by the sums

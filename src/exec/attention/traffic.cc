@@ -1,9 +1,11 @@
-// The bytes of an operation by closed formula, from shapes, specs and settings.
-// The ledger is checked against them. In a reshard each device receives the
-// elements of its new shard that its old shard lacks. The devices that hold
-// these elements take turns in sending.
+// The bytes that an operation sends by closed formula, from shapes, specs and
+// settings. The ledger, which counts what the simulation sends, is checked
+// against them. In a reshard each device receives the elements of its new shard
+// that its old shard lacks. The devices that hold these elements take turns in
+// sending.
 //
-//   [8] from tp 4 to replicated: each holds 2 and needs 8  ->  4 * 6 elements
+//   [8] from tp 4 to replicated: each device holds 2 elements and needs 8, so
+//   4 * 6 elements are sent
 #include "exec/attention/traffic.h"
 
 #include <algorithm>

@@ -84,11 +84,12 @@ class Traffic {
   // Reshards the output from `spec` to the requested one.
   void FinishAs(Spec spec);
 
-  // The all_to_all of ulysses, which runs over `axes`. Before it the lengths
-  // are sharded over `lengths`. The extra inputs are resharded to match it.
+  // The all_to_all of ulysses, which runs over `axes`. `lengths` are the axes
+  // that shard the lengths before the exchange. MoveExtras reshards the extra
+  // inputs so that they match the lengths and heads after it.
   struct Exchange {
     AxisGroup lengths, axes;
-    int64_t repeated = 1;  // the copies of each key head that it sends
+    int64_t repeated = 1;  // copies of each key head that a device sends
     // Whether the tokens that a device has after the exchange are not one
     // contiguous range of the sequence.
     bool joined = false;
