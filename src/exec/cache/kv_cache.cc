@@ -1,10 +1,12 @@
 // The KV cache has a fixed number of slots for each row, and each row has its
 // own length. All parts (keys, values, scales, positions) are sharded by the
-// key's spec and reshard together. A view holds the cache in the compute dtype;
-// if this dtype can represent all values of the cache's, the buffers move to
-// the view and back (LendCache, ReturnCache) and are not copied.
+// key's spec and reshard together. A view holds the cache in the compute dtype.
+// If the compute dtype can represent every value of the cache's dtype, the
+// buffers are not copied: LendCache moves them to the view, and ReturnCache
+// moves them back.
 //
-//   4 rows over dp 2, insert into row 2: devices of dp=1 write their row 0
+//   4 rows over dp 2, insert into row 2: devices of dp=1 write the first row of
+//   their shard
 #include "exec/cache/kv_cache.h"
 
 #include <algorithm>

@@ -28,8 +28,8 @@ struct CacheConfig {
   int64_t key_heads = 1;      // K in shapes
   int64_t head_dim = 1;       // D in shapes
   Dtype dtype = Dtype::kF32;  // F32, F16, BF16, or I8 with F32 scales
-  // If more than 0, queries attend to this many last positions only, and slots
-  // are reused: position p is at slot p mod max_length.
+  // If more than 0, queries attend only to the last `window` positions, and
+  // slots are reused: position p is at slot p mod max_length.
   int64_t window = 0;
 };
 
@@ -67,10 +67,10 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const std::vector<int64_t>& counts, LayoutError& why);
 
 // Copies the only row of `from`, with its length and start, to row `slot` of
-// `into`. `from` must have one row and, apart from that, the same
-// configuration. Only the devices that hold the row `slot` keep the copy; the
-// ledger records the reshard to their layout. Returns false, with the reason,
-// if the row does not fit or there is no row `slot`.
+// `into`. The configurations of `from` and `into` must be equal except for
+// `batch`, which is 1 in `from`. Only the devices that hold the row `slot` keep
+// the copy; the ledger records the reshard to their layout. Returns false, with
+// the reason, if the row does not fit or there is no row `slot`.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
@@ -96,11 +96,12 @@ CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 
-// A position to write, and one of the ranks over which the length is sharded.
+// The arguments of OwnSlot: a position to write, and one of the ranks over
+// which the length is sharded.
 struct SlotQuery {
   int64_t position = 0;
-  int64_t window = 0;  // above 0: slots are reused
-  int64_t slots = 1;   // slots of a row, over all ranks
+  int64_t window = 0;  // if above 0, slots are reused
+  int64_t slots = 1;   // slots of a row, summed over all ranks
   int64_t parts = 1, rank = 0;
 };
 // Returns the slot of the position on this rank, or -1 if another rank has it.

@@ -1,7 +1,7 @@
-// Writing to the cache. Where the length is sharded into n parts of L = S/n
-// slots, the device of rank r writes the new positions whose slot is in [r L,
-// (r + 1) L), at the slot's number minus r L. Each position has exactly one
-// such rank.
+// Writes new tokens to the cache. Let the length be sharded into n parts of L =
+// S/n slots. The device of rank r then writes the new positions whose slot is
+// in [r L, (r + 1) L), at index slot - r L of its shard. Each position has
+// exactly one such rank.
 //
 // Example: S = 8 over 4 ranks, 3 tokens from position 3: rank 1 writes position
 // 3 to its slot 1, rank 2 writes positions 4 and 5 to its slots 0 and 1, ranks
