@@ -1,5 +1,6 @@
-// AdjustScores of attention_simd-inl.h as a function that code outside of
-// Highway's targets can call.
+// AdjustRow of prefill_bf16.h: makes AdjustScores of attention_simd-inl.h,
+// which Highway compiles once for each instruction set, callable from code that
+// is compiled only once.
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/prefill_bf16.h"
 

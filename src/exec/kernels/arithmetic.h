@@ -1,6 +1,6 @@
 // The operations of attention's arithmetic that fault injection replaces by
 // wrong ones: steps of the online softmax, its rounding, and rows quantised to
-// few bits. A run uses the correct functions unless its machine has others.
+// few bits. A run uses the correct functions unless its machine replaces them.
 // The fast kernels (kernels.h) have the correct softmax built in and do not
 // call these functions. Attention with another `logit`, `reference`, `rescale`
 // or `absorb` therefore runs in the plain loops.

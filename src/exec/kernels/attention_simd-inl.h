@@ -198,10 +198,10 @@ HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
 }
 
 // Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
-// are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
-// added in two vectors, and the index of a weight decides to which vector it is
-// added. Updates max and sum, and returns the factor by which the caller must
-// multiply the output accumulated before.
+// are masked and become 0. c0 and c1 are multiples of two vectors. The lane to
+// which a weight is added depends only on its index, so the sum does not depend
+// on c0 and c1. Updates max and sum, and returns the factor by which the caller
+// must multiply the output accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

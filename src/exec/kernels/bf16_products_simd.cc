@@ -1,10 +1,11 @@
 // Implements BlockProducts of bf16_tiles.h with the intrinsics of x86-64,
 // because Highway has no AMX.
 //
-// VDPBF16PS multiplies two vectors of 16 pairs. AMD's Zen 4 starts one with 512
-// bits in each cycle, as it does for a fused multiply-add of float32, so the
-// products take half the time. On an Intel Xeon they take 1.5 times the time of
-// float32, so that only AMX is used there.
+// VDPBF16PS multiplies two vectors of 16 pairs, which are 32 products. AMD's
+// Zen 4 starts one VDPBF16PS of 512 bits in each cycle, as many as fused
+// multiply-adds of 16 float32 products, so the products take half the time. On
+// an Intel Xeon they take 1.5 times the time of float32 products, so only AMX
+// is used there.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 #include "exec/kernels/bf16_tiles.h"
@@ -84,8 +85,9 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512bf16")
 namespace shardc::exec {
 namespace {
 
-// 8 x 2 vectors of sums leave enough registers for the operands, and are more
-// products than one product takes cycles.
+// 8 x 2 vectors of sums leave enough registers for the operands. They are 16
+// sums that do not depend on each other, more than a product takes cycles, so
+// no product waits for an earlier one.
 constexpr int64_t kVectorRows = 8;
 
 // Returns a vector of 16 pairs of numbers.

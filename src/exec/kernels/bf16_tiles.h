@@ -12,8 +12,8 @@
 // left tiles are weights of 32 keys, and right tiles are 16 dims of values.
 //
 // Each product of two bfloat16 numbers is exact before it is added in float32;
-// a subnormal number counts as 0. An element's sum depends on its row and its
-// column alone.
+// a subnormal number is read as 0. An element's sum depends only on its row and
+// its column.
 //
 // All functions need HasBf16Products(kVectors) of floats/bf16_products.h.
 #ifndef SHARDC_EXEC_KERNELS_BF16_TILES_H_

@@ -13,8 +13,8 @@
 //
 // A score has one partial sum per lane, and the lanes are added as a tree. An
 // output adds the keys one after the other, in the order in which values are
-// read. Neither depends on the other rows. For example, the score of a head of
-// 128 dims on AVX2 is 8 lane sums of 16 products each.
+// read. Neither sum depends on the other rows. For example, the score of a head
+// of 128 dims on AVX2 adds 8 lanes, each of which is the sum of 16 products.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -39,12 +39,12 @@ constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
 // The order in which the keys and values of a block are read: two positions at
-// a time. kKeysAhead and kValuesAhead are how many bytes ahead of a row memory
-// is prefetched; 0 means no prefetching.
+// a time. While a row is read, memory is prefetched kKeysAhead or kValuesAhead
+// bytes ahead of it; 0 means no prefetching.
 //
-// Narrow elements need more instructions for each cache line, so without
-// prefetching fewer loads are in flight. For int8, half of the distance for
-// bfloat16 was 1.08 times as fast on an Intel Xeon.
+// Narrow elements need more instructions for each cache line, so the processor
+// has fewer loads in flight and prefetching gains more. For int8, half of the
+// distance for bfloat16 was 1.08 times as fast on an Intel Xeon.
 template <class E>
 struct TwoStreams {
   static constexpr bool kOneKey = false;
@@ -116,7 +116,7 @@ HWY_INLINE void PrefetchPair(const typename E::T* p) {
   if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
 }
 
-// Returns q . k as one partial sum per lane, which the caller adds.
+// Returns q . k as one partial sum per lane. The caller adds the lanes.
 template <class E, int64_t kAhead>
 HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
                   int64_t dim) {

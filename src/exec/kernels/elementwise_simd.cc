@@ -1,9 +1,9 @@
-// Kernels that are not attention: exp, reductions for the collectives, a
-// product of matrices, rotary embedding. All but exp give the same bits on
-// every target. tests/exec/kernels/elementwise_kernels_test.cc compares them
-// with plain loops, and on demand it checks exp for all float32 values.
-// Example: 10 floats on AVX2 are one full vector of 8 and a padded copy of the
-// last 2.
+// The vectorised loops of kernels.h other than attention: exp, reductions for
+// the collectives, a product of matrices, and rotary embedding. All of them
+// except exp give the same bits on every target.
+// tests/exec/kernels/elementwise_kernels_test.cc compares them with plain
+// loops, and on demand it checks exp for all float32 values. Example: 10 floats
+// on AVX2 are one full vector of 8 and a padded copy of the last 2.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// The intrinsics of x86-64, without the warnings of GCC 12, which warns of
-// uninitialised variables in its own intrinsics of AVX-512.
+// Includes the intrinsics of x86-64 with two warnings of GCC off: GCC 12
+// reports uninitialised variables in its own AVX-512 intrinsics.
 #ifndef SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
 #define SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
 

@@ -1,7 +1,7 @@
-// Selects the instruction sets that the kernels may use. A set must be compiled
-// in, and this processor must have it: a processor without AVX-512 gets AVX2
-// and below. Products of bfloat16 numbers are used together with the best of
-// these sets.
+// Selects the instruction set of the kernels among those that are compiled in
+// and that this processor has: a processor without AVX-512 gets AVX2 at most.
+// Products of bfloat16 numbers are used only together with the best instruction
+// set.
 
 #include <hwy/highway.h>
 

@@ -12,8 +12,8 @@ namespace shardc::exec {
 // multiplies bfloat16 numbers faster than float32 (UsedBf16Products).
 bool MultipliesBf16(const AttentionSlice& slice);
 
-// Computes what PrefillAttention does, for slices for which MultipliesBf16 is
-// true.
+// Adds the keys of the slice to the state, as PrefillAttention does.
+// MultipliesBf16 must be true for the slice.
 void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
                  Scratch& scratch);
 

@@ -16,10 +16,10 @@
 // bfloat16 alone has an error of 2^-8 |out|. Runs on the simulated mesh never
 // use this code: their buffers are float32.
 //
-// A tile of 32 query rows computes the scores of all keys from the first to the
-// last that its rows attend to, 32 keys at a time. Masked weights are 0, and
-// adding 0 times a value changes no sum, so a row is independent of the other
-// rows of its tile.
+// A tile of 32 query rows computes the scores of 32 keys at a time, from the
+// first key to the last key that any of its rows attends to. Masked weights are
+// 0, and adding 0 times a value changes no sum, so a row is independent of the
+// other rows of its tile.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -130,8 +130,8 @@ class Prefill {
     return {std::max<int64_t>(begin, 0), std::min(end, in_.key_rows)};
   }
 
-  // Returns the part of `keys` in the block at `first`, counted from the
-  // block's first key. If there is none, begin is not below end.
+  // Returns the part of `keys` that is in the block at `first`, as indices in
+  // the block. If no key is in the block, begin is at least end.
   static Keys Within(Keys keys, int64_t first, int64_t count) {
     return {std::max<int64_t>(keys.begin - first, 0),
             std::min(keys.end - first, count)};
@@ -159,15 +159,15 @@ class Prefill {
     return tile.head * in_.query_rows + tile.row;
   }
 
-  // Returns whether the outputs of a tile can be accumulated in the state,
-  // where a tile's rows follow each other: all 32 of them exist, and no dim
-  // needs padding. Other tiles have a copy.
+  // Returns whether the outputs of a tile can be accumulated directly in the
+  // caller's state, which requires that the tile has 32 rows and that no dim
+  // needs padding. The outputs of other tiles are accumulated in a copy.
   bool InPlace(const QueryTile& tile) const {
     return tile.rows == kBlockRows && out_dim_ == in_.value_dim;
   }
 
-  // Packs the query. Copies the outputs that earlier calls accumulated, unless
-  // they can be accumulated in place.
+  // Packs the query. For tiles that accumulate in a copy, also copies the
+  // outputs of earlier calls to it.
   void CopyIn() {
     for (int64_t i = 0; i < tile_count_; ++i) {
       QueryTile& tile = tiles_[i];
@@ -242,10 +242,10 @@ class Prefill {
     return true;
   }
 
-  // Adds the keys of the block at `first` to a tile whose scores are computed.
-  // Between the rows of that tile, computes the scores of the tile `next`,
-  // because the processor multiplies tiles while it computes the weights of
-  // rows.
+  // Adds the keys of the block at `first` to a tile whose scores are already
+  // computed. Alternates between the weights of one row of this tile and scores
+  // of the tile `next`, because the processor can multiply tiles while it
+  // computes weights.
   void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
                   TileKeys& next) {
     const QueryTile& tile = tiles_[keys.tile];
@@ -305,8 +305,8 @@ class Prefill {
   const AttentionSlice& in_;
   const AttentionState& state_;
   BlockProducts products_;
-  int64_t depth_;    // tiles that D needs
-  int64_t out_dim_;  // Dv, to a multiple of 32
+  int64_t depth_;    // number of tiles of 32 dims that D needs
+  int64_t out_dim_;  // Dv rounded up to a multiple of 32
   int64_t tile_count_;
   QueryTile* tiles_ = nullptr;
   uint16_t* query_ = nullptr;    // [tiles][depth][2][16][32]

@@ -1,11 +1,13 @@
 // The packed operands of the prefill kernel, compiled once per target.
 //
-// Rows are packed four at a time before each tile of scores: first rows of the
-// query tiles that are used next, then rows of the next block of keys. Rows
-// that are packed eight rows later are prefetched within the product of the
-// tile, which reads nothing else from memory. Example: a block of 256 keys is
-// packed in 64 steps of four keys and 64 steps of four values, and 10 query
-// tiles have 80 tiles of scores of 32 keys.
+// Packing copies rows to the order in which the products read them, and waits
+// for memory. It therefore alternates with products: before each tile of
+// scores, four rows are packed, first rows of the query tiles that are used
+// next, then rows of the next block of keys. The product of the tile reads only
+// packed numbers, so the rows that are packed eight rows later are prefetched
+// during it. Example: a block of 256 keys is packed in 64 steps of four keys
+// and 64 steps of four values, and 10 query tiles have 80 tiles of scores of 32
+// keys.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
@@ -34,13 +36,13 @@ struct RowTile {
   int64_t row;         // first t
   int64_t rows;        // at most kRows
   int64_t begin, end;  // from the first to the last key that its rows see
-  float* out;          // [rows], out_stride apart: the caller's, or a copy
+  float* out;          // rows, out_stride floats apart: the caller's, or a copy
 };
 
 // A block of `count` keys from key `first` on.
 struct PackedBlock {
   int64_t first, count;
-  int64_t packed_keys, packed_values;  // rows
+  int64_t packed_keys, packed_values;  // rows packed so far
   float* key;                          // [panels][D][NR]
   float* value;                        // [out_panels][block][NR]
 };
@@ -49,23 +51,23 @@ struct PackedBlock {
 struct PackedCall {
   int64_t panel;       // NR: columns of a panel
   int64_t block;       // keys of a packed block
-  int64_t out_panels;  // of Dv
-  int64_t out_stride;  // Dv to whole panels
+  int64_t out_panels;  // panels of Dv
+  int64_t out_stride;  // Dv rounded up to full panels
   RowTile* tiles;
   int64_t tile_count;
   PackedBlock now, next;
   float* query;        // [tiles][D][MR]
   int64_t query_tile;  // the next rows to pack: tile and row
   int64_t query_row;
-  int64_t query_end;  // tiles to pack for now
+  int64_t query_end;  // PackQuery packs the tiles before this index
   float* out;         // [copied tiles][MR][out_stride]
   float* scores;      // [kTilesPerBlock*MR][kScoreStride]
   float* alpha;       // [kTilesPerBlock][MR]
   float* lines;       // [kPackRows][D]
 };
 
-// Sets `block` to the keys from `first` to before `end`, but at most kKeyBlock
-// keys, none of which is packed yet.
+// Sets `block` to keys [first, end), or to the first kKeyBlock of these, with
+// no key packed yet.
 HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.first = first;
   block.count = HWY_MAX(HWY_MIN(kKeyBlock, end - first), int64_t{0});
@@ -85,7 +87,8 @@ HWY_INLINE void PrefetchNext(RowsAhead& ahead) {
   --ahead.rows;
 }
 
-// Returns the kPackRows rows from `row` on, or `left` rows if these are fewer.
+// Returns the kPackRows rows that begin at `row`, or `left` rows if that is
+// fewer.
 template <class T>
 HWY_INLINE RowsAhead Ahead(const T* row, int64_t stride, int64_t dim,
                            int64_t left) {
@@ -113,7 +116,7 @@ void PackQueryRows(const AttentionSlice& in, const RowTile& tile, int64_t r,
   TransposeFour(lines, d, d, to + r, kRows);
 }
 
-// Packs rows k to k + 3 of a block's keys, zeros from row `count` on.
+// Packs rows k to k + 3 of a block's keys. Rows from `count` on become zeros.
 template <class E>
 void PackKeyRows(const AttentionSlice& in, const PackedBlock& block, int64_t k,
                  int64_t panel, float* lines) {

@@ -63,8 +63,9 @@ HWY_INLINE void ValueTile(const float* weights, const float* value,
       });
 }
 
-// Returns whether the outputs of a tile are accumulated in the caller's rows:
-// all of its rows exist, and no dim needs padding. Other tiles have a copy.
+// Returns whether the outputs of a tile are accumulated directly in the
+// caller's rows, which requires that the tile has kRows rows and that no dim
+// needs padding. The outputs of other tiles are accumulated in a copy.
 HWY_INLINE bool InPlace(const AttentionSlice& in, const PackedCall& work,
                         int64_t rows) {
   return rows == kRows && work.out_stride == in.value_dim;
@@ -112,8 +113,9 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
           HWY_MIN(tile.end - first, count)};
 }
 
-// Replaces the scores of a tile by weights, and sets `alpha` to the factor of
-// each row's earlier sums. The block has `count` packed keys from `first` on.
+// Replaces the scores of a tile by weights, and sets `alpha` to the factor by
+// which each row's earlier sums must be multiplied. The block has `count`
+// packed keys from `first` on.
 void WeighTile(const AttentionSlice& in, const AttentionState& state,
                const RowTile& tile, int64_t first, int64_t count, int64_t nr,
                float* scores, float* alpha) {

@@ -95,11 +95,12 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
 }
 
 // Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] * b[k*NR
-// + v*N], and calls use(r, v, sum[r][v]) for each of the sums. Calls between()
-// before each `part` values of k.
+// + v*N], and calls use(r, v, sum[r][v]) for each of the sums. N is the number
+// of lanes of a vector. Calls between() once before every group of `part`
+// values of k.
 #if HWY_HAVE_SCALABLE
 // Vectors whose size is known only at run time cannot be elements of an array,
-// so each sum is a variable of its own.
+// so each sum is a separate variable.
 template <int64_t kAStep, int64_t kAStride, class G, class F>
 HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
                              const float* HWY_RESTRICT b, int64_t count,

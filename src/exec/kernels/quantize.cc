@@ -27,7 +27,7 @@ float LargestMagnitude(std::span<const float> x) {
   float largest = 0;
   for (float value : x) {
     const float size = std::fabs(value);
-    if (!(size <= largest)) largest = size;  // also takes a NaN
+    if (!(size <= largest)) largest = size;  // true for a NaN as well
     if (std::isnan(largest)) break;
   }
   return largest;
