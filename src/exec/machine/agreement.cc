@@ -1,7 +1,8 @@
-// Every rank sends its own values to all other ranks, and all ranks compute the
-// same result from these values. Replicas of an array on several ranks are
-// compared by digests of 128 bits. Only if two digests differ, their arrays are
-// compared as well, to find the first element that differs.
+// Computes results on which all ranks of a run must agree. Every rank sends its
+// own values to all other ranks, and all ranks compute the same result from
+// these values. Replicas of an array on several ranks are compared by digests
+// of 128 bits. Only if two digests differ are the arrays compared as well, to
+// find the first element that differs.
 //
 //   FirstError of an error on rank 0 and one on rank 1, with equal `order`
 //     ->  both ranks return the error of rank 0

@@ -36,7 +36,7 @@ struct Buffer {
   bool IsReal() const;  // whether `real` holds the elements
   bool IsWide() const { return dtype == Dtype::kF64; }
   int64_t Elements() const;
-  int64_t Bytes() const;  // at the width of `dtype`, not of this program
+  int64_t Bytes() const;  // counted with the width of `dtype`
   int64_t Dim(size_t dim) const { return shape[dim]; }
 };
 

@@ -29,7 +29,7 @@ using PerDevice = std::vector<Buffer>;  // indexed by device id
 enum class Reduce : uint8_t { kSum, kMax };
 using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices
 
-// The arguments of a collective. Each kind reads the members that it needs.
+// The arguments of a collective. Each kind reads only the members it needs.
 struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};

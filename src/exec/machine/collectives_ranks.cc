@@ -98,10 +98,12 @@ class Across {
   using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends a block from every member to every other member: member i sends
-  // `block(array, j)` of its array in `in`, of shape `shape(i, j)`, to member
-  // j. Then calls `join(device, its index, blocks)` for each device of this
-  // rank, with the blocks in the order of their senders.
+  // Sends one block from every member i to every other member j of its group:
+  // block(array, j), where `array` is the array of member i in `in`. The block
+  // has the shape `shape(i, j)`. Then calls join(device, i, blocks) for each
+  // device of this rank, where i is the device's index in its group, and
+  // `blocks` are the blocks it received and its own, in the order of their
+  // senders.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);

@@ -1,8 +1,7 @@
-// Blocks for one rank are concatenated, each after a header that names its
+// All blocks for one rank are concatenated, each after a header that names its
 // devices, and all ranks exchange them in one call. Elements are sent with the
-// width of their dtype. If an element of a block is not a value of the dtype,
-// the block is sent, and its bytes are counted, with the width of the host's
-// array.
+// width of their dtype. If the dtype cannot represent an element of a block,
+// the block is sent and counted with the width of the host's array.
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
 //     ->  rank 1 receives two headers and 2 * 6 bytes
@@ -24,8 +23,8 @@ struct Line {
   int64_t elements = 0;
 };
 
-// Sets `out` to the elements as F16 or BF16; returns false if that changes the
-// bits of one.
+// Sets `out` to the elements as F16 or BF16. Returns false if that changes the
+// bits of an element.
 bool Halves(Dtype dtype, const std::vector<float>& x,
             std::vector<uint16_t>& out) {
   out.resize(x.size());
@@ -41,8 +40,8 @@ bool Halves(Dtype dtype, const std::vector<float>& x,
          std::memcmp(x.data(), back.data(), x.size() * sizeof(float)) == 0;
 }
 
-// Appends the elements as 8 bits each, for I8 and BOOL; returns false if one
-// does not fit.
+// Appends the elements as 8 bits each, for I8 and BOOL. Returns false if an
+// element does not fit.
 bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
   for (const int32_t value : x) {
     if (value != static_cast<int8_t>(value)) return false;

@@ -35,7 +35,7 @@ struct LedgerEntry {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
   int64_t group_size = 1;
-  std::vector<int64_t> sent;  // bytes that leave each device, by device id
+  std::vector<int64_t> sent;  // by device id: bytes that leave the device
   int64_t step = 0;           // position among the program's collectives
   std::string what;           // name of the tensor that was sent
 };
@@ -45,8 +45,8 @@ class Ledger {
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
   // Records the bytes that devices really sent to each other, separately from
-  // the entries: `bytes` by sending device, of which `crossed` went to other
-  // ranks.
+  // the entries. `bytes` is indexed by the sending device; `crossed` of these
+  // bytes went to other ranks.
   void Moved(Collective kind, const std::vector<int64_t>& bytes,
              int64_t crossed);
   // Adds the moved bytes of `other`, without its entries.

@@ -3,7 +3,8 @@
 // Includes: source, model, floats, comm, exec/kernels.
 //
 // A bulk-synchronous machine: local steps on all devices alternate with
-// collectives and reshards, which alone read the memory of other devices.
+// collectives and reshards. Only collectives and reshards read the memory of
+// other devices.
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 

@@ -58,7 +58,7 @@ class SimMesh {
   int devices_ = 1;
   Transport* transport_;
   int first_held_ = 0, end_held_ = 1;
-  std::vector<std::vector<int64_t>> coordinates_;  // by device and mesh axis
+  std::vector<std::vector<int64_t>> coordinates_;  // [device][mesh axis]
 };
 
 inline AxisGroup DropTrivial(const SimMesh& mesh, const AxisGroup& axes) {

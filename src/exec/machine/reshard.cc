@@ -27,8 +27,8 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
 namespace {
 
 // A block of one old shard that one device needs. A piece stores no positions,
-// because they follow from the two layouts, and there are as many pieces as
-// devices times shards if a tensor becomes replicated.
+// which follow from the two layouts, because there may be many pieces: if a
+// tensor becomes replicated, as many as devices times shards.
 struct Piece {
   int device = 0, holder = 0;
   size_t shard = 0;  // index of the old layout's shard

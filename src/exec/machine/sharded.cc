@@ -1,7 +1,7 @@
 // A layout determines where each device's shard begins. To check that a layout
-// covers a tensor, each element's value is its own number: each device must
-// hold exactly the numbers of its shard, and each number must occur as often as
-// there are replicas.
+// covers a tensor, the tensor is filled with the row-major numbers of its
+// elements: each device must then hold exactly the numbers of its shard, and
+// each number must occur as often as there are replicas.
 //
 //   [4] sharded over tp on dp=2 tp=2: devices 0 and 2 hold 0 1, devices 1 and 3
 //   hold 2 3, and each number occurs twice
@@ -282,9 +282,9 @@ class Tally {
   std::vector<int32_t> begin_, single_;
 };
 
-// A shard is divided into runs that are contiguous in the full tensor too.
-// `length` is the number of elements of a run. The first `outer` dimensions
-// number the runs.
+// A shard is divided into runs of elements that are contiguous both in the
+// shard and in the full tensor. A run has `length` elements; an index of the
+// first `outer` dimensions identifies it.
 struct Runs {
   size_t outer = 0;
   int64_t length = 1;

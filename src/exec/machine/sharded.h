@@ -24,8 +24,8 @@ struct LayoutError {
   std::string axis;          // the axis at fault; may be empty
   std::vector<int> devices;  // the devices concerned
   Shape position;            // the first global position concerned
-  // The name of the input with the illegal layout, or empty, and the dimension
-  // that its axes do not divide.
+  // `tensor` is the name of the input with the illegal layout, or empty. The
+  // axes of its dimension `dimension` do not divide the dimension's size.
   std::string tensor;
   std::optional<size_t> dimension;
 };
