@@ -3,18 +3,20 @@
 // The wrapper keeps the axes of batch and heads and gathers all other
 // dimensions; key and value are sharded over the query's head axes (the MHA
 // spec). The table has global block coordinates and is sharded as the query's
-// batch and heads, so the bits equal the unsharded run's. A table is given or
-// computed. A computed table hides a block without keys. It also hides a block
-// if causality or, unless the block mask is `causal`, the window hides all of
-// its keys from all of its queries. With the block mask `global`, the first
-// blocks are never hidden. Within a visible block each key is masked
+// batch and heads, so the bits equal the unsharded run's.
+//
+// The table is an input or is computed. A computed table hides a block of keys
+// from a block of queries if the block has no keys, or if causality hides all
+// of its keys from all of these queries. The window hides blocks in the same
+// way, unless the block mask is `causal`. With the block mask `global`, the
+// first blocks are never hidden. Within a visible block each key is masked
 // separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.
 //
-// Cost: if a length is sharded over n devices, each sends (n-1) b to all_gather
-// a query, key or value of b bytes per device.
+// Cost: if a length is sharded over n devices, each sends (n-1) b bytes to
+// all_gather a query, key or value of which a device holds b bytes.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -29,8 +31,9 @@ extern const Operation kBlockSparse;
 
 namespace {
 
-// The smallest and the largest position of the tokens of a block, not counting
-// positions below `least`. If there are none, `last` is below `first`.
+// The smallest and the largest position of the tokens of a block. Positions
+// below `least` are not counted. If no token is counted, `last` is below
+// `first`.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();

@@ -10,8 +10,8 @@
 // Example: 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on one
 // device and on many.
 //
-// Cost: if a length is sharded over n devices, each sends (n-1) b to all_gather
-// a query, key or value of b bytes.
+// Cost: if a length is sharded over n devices, each sends (n-1) b bytes to
+// all_gather a query, key or value of which a device holds b bytes.
 #include <algorithm>
 #include <utility>
 

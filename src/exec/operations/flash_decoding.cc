@@ -10,10 +10,12 @@
 // DecodeMerge::kAllGather, normalised outputs and their log-sum-exp are
 // gathered, for which a device sends (n-1) * 4 B_loc H_loc (D+1) bytes.
 //
-// Where the length shares axes with heads (decode context parallelism) the
-// query is gathered over those heads first, and the output is reduce-scattered
-// back: (n-1) * 4 B H bytes for the log-sum-exp, (n-1)/n * 4 B H D for the
-// output. If the head dimension is sharded, partial logits are all-reduced.
+// Where the length is sharded over axes that also shard the heads (decode
+// context parallelism), the query is first gathered over those head axes. The
+// partial results are merged by an all_gather of the log-sum-exp, for which a
+// device sends (n-1) * 4 B H bytes, and a reduce_scatter of the outputs over
+// the heads, for which it sends (n-1)/n * 4 B H D bytes. If the head dimension
+// is sharded, partial logits are all-reduced.
 //
 // Example of an error that the rule avoids: the mean of normalised partial
 // results is correct only if all denominators are equal.

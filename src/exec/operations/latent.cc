@@ -112,8 +112,8 @@ class LatentRun {
         ranks_(DropTrivial(mesh_, staged.key.spec[3])),
         parts_(AsIndex(machine.devices())) {}
 
-  // Reshards the latent to the layout of its pages, replicates the queries over
-  // all axes but the head axes, and assigns pages. Returns an error if the
+  // Reshards the latent to the layout of its pages, gathers the queries over
+  // all axes except the head axes, and assigns pages. Returns an error if the
   // latent's dim does not divide over its axes, or if the pages cannot be
   // assigned.
   std::optional<LayoutError> Place() {
@@ -215,8 +215,8 @@ class LatentRun {
     return true;
   }
 
-  // Writes the latents of this device's rows to pages, and reads the keys and
-  // values from these.
+  // Writes the latents of this device's rows to pages, and then reads the keys
+  // and values from these pages.
   void ReadPages(int device, DeviceInputs& part) {
     const Buffer& latent = latent_.local[AsIndex(device)];
     const Buffer& rope = rope_.local[AsIndex(device)];
@@ -366,8 +366,9 @@ class LatentRun {
     return out;
   }
 
-  // Returns all batch rows: the device's own rows at their places, zeros for
-  // the others. Adding 0 makes every zero positive.
+  // Returns all batch rows: the device's own rows at their indices, and zeros
+  // for the other rows. Adding 0 changes -0 to +0, so that devices have the
+  // same zeros.
   Buffer InPlace(int device, const Buffer& own) const {
     Shape shape = own.shape;
     shape[0] = staged_.query.shape[0];

@@ -32,7 +32,8 @@
 namespace shardc::exec {
 
 // The collective that an operation needs if a dimension is sharded. "local"
-// means none, "-" that the operation does not support such a sharding.
+// means that it needs no collective, "-" that it does not support such a
+// sharding.
 struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
@@ -96,15 +97,15 @@ struct Operation {
   // Whether full rows of logits are computed, so that the softmax may be in 16
   // bits.
   bool narrow_softmax = false;
-  // Whether a quantised matmul of weights and values has a step for each block
-  // of keys.
+  // Whether a quantised matmul of weights and values has its own quantisation
+  // step for each block of keys.
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
-  // The pages of keys and values that the operation reads, if it reads such
-  // pages. It then takes no bias, masks or dropout, and does not split a
-  // request's length. If `causal_only` is set, attention of several queries
-  // must be causal.
+  // How the operation reads pages of keys and values, or nullopt if it reads no
+  // such pages. An operation on pages supports no bias, masks or dropout, and
+  // no request whose length is sharded. If `causal_only` is set, attention of
+  // several queries must be causal.
   std::optional<PagedKernel> pages = std::nullopt;
   // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;

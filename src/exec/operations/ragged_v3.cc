@@ -1,6 +1,6 @@
-// ragged_page_attention_v3: takes the new k, v [N, K, D], writes them to their
-// pages, then attends. Pages are [P, ps, g, p, pad128(D)] words of p = 32/bits
-// elements.
+// ragged_page_attention_v3: writes the new k, v [N, K, D] to their pages, then
+// attends. P pages of ps tokens are [P, ps, g, p, pad128(D)]: the 2K keys and
+// values of a token are packed in g words of p = 32/bits elements.
 //
 // distribution [decode_end, prefill_end, total]: requests of one query come
 // first, then requests whose keys are all new, then mixed requests. The kernel

@@ -5,8 +5,9 @@
 // In step t = 0 .. n-1 rank r has block j = (r - t) mod n. A block that
 // causality hides is skipped; any other block is added to the softmax state.
 // Before the next step key, value and segment ids are sent to rank r + 1. With
-// n - 1 such steps a rank sends (n-1)(b_k + b_v + b_ids). Some implementations
-// send n times and never use what the last step sends.
+// n - 1 such steps a rank sends (n-1)(b_k + b_v + b_ids) bytes, where b_k, b_v
+// and b_ids are the bytes of one block of key, value and segment ids. Some
+// implementations send n times, although no step reads what the last one sends.
 //
 // Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
 // blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds
@@ -115,8 +116,8 @@ class Ring {
     }
   }
 
-  // Returns false if causality hides the whole block, by positions alone; masks
-  // and segments are not considered.
+  // Returns false if causality hides all keys of the block from all queries.
+  // Only positions are considered, not masks and segments.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
     if (!options.causal) return true;

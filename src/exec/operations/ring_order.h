@@ -37,7 +37,8 @@ struct RingSeam {
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 
-// Runs a ring in settings.order: permutes the problem, and the output back.
+// Runs a ring in settings.order: permutes the problem, runs the ring, and
+// permutes the output back.
 OperationOutcome RunPermutedRing(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,

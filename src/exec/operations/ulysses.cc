@@ -1,12 +1,13 @@
-// Ulysses (Jacobs et al. 2023): all_to_all changes a split of the length into a
-// split of the heads, attention runs over the full length, and a second
+// Ulysses (Jacobs et al. 2023): an all_to_all changes a sharding of the length
+// to a sharding of the heads, attention runs over the full length, and a second
 // all_to_all changes the output back.
 //
-// A device sends (n-1)/n (b_q + b_k + b_v + b_o) bytes. n must divide the local
-// query heads and the local key heads. If n is a multiple of the key heads
-// instead, these are first repeated n / K_loc times, which multiplies b_k and
-// b_v. Without a ring, the bits equal the unsharded run's. Segment ids are
-// gathered.
+// With n devices, each sends (n-1)/n (b_q + b_k + b_v + b_o) bytes, where b_q
+// to b_o are the bytes of its query, key, value and output. n must divide the
+// local query heads and the local key heads. If n is a multiple of the local
+// key heads K_loc instead, these are first repeated n / K_loc times, which
+// multiplies b_k and b_v. Without a ring, the bits equal the unsharded run's.
+// Segment ids are gathered.
 //
 // Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
 // settings.ring_axes names, r devices, pass keys around a ring, and only the
@@ -16,11 +17,12 @@
 // contiguous in the sequence, so their positions are permuted too. A device
 // sends the bytes of the all_to_all with n = u, gathers ids over u, and sends
 // (r-1)(b_k + b_v + b_ids) with the sizes after the all_to_all. u must divide
-// the heads as n does above. Bias and masks are unsharded in queries and keys
-// while they are reordered, and keep all keys.
+// the heads as n does above. Bias and masks are gathered over queries and keys
+// so that they can be reordered, and then keep all keys.
 //
 // Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
-// key head is sent to two ranks. 6 heads are not supported.
+// key head is sent to two ranks. 6 heads are not supported, because 4 does not
+// divide 6.
 #include <utility>
 
 #include "comm/collective.h"
@@ -159,8 +161,9 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Returns the token at each place of a length after the all_to_all has joined
-// the shards of every ring rank.
+// Returns the token at each index of the length after the all_to_all. Ring rank
+// r then has the shards of all devices whose index along the ring's axes is r,
+// one after the other.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);

@@ -5,8 +5,9 @@
 // over their length, and over their heads unless their head axes are a prefix
 // of the query's. If the query's head dimension is sharded, the key's is
 // sharded in the same way, and partial logits are added (all_reduce) before any
-// non-linear step. A split of the value's dimension passes through to the
-// output at no cost, unless the query's batch, length or heads use its axes.
+// non-linear step. The output's head dimension is sharded as the value's, which
+// needs no collective, unless the query's batch, length or heads use the same
+// axes.
 //
 // Example that sends nothing: query heads and 8 key heads sharded over tp=8.
 // Example with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no
