@@ -89,7 +89,7 @@ class PageTable {
   std::vector<std::vector<int64_t>> pages_;  // by row, in order of positions
   std::vector<int64_t> lengths_;
   std::vector<int64_t> uses_;               // indexed by page
-  std::vector<std::vector<int64_t>> free_;  // by shard; the last is used next
+  std::vector<std::vector<int64_t>> free_;  // by shard: a stack of free pages
 };
 
 }  // namespace shardc::exec

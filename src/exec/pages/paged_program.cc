@@ -1,15 +1,16 @@
 // The program of the paged operations. The keys of each request are read page
 // by page into one contiguous array, and attention over it runs as usual, so a
-// request's bits depend on its own pages alone.
+// request's bits depend only on its own pages.
 //
-// Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests [r R/n,
-// (r + 1) R/n). All queries are on every device of those axes; each device
-// computes its own requests' outputs and has zeros for other requests, and the
-// outputs are all-reduced: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all
-// bits but the sign of zero, which is made positive everywhere.
+// Let pages be sharded over n shards of the data axes. Shard r owns pages [r
+// P/n, (r + 1) P/n) and requests [r R/n, (r + 1) R/n). All queries are on every
+// device of those axes; each device computes its own requests' outputs and has
+// zeros for other requests, and the outputs are all-reduced: a device sends
+// 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits except the sign of
+// zero, so every zero is made positive.
 //
-// Pages are assigned in a random order and free ones hold a large number, so
-// that a table that is read wrongly changes the result.
+// Pages are assigned in a random order, and free pages hold a large number. A
+// page id that is read from the wrong place therefore changes the result.
 #include "exec/pages/paged_program.h"
 
 #include <algorithm>
@@ -295,15 +296,15 @@ class PagedRun {
   const PagedKernel& kernel_;
   const PagedSeam& seam_;
   std::vector<PagedRequest> requests_;
-  std::vector<int64_t> owners_;  // by request: the shard that attends for it
+  std::vector<int64_t> owners_;  // by request: the shard that computes it
   int64_t shards_;
   std::optional<PageTable> table_;
   std::optional<PagePool> pool_;
   RaggedBatch batch_;
 };
 
-// Shards key heads as the query's heads. If pages cannot be sharded so, all
-// heads are replicated, the query's too.
+// Shards key heads as the query's heads. If the pages do not support this
+// sharding, the heads of query and keys are replicated.
 void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
                 Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];

@@ -25,7 +25,7 @@ struct RaggedBatch {
                                     // cumulative[r] and end at the next
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
-  int64_t sequences = 0;            // requests; rows after these are padding
+  int64_t sequences = 0;            // R; later rows of the table are padding
   // For each shard [decode_end, prefill_end, total], as indices from its first
   // request: requests before decode_end have one query, those before
   // prefill_end have only new keys, and the remaining ones have several queries
@@ -71,7 +71,7 @@ struct PagedRequest {
 struct PagedTables {
   RaggedBatch& batch;
   std::vector<PagedRequest>& requests;
-  std::vector<int64_t>& owners;  // [R]: the shard that attends for each
+  std::vector<int64_t>& owners;  // [R]: the shard that computes a request
   int64_t shards, tokens;        // number of shards; tokens of all queries
 };
 // The read of one token's key or value from a page. PagedSeam can change it.
