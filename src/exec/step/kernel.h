@@ -60,7 +60,8 @@ inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
 }
 
 // Calls `body` for each line along the label `along`, with the offset of the
-// line's first element in each array.
+// line's first element in each array. A line is the elements whose indices
+// differ only in that label.
 template <class F>
 void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
               const std::vector<Shape>& strides, const F& body) {

@@ -1,6 +1,6 @@
 // The kernels of a step's ops, which the table in local_op.cc lists. Each reads
-// the parts of its operands on one device and fills `local.out`, which holds
-// zeros before.
+// the parts of its operands on one device and writes the result to `local.out`,
+// whose elements are zeros before the call.
 #ifndef SHARDC_EXEC_STEP_KERNELS_H_
 #define SHARDC_EXEC_STEP_KERNELS_H_
 

@@ -19,8 +19,8 @@ struct KernelRow {
   void (*run)(const LocalOp&);
 };
 
-// The rows are in the order of OpKind. Inputs are given, so they have no
-// kernel.
+// The rows are in the order of OpKind. The values of inputs are arguments of a
+// run, so kInput has no kernel.
 constexpr std::array<KernelRow, step::kOpKinds> kKernels = {{
     {OpKind::kInput, nullptr},
     {OpKind::kEinsum, RunEinsum},

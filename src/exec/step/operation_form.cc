@@ -1,8 +1,9 @@
 // Reads from an operation's record how the operation runs inside a step: in the
 // compiler's global view, as a kernel on slices whose lengths are gathered or
-// exchanged for heads, or as a ring:
+// exchanged for heads, or as a ring. In the example, op_q is the query as the
+// kernel reads it; the change from q to op_q is an all_to_all over sp:
 //
-//   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
+//   ulysses, q [b, t:sp, n:tp, h]  ->  op_q [b, t, n:tp+sp, h]
 #include "exec/step/operation_form.h"
 
 #include <algorithm>

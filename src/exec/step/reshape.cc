@@ -1,9 +1,11 @@
 // Kernels that move elements within a device: dimensions are split, merged,
-// divided, indexed, renamed, repeated for heads and rolled. A loop runs over
-// the array that has the smaller pieces, such as the factors or the part, as
-// dimensions. The other array is addressed by strides and an offset:
+// divided into parts, indexed, renamed, repeated for heads and rolled. One of
+// the two arrays has more dimensions or shorter ones than the other: the
+// factors of a split dimension, or one part of a concatenated dimension. The
+// loop runs over that array, and the other array is addressed by strides and an
+// offset:
 //
-//   part 1 of (c+r), sizes c 4 and r 2
+//   part 1 of (c+r), the concatenation of c and r, with sizes c 4 and r 2
 //     ->  offset 4 along (c+r); r has the stride of (c+r)
 #include "exec/step/kernels.h"
 
@@ -39,8 +41,9 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
   return out;
 }
 
-// Copies between two arrays. The loop runs over the labels of one; in the other
-// array a dimension has another stride or an offset.
+// Copies between two arrays. The loop runs over the labels of `small`. In
+// `other`, a dimension may have another stride, and the copied block may begin
+// at an offset.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;
@@ -48,8 +51,6 @@ void Reshape(const LocalOp& local) {
   const bool to_merged = op.kind == OpKind::kMerge ||
                          op.kind == OpKind::kUnpart ||
                          op.kind == OpKind::kUnindex;
-  // The loop runs over the elements of `small`; `other` is addressed by
-  // strides.
   const Labels& small = to_merged ? *part.labels : *local.labels;
   const Shape& extent = to_merged ? part.buffer->shape : local.out->shape;
   const Labels& other = to_merged ? *local.labels : *part.labels;

@@ -42,7 +42,7 @@ StepRun RunStep(Machine& machine, const step::Graph& graph,
                 KeepSlots keep, const BeforeFree& before_free = {});
 
 // Runs one instruction of a program. `slots` has one entry for each slot of the
-// program: it has the operands, and gets the result.
+// program. The operands are read from it, and the result is stored in it.
 void RunInstruction(Machine& machine, const step::Graph& graph,
                     const step::Program& program, const StepInputs& inputs,
                     const step::Instruction& instruction,

@@ -1,8 +1,8 @@
 // The ALiBi slope of each head: the amount by which a score falls for each
 // token between key and query. If the number n of heads is a power of two, the
-// slopes are 2^(-8/n), 2^(-16/n) and so on. Otherwise the first heads have the
-// slopes of the next smaller power of two, and the others every second slope of
-// the next larger one.
+// slopes are 2^(-8/n), 2^(-16/n) and so on. Otherwise let m be the next smaller
+// power of two. The first m heads have the slopes of m heads, and the remaining
+// heads have the first, third, fifth and so on of the slopes of 2m heads.
 #ifndef SHARDC_EXEC_STEP_SLOPES_H_
 #define SHARDC_EXEC_STEP_SLOPES_H_
 
