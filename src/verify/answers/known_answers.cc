@@ -1,6 +1,6 @@
-// Each check is a function that calls a part of the program and returns whether
-// the result is the known one. The numbers are small enough to be computed on
-// paper:
+// Tests the parts on which verification itself depends. Each check is a
+// function that calls one of these parts and returns whether the result is the
+// known one. The numbers are small enough to be computed on paper:
 //
 //   keys 1 and 3, query 2, scale 1: the largest logit is 6
 #include "verify/answers/known_answers.h"
@@ -96,9 +96,10 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// In latent attention, a head's key is here [latent * 2, latent * 3, rope]. The
-// logits are the same whether the query is multiplied by the projection
-// (absorbed form) or the key is computed from the latent (expanded form).
+// In this check of latent attention, a head's key is [latent * 2, latent * 3,
+// rope]. The logits are the same whether the query is multiplied by the
+// projection (absorbed form) or the key is computed from the latent (expanded
+// form).
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},
@@ -213,7 +214,7 @@ bool NothingSentIsNoBytes() {
                  .find("device 1 ") == 0;
 }
 
-// A device holds element 0 of two, although it should hold element 1.
+// Device 1 holds element 0 of two elements, although its shard is element 1.
 bool ElementsOutOfPlace() {
   const SimMesh mesh(MeshOf({{"x", 2}}));
   exec::ShardedTensor tensor =
@@ -289,9 +290,9 @@ bool SharedPagesAreCopiedOnce() {
   return table->IsFree(other.page) && !table->IsFree(own.page);
 }
 
-// Returns the check that fails if a cached key has the relative error `off`, or
-// is 1 too large if the cache's dtype is an integer and `off` is not 0. Returns
-// nullopt if all checks pass.
+// Runs a trace after whose writes one element of the cached keys is wrong: by
+// the relative error `off` or, if the cache's dtype is an integer and `off` is
+// not 0, by 1. Returns the check that fails, or nullopt if all checks pass.
 std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});

@@ -1,5 +1,6 @@
-// Most checks run a small case that must be refused, and search for the
-// expected words in the message and its help:
+// Tests the messages of refusals. Most checks run a small case that the
+// operation must refuse, and search for the expected words in the message and
+// its help:
 //
 //   ring, 3 key heads over tp=2  ->  "3 key heads do not divide over `tp`"
 #include "verify/answers/known_refusals.h"
