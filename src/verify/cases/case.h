@@ -33,10 +33,10 @@ struct Sizes {
   int64_t key_heads = 1;
   int64_t head_dim = 16;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention: the size of the latent, of the rotated part of a head,
+  // Latent attention: the sizes of the latent, of the rotated part of a head,
   // and of a head's value. 0 means 2 * head_dim, head_dim / 4 and `value_dim`.
-  // A rotated part that is not smaller than the head also counts as head_dim /
-  // 4.
+  // If the rotated part is not smaller than the head, head_dim / 4 is used
+  // instead.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -80,7 +80,7 @@ struct Features {
 // Decoding step by step over a real cache, in place of a single call.
 struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
-  int64_t window = 0;  // above 0: slots are reused
+  int64_t window = 0;  // if above 0, slots are reused
   bool pages = false;  // a trace of requests on pages, without a cache
 };
 
@@ -98,8 +98,9 @@ struct Case {
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
-  bool longer = false;  // whether it has more keys than requested
-  // The requested case, if this one is its reduced form; null otherwise.
+  bool longer = false;  // whether the case has more keys than requested
+  // If the case has reduced sizes: the case at the requested sizes. Null
+  // otherwise.
   std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // how the case was derived
 };
@@ -110,7 +111,7 @@ std::string_view StatusName(Status status);
 // The checks of a case. A self-test reports the check that detected an injected
 // fault.
 enum class Check : uint8_t {
-  kLayout,       // ids: every element is held once in each set of replicas
+  kLayout,       // every element is in each set of replicas exactly once
   kReplicas,     // replicas are equal in bits when the output is gathered
   kFinite,       // outputs are finite where the reference is
   kError,        // the maximum error is within the tolerance
@@ -153,7 +154,7 @@ struct CaseResult {
   ErrorOf error;      // error of the sharded run against the reference
   ErrorOf unsharded;  // error of the same operation on one device
   double tolerance = 0;
-  double cap = 0;      // the absolute limit of the error
+  double cap = 0;  // the largest tolerance, whatever the error on one device
   bool exact = false;  // whether the bits must equal the unsharded run's
   exec::Ledger ledger;
   // The bytes that the formula gives at the sizes of the user, if the case ran

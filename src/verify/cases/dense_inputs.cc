@@ -20,7 +20,7 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// Returns a copy with the buffer's own order of dimensions.
+// Returns a copy; the dimensions stay in the buffer's order.
 Array Copy(const Buffer& buffer) {
   Array out;
   out.shape = buffer.shape;
@@ -61,11 +61,11 @@ void StoreInPages(Dtype dtype, Array& x) {
   }
 }
 
-// Sets the keys and values of all heads (the expanded form). If expanding would
-// be slow, multiplies the query by the projections instead, and sets the latent
-// itself as key and value of a single head (the absorbed form). Packed tokens
-// become one row. Arithmetic narrower than float32 always has the expanded
-// form.
+// Sets the inputs of latent attention in one of two forms. The expanded form
+// has the keys and values of all heads. The absorbed form multiplies the query
+// by the projections, and has the latent itself as key and value of a single
+// head; it is used if expanding would be slow. Packed tokens become one row.
+// With arithmetic narrower than float32 the form is always the expanded one.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

@@ -1,7 +1,7 @@
-// Each feature has a name, the input, if any, that an operation must take to
-// use it, and values that it sets in a case. The values are chosen to reveal
-// mistakes: a window is longer than half of the keys, and a cap is low enough
-// to change logits.
+// The features of an attention. Each has a name, values that it sets in a case,
+// and possibly an input that an operation must support to use the feature. The
+// values are chosen to reveal mistakes: a window is longer than half of the
+// keys, and a cap is low enough to change logits.
 //
 //   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
@@ -65,8 +65,8 @@ bool Has(const Features& f, Feature feature) {
   return false;
 }
 
-// Returns the input that an operation must take to use the feature; nullopt if
-// every operation can use it.
+// Returns the input that an operation must support to use the feature, or
+// nullopt if every operation can use it.
 std::optional<exec::Input> InputOf(Feature feature) {
   switch (feature) {
     case Feature::kBias:

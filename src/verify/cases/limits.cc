@@ -1,5 +1,6 @@
-// Checks the limits of a request. Sizes are multiplied as doubles, which cannot
-// overflow and are precise enough for limits.
+// Checks that a request can be simulated with the memory and time of one host.
+// Sizes are multiplied as doubles, which cannot overflow and are precise enough
+// for limits.
 //
 //   batch 4, 32 heads, 8,192 x 8,192 with --full: 8.6e9 logits, refused
 #include "verify/cases/limits.h"

@@ -1,8 +1,9 @@
-// The matrix: every operation in every requested dtype, and in the requested
-// modes and layouts to which it applies, each with its own test data; then, for
-// each requested feature, the same cases with the feature. Sizes are reduced to
-// the smallest that keep the effect of the shardings (reduced_sizes.h), and so
-// is the mesh (reduced_mesh.h).
+// Builds the matrix, the list of cases of a request. It has every operation in
+// every requested dtype, and in the requested modes and layouts to which the
+// operation applies. For each requested feature it has the same cases with the
+// feature. Each case has its own test data. Sizes are reduced to the smallest
+// that keep the effect of the shardings (reduced_sizes.h), and so is the mesh
+// (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 #include "verify/cases/matrix.h"
@@ -189,8 +190,9 @@ class Builder {
   }
 
  private:
-  // Chooses sizes that `mesh` splits as the given mesh splits the given sizes.
-  // Returns false if there are none; the given sizes are then used.
+  // Chooses sizes that the axes of `mesh` divide as the axes of the given mesh
+  // divide the given sizes. If there are no such sizes, returns false and uses
+  // the given sizes.
   bool Reduce(const Resolver& resolver, const Mesh& mesh) {
     MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
     const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);
@@ -214,8 +216,9 @@ class Builder {
     std::optional<Feature> feature;
   };
 
-  // Returns whether the reference can compute a case: there is no latent, or
-  // one query, or the keys and values that a latent expands to are few.
+  // Returns whether the reference can compute a case. A case of latent
+  // attention needs one query, or few enough keys and values after the latent
+  // is expanded.
   bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     if (!kind.operation->latent) return true;
@@ -255,8 +258,8 @@ class Builder {
     test.layout = kind.layout;
     test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
-    // Of the cases here, only those of pages of keys and values can have int8
-    // keys; caches are quantised in traces.
+    // Only cases with pages of keys and values can have int8 keys here. Caches
+    // with int8 keys are verified in traces.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }

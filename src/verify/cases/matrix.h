@@ -38,9 +38,9 @@ struct Request {
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
   Rotation rotation;  // rotation in traces over a cache
-  // Features that get cases of their own, for operations that support them. If
-  // `named`, operations that do not support them get cases too, so that the
-  // refusal is reported.
+  // Each of these features adds a variant of every case whose operation
+  // supports it. If `named`, operations that do not support the feature get a
+  // variant too, so that the refusal is reported.
   std::vector<Feature> more;
   bool named = false;
   bool large_logits = true;  // add one such case for each operation

@@ -1,10 +1,10 @@
-// Each number of a query, key or value is random and depends on the seed and
-// the element's index. Its gain depends on batch row and head, and its mean
-// also on the position, so an element from a wrong place differs in more than
-// noise.
+// Test data in which an element from a wrong place causes an error. Each number
+// of a query, key or value is random and depends on the seed and the element's
+// index. Its gain depends on batch row and head, and its mean also on the
+// position, so an element from a wrong place differs by more than noise.
 //
 //   4 rows of different lengths up to 16  ->  lengths 16, 1 and two random
-//   ones between
+//   lengths between
 #include "verify/cases/problem_data.h"
 
 #include <algorithm>

@@ -1,13 +1,14 @@
-// Halves the longest axis repeatedly; an odd length becomes 2. No axis is
-// removed:
+// Reduces a mesh: halves the longest axis repeatedly, until the mesh has few
+// enough devices. An odd length becomes 2. No axis is removed:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
-// It may be that no sizes are divided by the smaller mesh as the given sizes
-// are by the given mesh. For example, with fsdp 16, tp 4, tp divides 8 KV heads
-// into 2 for each device, but fsdp * tp = 64 does not divide them. With fsdp 2,
-// tp 4, any KV heads of which each device has 2 are also divided by fsdp * tp =
-// 8. Then meshes with other lengths are tried, such as fsdp 4, tp 2.
+// Sometimes no sizes are divided by the smaller mesh as the given sizes are by
+// the given mesh. For example, with fsdp 16, tp 4 and 8 KV heads, tp divides
+// the heads into 2 for each device, but fsdp * tp = 64 does not divide them.
+// With fsdp 2, tp 4, every number of heads that leaves 2 on each device of tp
+// is 8, which fsdp * tp = 8 divides. Meshes with other lengths are then tried,
+// such as fsdp 4, tp 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>

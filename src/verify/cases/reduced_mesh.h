@@ -14,8 +14,8 @@ namespace shardc::verify {
 inline constexpr int64_t kMostAttentionDevices = 8;
 
 // Returns the mesh with its longest axes shortened until it has at most
-// `most_devices` devices. An axis of several devices keeps at least two, so the
-// result may have more than `most_devices`.
+// `most_devices` devices. Axes with more than one device keep at least two, so
+// the result may have more than `most_devices`.
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
 // Returns at most 24 smaller meshes, in the order in which they should be

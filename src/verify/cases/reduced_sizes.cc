@@ -34,8 +34,7 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
 }
 
 // Appends the predicates of the heads of one device if an all_to_all divides
-// them into n more parts. If there are fewer key heads than n, they are
-// repeated.
+// them into n more parts. Key heads are repeated if there are fewer than n.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -107,9 +106,9 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns a size up to which every combination of values of the predicates
-// occurs: divisibility is periodic, and a size above a threshold stays above
-// it.
+// Returns a size below which every possible combination of values of the
+// predicates occurs: divisibility is periodic, and a predicate of the form
+// "size > n" stays true above n.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {

@@ -4,21 +4,21 @@
 // predicates below have the same values as for the real size. It is never
 // larger than the real size. H is the number of query heads, K the number of
 // key heads and G = H/K; H_loc, K_loc and L_loc are the query heads, the key
-// heads and the length on one device. A device computes the index that it reads
-// by a floor or modulo of (rank, local index) with the coefficients H_loc,
-// K_loc, G and L_loc. The predicates decide whether a shard has complete groups
-// of G heads or parts of groups, and prevent shards of one element that the
-// real sizes do not have. A map of indices that is wrong at the real size is
-// therefore wrong at the reduced one.
+// heads and the length on one device. An operation computes the index of the
+// element that it reads from the rank and the local index, by floors and
+// modulos with the coefficients H_loc, K_loc, G and L_loc. The predicates
+// decide whether a shard has complete groups of G heads or parts of groups, and
+// prevent shards of one element that the real sizes do not have. A map of
+// indices that is wrong at the real size is therefore wrong at the reduced one.
 //
 // For heads, the smallest H and then the smallest K are chosen. The predicates,
 // for every pair of shardings, are: axes divide H and K in the same way; K = 1;
 // G = 1; H_loc = 1; K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc divides
-// H_loc; H_loc > K_loc; H_loc = G. 32/8 over tp 8 becomes 16/8, 28/4 over 4
-// becomes 8/4, 32/8 over 16 with replicated key heads becomes 32/4. If n parts
-// of a length are exchanged for heads, there are more: n divides H_loc; n
-// divides K_loc, or K_loc divides n. If the words of pages hold p heads each: a
-// shard splits words.
+// H_loc; H_loc > K_loc; H_loc = G. Written as H/K, 32/8 over tp 8 becomes 16/8,
+// 28/4 over 4 becomes 8/4, and 32/8 over 16 with replicated key heads becomes
+// 32/4. An exchange of n parts of a length for heads adds two predicates: n
+// divides H_loc; n divides K_loc, or K_loc divides n. Pages whose words hold p
+// heads each add one: a shard splits words.
 //
 // Batch and lengths are reduced together, the smallest batch first: packed
 // tokens are their product, which axes may divide although they divide neither

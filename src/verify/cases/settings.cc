@@ -17,8 +17,8 @@ void Set(To& to, const std::optional<From>& from) {
   if (from) to = static_cast<To>(*from);
 }
 
-// Returns `block`, or if that is larger, about three eighths of the length, at
-// least 2.
+// Returns `block`, limited to about three eighths of the length. The limit is
+// at least 2.
 int64_t Cut(int64_t length, int64_t block) {
   return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
 }

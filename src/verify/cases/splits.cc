@@ -1,8 +1,9 @@
-// Collects how a request's layouts shard each dimension. Layouts are resolved
-// for each mode, once for packed tokens and once for the other layouts, and for
-// every list of axes the number of shards is recorded. Packed tokens are one
-// dimension of batch x length, which the batch's axes shard, so ulysses
-// exchanges these shards for heads.
+// Collects how a request's layouts shard each dimension, so that reduced sizes
+// can be divided in the same way. Layouts are resolved for each mode, once for
+// packed tokens and once for the other layouts, and for every list of axes the
+// number of shards is recorded. Packed tokens are one dimension of batch x
+// length, which the batch's axes shard, so ulysses exchanges these shards for
+// heads.
 //
 //   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
 //                               thd   tokens 2, and dp divides each device's 8
@@ -85,9 +86,9 @@ class Splitter {
   }
 
  private:
-  // Returns the numbers of shards that a dimension with these axes may have:
-  // over all axes and, if the policy drops or shrinks axes, also over no axis
-  // or over each prefix of the list.
+  // Returns the numbers of shards that a dimension with these axes may have.
+  // These are the shards over all axes. If the policy drops axes, one shard is
+  // added; if it shrinks the list, the shards over each prefix are.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});

@@ -10,12 +10,13 @@
 namespace shardc::verify {
 
 // Returns up to two cases for each operation of which a case ran. They have the
-// sizes `least`, and differ from the operation's first case that ran only as
-// follows. One has at least 512 keys in bfloat16, since short sums hide an
-// accumulator of few bits. It has no window and no rows of different lengths,
-// and only operations on pages have a causal mask. It is left out if a case of
-// 256 or more keys in bfloat16 without a window ran. The other has logits of
-// about +-100; it is left out if the request excludes it or has that feature.
+// sizes `least`, and otherwise equal the operation's first case that ran, with
+// the following differences. The first has at least 512 keys in bfloat16, since
+// short sums hide an accumulator of few bits. It has no window and no rows of
+// different lengths, and a causal mask only if the operation reads pages. It is
+// omitted if a case of 256 or more keys in bfloat16 without a window ran. The
+// second has logits of about +-100. It is omitted if the request excludes it or
+// has that feature.
 std::vector<Case> StressCases(const Request& request, const Sizes& least,
                               const std::vector<Case>& cases,
                               const std::vector<CaseResult>& results);

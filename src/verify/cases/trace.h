@@ -28,7 +28,7 @@ struct CacheTrace {
   int64_t chunk = 96;
   int64_t steps = 64;
   int64_t slots = 160;  // slots of a row of the cache
-  int64_t window = 0;   // above 0: the cache rolls
+  int64_t window = 0;   // if above 0, slots are reused
   Dtype dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;  // dtype of the cache; I8 with scales
   exec::RotaryStyle style = exec::RotaryStyle::kHalves;

@@ -1,8 +1,9 @@
-// Derives a trace over a cache from a case; for operations on pages, a trace of
-// pages. In a trace over a cache, the prefill of rows of different lengths is
-// written in chunks, and the decoding steps follow. The axes that divide the
-// case's keys also divide the lengths of the trace, and no others do. There are
-// slots for all tokens or, with a window, so few that they are reused.
+// Derives traces from cases: a trace over a cache or, for operations on pages,
+// a trace of pages. In a trace over a cache, the prefill of rows of different
+// lengths is written in chunks, and the decoding steps follow. The lengths of
+// the trace are chosen so that an axis divides them if and only if it divides
+// the case's keys. There are slots for all tokens or, with a window, so few
+// that they are reused.
 //
 //   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
 //   slots
@@ -93,8 +94,8 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // Returns the smallest length, at least `least`, that exactly those axes
-  // divide which divide the number of keys.
+  // Returns the smallest length, at least `least`, that each number of shards
+  // divides if and only if it divides the number of keys.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }
@@ -109,8 +110,8 @@ class Adder {
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // Every row must have tokens, and exactly the axes that divide the keys
-    // must divide the slots.
+    // Every row must have tokens. An axis must divide the slots if and only if
+    // it divides the keys.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;

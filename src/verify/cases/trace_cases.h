@@ -8,10 +8,11 @@
 namespace shardc::verify {
 
 // Adds traces for each generation mode and dtype. If flash_decoding was
-// requested, one decodes over a cache and, if the model has a sliding window
-// shorter than the keys, another one over a rolling cache. For each paged
-// operation that was requested there is a trace with requests that share pages,
-// unless the rules shard its pages by length or head dim.
+// requested, adds a trace that decodes over a cache. If the model also has a
+// sliding window shorter than the keys, adds a second one over a cache that
+// reuses slots. For each paged operation that was requested, adds a trace with
+// requests that share pages, unless the rules shard its pages by length or head
+// dim.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Resolver& used_resolver, Matrix& matrix);
 
