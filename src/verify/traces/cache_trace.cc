@@ -1,9 +1,9 @@
-// A trace uses a cache as a server does: prefill in chunks, a reshard to the
-// layout of decoding, perhaps an inserted row, then one token at a time. The
-// cached keys are compared with the expected ones, up to the rounding of the
-// rotation, after the prefill, after the reshard or the insertion, and after
-// each token. Outputs are collected and compared together, since computing the
-// past tokens of a row takes most of the time.
+// Runs a trace, which uses a cache as a server does: prefill in chunks, a
+// reshard to the layout of decoding, in some traces an inserted row, then one
+// token at a time. The cached keys are compared with the expected ones, up to
+// the rounding of the rotation, after the prefill, after the reshard or the
+// insertion, and after each token. Outputs are collected and compared together,
+// since computing the past tokens of a row takes most of the time.
 //
 //   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, compare
 #include "verify/traces/cache_trace.h"
@@ -139,8 +139,8 @@ class CacheTraceRun {
     return false;
   }
 
-  // Records why a step was refused. The trace then counts as unsupported, or as
-  // passed if this check is switched off.
+  // Records why a step was refused. The status of the trace is then
+  // kUnsupported, or kPass if the check of that name is off.
   bool Refused(const LayoutError& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;

@@ -27,7 +27,7 @@ struct CacheTraceResult {
   std::optional<Check> failed;
   std::string reason, help;
   std::string axis;   // the axis at fault
-  int64_t step = -1;  // the step that failed; -1: before decoding, or none
+  int64_t step = -1;  // the step that failed; -1: none, or before decoding
   double max_error = 0;
   double worst_ratio = 0;  // largest ratio of error to tolerance
   // For the step with that ratio: the error, the error of the same attention on
@@ -40,10 +40,10 @@ struct CacheTraceResult {
   std::vector<std::string> remarks;
 };
 
-// Compares the output of every step with dense attention over the cache's
-// expected content. It also compares the cached (rotated) keys with the
-// expected ones, up to the rounding of the rotation, because a rotation with
-// the same error in queries and keys changes no output.
+// Runs the trace. Compares the output of every step with dense attention over
+// the cache's expected content. Also compares the cached (rotated) keys with
+// the expected ones, up to the rounding of the rotation, because a rotation
+// with the same error in queries and keys changes no output.
 CacheTraceResult RunCacheTrace(const CacheTrace& trace,
                                const RunOptions& options);
 

@@ -1,6 +1,6 @@
-// The expected content of a cache, independent of any layout. Tokens are
-// computed again from their row and position, and rotated and rounded as the
-// program should.
+// The expected content of a cache, independent of any layout. Tokens are not
+// stored: each is recomputed from its row and position, and rotated and rounded
+// as the program should do it.
 //
 //   16 slots: position 18 is in slot 2, where position 2 was before
 #include "verify/traces/remembered.h"

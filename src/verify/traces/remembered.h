@@ -27,7 +27,7 @@ class Remembered {
                    int64_t n) const;
   void UseInsertedRow(bool alone) { alone_ = alone; }
 
-  // Records that the cache has tokens [begin, end) of a row from now on.
+  // Records that tokens [begin, end) of a row were written to the cache.
   void Write(int64_t row, int64_t begin, int64_t end);
   // Records that row `slot` of the cache has tokens [0, length) of the inserted
   // row.
@@ -75,9 +75,9 @@ class Remembered {
              std::span<float> scale) const;
   // Sets `out` to a slot's expected keys. The cache must not be int8.
   void Expected(int64_t slot, std::span<float> out) const;
-  // Returns whether the key of a slot may have the number `have`, or, for int8,
-  // the integer `have` with `scale`: a rotation in float32 with an error of one
-  // ulp may round to a neighbour of the expected number.
+  // Returns whether the key of a slot may have the number `have` or, for int8,
+  // the integer `have` with the scale `scale`. A rotation in float32 with an
+  // error of one ulp may round to a neighbour of the expected number.
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 

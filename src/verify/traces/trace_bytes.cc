@@ -67,7 +67,7 @@ class Sum {
   }
 
   // Adds a write. Tokens arrive with unsharded dims, because they are rotated
-  // before.
+  // before they are resharded.
   void Write(int64_t rows, int64_t tokens, Spec given, Spec cache) {
     given = exec::PadSpec(std::move(given), 4);
     given[3].clear();

@@ -1,7 +1,7 @@
-// Compares collected steps row by row: the past tokens of a row are computed
-// once for all steps, and positions let each query attend to the keys of its
-// own and earlier steps. The error of the same step on one device is the basis
-// of the tolerance.
+// Compares the outputs of collected decoding steps with the reference, row by
+// row. The past tokens of a row are computed once for all steps, and positions
+// let each query attend to the keys of its own and earlier steps. The error of
+// the same step on one device is the basis of the tolerance.
 //
 //   steps at lengths 25 and 26  ->  26 keys computed, queries at 24 and 25
 #include "verify/traces/trace_judge.h"
@@ -56,8 +56,8 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory,
   options_.dropout_seed = trace.seed;
 }
 
-// Computes the reference one key head at a time, with the query heads that read
-// it, which needs less memory than all heads together.
+// Computes the reference for one key head at a time, together with the query
+// heads that read that key head. This needs less memory than all heads at once.
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
                            const std::vector<Buffer>& queries, int64_t back,
@@ -189,7 +189,7 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   each(transport_->rank(),
        [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
-  // Every rank must know that a row was refused, and one reason is enough.
+  // Send other ranks the first reason for which a row has no reference.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;

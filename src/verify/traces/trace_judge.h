@@ -26,7 +26,7 @@ struct JudgedStep {
   int64_t step = 0;
   std::string refused;  // why there is no reference; else empty
   ErrorOf error;        // error of the output
-  ErrorOf alone;        // error of the same operation on one device
+  ErrorOf alone;        // error of the operation on one device
   double largest = 0;   // the largest magnitude of the reference
   double tolerance = 0;
   std::vector<double> device_error;
@@ -65,9 +65,10 @@ class TraceJudge {
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
-  // Computes one row for all steps. Key and value begin at position `begin`,
-  // and each query gets a position `back` before its own. Returns false, with
-  // the reason in `refused`, if there is no reference.
+  // Computes one row for all steps. Key and value begin at position `begin`.
+  // The position of each query is lowered by `back`: with `back` 1, a query
+  // does not attend to the last key. Returns false, with the reason in
+  // `refused`, if there is no reference.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,

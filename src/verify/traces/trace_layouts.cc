@@ -1,7 +1,8 @@
-// Checks the layouts of a trace in the order of its steps, with shapes without
-// elements: the cache, the tokens of the prefill (its first and its last
-// chunk, since the others are as long as the first), the reshard to the layout
-// of decoding, an inserted row, the query of a step, and its attention.
+// Finds out whether a trace can run, without running it. Checks its layouts in
+// the order of its steps, with shapes without elements: the cache, the first
+// and the last chunk of the prefill, the reshard to the layout of decoding, an
+// inserted row, the query of a step, and its attention. All other chunks are as
+// long as the first.
 //
 //   600 tokens in chunks of 256 over sp 16: the chunks have 256 and 88 tokens;
 //   the last one is refused, since 16 does not divide 88

@@ -14,8 +14,8 @@
 
 namespace shardc::verify {
 
-// Adds tensors under the name of a phase, such as `step-0003/`. Does nothing
-// without a destination, or once the tensors have 1 GiB.
+// Adds tensors under the name of a phase, such as `step-0003/`. Adds nothing if
+// the destination is null, or once the tensors have 1 GiB.
 class TraceRecord {
  public:
   explicit TraceRecord(NamedBuffers* to) : to_(to) {}

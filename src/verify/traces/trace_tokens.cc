@@ -1,7 +1,7 @@
-// A token is a function of its kind, row and position. A draw of the generator
-// gives eight uniform numbers of 16 bits, which is fast: billions of numbers
-// are drawn again for each comparison. One token is zeros, which quantisation
-// must preserve.
+// The vectors of a token are functions of their kind, row and position. One
+// draw of the generator makes eight uniform numbers of 16 bits. This is fast,
+// which matters because each comparison draws billions of numbers again. One
+// token is zeros, which quantisation must preserve.
 //
 //   8 heads of 16  ->  128 numbers, 16 draws
 #include "verify/traces/trace_tokens.h"
