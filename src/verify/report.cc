@@ -90,7 +90,7 @@ class Runner {
     }
     done_ = begin;
     const auto tasks = static_cast<int64_t>(light.size());
-    // Ranks communicate in each case, so all must run the same one.
+    // Ranks communicate in each case, so all ranks must run the same case.
     if (transport_ != nullptr) {
       for (const size_t i : light) Run(i, 1);
     } else {
@@ -106,8 +106,8 @@ class Runner {
     return i < traces.size() ? traces[i] : kNone;
   }
 
-  // Returns the refusal at the sizes that the user gave, if the operation
-  // cannot run with them.
+  // If the operation cannot run with the sizes that the user gave, returns the
+  // result that reports it. Otherwise returns nullopt.
   std::optional<CaseResult> Refused(size_t i) const {
     const Case& test = out_.cases[i];
     if (!test.given) return std::nullopt;

@@ -19,8 +19,8 @@
 
 namespace shardc::verify {
 
-// The specs of an attention projection, compared with the axes that the axis
-// rules have for heads.
+// The result of comparing the specs of an attention projection with the axes
+// that the axis rules have for heads.
 struct Projection {
   std::string parameter;  // its name, layer and expert numbers as `*`
   int64_t count = 0;      // number of parameters of that name
