@@ -1,5 +1,5 @@
-// Faults of arithmetic: in an online softmax, in rounding, and in rows of few
-// bits. Each replaces one function of Arithmetic.
+// Faults of arithmetic: in an online softmax, in rounding, and in rows that are
+// quantised to few bits. Each fault replaces one function of Arithmetic.
 //
 // Example: with sum-not-rescaled a new maximum rescales only the output, and
 // not the sum of the weights so far.
@@ -42,9 +42,9 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Computes the correct result. Because the kernels do not implement this
-// function, operations run loops in their place, with the requested block
-// sizes.
+// Computes the correct result, but is not the function that the fast kernels
+// implement. Operations therefore run the plain loops, which use the requested
+// block sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

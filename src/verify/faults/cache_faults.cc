@@ -3,7 +3,7 @@
 // is rotated by a wrong angle or in wrong pairs.
 //
 // Example: with owner-off-by-one rank r writes the slots that rank r + 1 owns,
-// so every token is written once, but by the neighbour of its owner.
+// so every token is written once, but by the wrong rank.
 #include <algorithm>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // The catalogue of faults. Each entry has the fault's name, its family, the
-// functions that inject it (none if the cases themselves are made wrong), and
-// one or more small cases that should reveal it.
+// functions that inject it, and one or more small cases that should reveal it.
+// An entry whose cases have wrong specs or sizes has no such functions.
 #include <utility>
 
 #include "verify/cases/grid.h"

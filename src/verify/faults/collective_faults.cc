@@ -104,8 +104,8 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Every second member of a group adds the operands in reverse order, so its sum
-// has other rounding errors.
+// Gives every second member of a group the sum of the operands in reverse
+// order, which has other rounding errors.
 PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
   PerDevice out = RunCollective(machine, call);
   Machine unseen(machine.mesh());
@@ -137,8 +137,8 @@ PerDevice OverAnotherAxis(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, {});
 }
 
-// Runs the collective over `cp`, the axis of the ring in the catalogue's probe,
-// in place of its own axes.
+// Runs the collective over `cp` instead of its own axes. `cp` is the axis of
+// the ring in the catalogue's probe.
 PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
   return IsData(call) ? Over(machine, call, {"cp"})
                       : RunCollective(machine, call);
@@ -169,7 +169,7 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// Runs the first collective of a ring twice, so that the ring sends more than
+// Runs the first ppermute of a ring twice, so that the ring sends more than
 // needed.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();

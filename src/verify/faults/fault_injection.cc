@@ -1,7 +1,8 @@
-// A fault is detected if its case passes without the fault and fails with it.
-// If a case fails without the fault, it proves nothing, and the verdict is
-// unsound. If a fault has several cases, one that reveals it is enough. For a
-// probe with `must_refuse`, a refusal is the failure or, in a trace, the pass.
+// A fault is detected if its case passes without the fault and fails with it. A
+// case that fails without the fault proves nothing, and the verdict is then
+// unsound. If a fault has several cases, one that reveals it is enough. Probes
+// with `must_refuse` expect a refusal: a case must be refused with the fault, a
+// trace without it.
 //
 //   correct run passes, run with the fault fails `replicas`  ->  detected
 #include "verify/faults/fault_injection.h"
@@ -54,8 +55,8 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   return out;
 }
 
-// Returns whether verification detects the fault and gives a reason; sets `by`
-// to the check that did.
+// Returns whether verification detects the fault and gives a reason. Sets `by`
+// to the check that detected it.
 bool Detects(const Probe& probe, const Outcome& outcome, std::string& by) {
   if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
@@ -81,8 +82,8 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
       return out;
     }
     // Both runs use the same checks. A run ends at the first check that fails,
-    // so the evidence of runs with different checks would differ without a
-    // fault.
+    // so with different checks the runs, and their evidence, would differ even
+    // without a fault.
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);

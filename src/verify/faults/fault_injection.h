@@ -1,6 +1,6 @@
 // Injects the faults of the catalogue one after the other. Verification must
-// detect each. A fault that is missed reveals a gap in verification; a fault
-// that changes nothing was not really injected, and proves nothing.
+// detect each of them. A fault that is missed reveals a gap in verification. A
+// fault that changes nothing was not really injected, and proves nothing.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 

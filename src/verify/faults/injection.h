@@ -18,8 +18,8 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// Each function replaces some seams. The replacements inject the fault if it is
-// one of the function's own, and are correct otherwise.
+// Each function replaces some seams. If `fault` is a fault of these seams, the
+// replacements inject it; otherwise they are correct.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

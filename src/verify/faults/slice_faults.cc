@@ -118,8 +118,8 @@ void RotatedOnEach(const View& view) {
 
 // ---- Options and masks ----------------------------------------------------
 
-// Lets each query attend to keys up to `more` after its own position, or, if
-// `more` is negative, up to -more before it.
+// Lets each query attend to keys up to `more` positions after its own or, if
+// `more` is negative, only to keys at least -more positions before it.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;
@@ -168,7 +168,7 @@ void PaddingAttends(const View& view) {
 }
 
 // Doubles the additive mask and adds it as a bias, so that it no longer masks.
-// The catalogue's probe has no bias.
+// The bias of the case is replaced; the catalogue's probe has none.
 void MaskedTwice(const View& view) {
   LocalSlice& slice = view.slice();
   Buffer twice = *slice.additive_mask.buffer;
