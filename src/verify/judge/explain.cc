@@ -1,7 +1,7 @@
-// Explains a wrong result: names the rule to change. First come properties of
-// the layout that cause errors by themselves (differently sharded batches, key
-// heads that the device's queries do not use), then the mesh axis that best
-// separates correct from wrong devices:
+// Explains a wrong result by naming the rule to change. It first looks for
+// properties of the layout that cause errors by themselves (differently sharded
+// batches, key heads that the device's queries do not use). Then it names the
+// mesh axis that best separates correct from wrong devices:
 //
 //   dp=2 tp=2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
 //   device is right and one wrong; in each group of dp, both or none are wrong

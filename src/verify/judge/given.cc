@@ -1,6 +1,6 @@
 // Checks a case at the sizes that the user gave without running it. The
-// operation receives shapes without elements, so they may have any size, and
-// stops before it computes. The formula for its bytes reads no elements either.
+// operation receives shapes without elements, which need no memory, and stops
+// before it computes. The formula for its bytes reads no elements either.
 //
 //   64 rows of 8,192 keys over sp=3  ->  refused, and no key was allocated
 #include "verify/judge/given.h"

@@ -99,11 +99,11 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns the layout unchanged if its ids fit within kMostIds. Otherwise
-// returns the same layout over a smaller tensor. A dimension that is split into
-// m parts by one spec and n by the other gets 2 lcm(m, n) elements, unless it
-// has fewer or lcm(m, n) does not divide its size. That is enough to
-// distinguish all shards of both specs, since the offset and the length of a
-// slice are linear in the dimension's length.
+// returns the same layout over a smaller tensor. If a dimension is split into m
+// parts by one spec and into n by the other, its new size is 2 lcm(m, n). It
+// keeps its size if that is smaller, or if lcm(m, n) does not divide it. 2
+// lcm(m, n) elements are enough to distinguish all shards of both specs, since
+// the offset and the length of a slice are linear in the dimension's length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;

@@ -1,6 +1,7 @@
-// Parts are assigned to ranks in turn, and each rank sends the results of its
-// parts to the first rank. The sizes alone determine which bytes belong to
-// which part.
+// Divides the reference of a case into parts. Parts are assigned to ranks in
+// turn, and each rank sends the results of its parts to the first rank.
+// Messages contain only numbers: the sizes alone determine which bytes belong
+// to which part.
 //
 //   8 rows of 8 key heads on 4 ranks: 4 parts of 2 rows
 //   1 row of 8 key heads on 4 ranks: 4 parts of 2 heads
@@ -41,8 +42,9 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
 // faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
-// Returns the least number of parts into which one process divides a problem
-// with enough rows and heads, to compute one part after the other.
+// Returns the number of parts into which one process divides a problem, to
+// compute one part after the other. Problems with few rows and heads have fewer
+// parts.
 int PartsInTurn(const exec::AttentionProblem& problem) {
   const int64_t elements = problem.query.Elements() + problem.key.Elements() +
                            problem.value.Elements();

@@ -1,7 +1,7 @@
 // Computes the reference of a case, and its run on one device, in parts: some
 // batch rows and some key heads with their query heads. No sum goes across
-// parts. Each rank computes some parts, so that none needs the memory for all;
-// a single process computes them one after the other for the same reason.
+// parts. Each rank computes some parts, so that no rank needs the memory for
+// all; a single process computes them one after the other for the same reason.
 #ifndef SHARDC_VERIFY_JUDGE_PARTS_H_
 #define SHARDC_VERIFY_JUDGE_PARTS_H_
 
@@ -55,7 +55,8 @@ using OnOneDevice =
     std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
 
 // Returns whether a case's inputs are so large that ReferenceInParts and
-// OutputInParts divide them into parts, as far as there are rows and heads.
+// OutputInParts divide them into parts, provided that there are several rows or
+// heads.
 bool HasManyParts(const exec::AttentionProblem& problem);
 // Returns the output of the operation on one device, in the problem's layout.
 // `run` is called for one part after the other, so that copies of only one

@@ -12,8 +12,8 @@
 namespace shardc::verify {
 
 // Checks one such output of the case, [B, T, H, Dv]. The bits of the
-// reference's first number select the element. The error counts as missed if
-// the check accepts the output. It also counts as missed if the report names
+// reference's first number select the element. The error is recorded as missed
+// if the check accepts the output. It is also missed if the report names
 // another element, other devices, another error (maximum, mean or L2), or an
 // axis that does not separate these devices from the others. Does nothing if
 // the reference is empty or the limit too large for such an error.

@@ -1,8 +1,8 @@
 // A case runs three times: on the mesh, on one device, and as the reference in
-// double. The following checks run in this order, the most certain first, and
-// the first that fails is reported: layouts by element numbers, the output's
-// dtype, replicas, finite numbers, the error, bits where no reduction crosses
-// devices, and bytes by formula.
+// double. The following checks run in this order, from the most reliable one
+// on, and the first that fails is reported: layouts by element numbers, the
+// output's dtype, replicas, finite numbers, the error, bits where no reduction
+// crosses devices, and bytes by formula.
 //
 //   the tolerance is twice the error on one device plus a little for rounding,
 //   up to a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
@@ -97,8 +97,8 @@ class Judge {
 
   dense::Options DenseOptions() const {
     dense::Options out = OptionsOf(problem_.options);
-    // The default scale depends on the head dimension, which a latent may
-    // enlarge below, so it is set before.
+    // The default scale depends on the head dimension. A latent may enlarge
+    // that dimension below, so the scale is set here.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
   }
@@ -194,8 +194,8 @@ class Judge {
                                    " is computed in");
   }
 
-  // Gathers the output. Fails the case if replicas differ, unless that check is
-  // switched off. The first replica is used then.
+  // Gathers the output. Fails the case if replicas differ. If that check is
+  // off, the first replica is used.
   bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;
@@ -354,7 +354,8 @@ class Judge {
       }
       return true;
     }
-    // With the mean of all errors a single wrong element could pass.
+    // The maximum is compared and not the mean of all errors, with which a
+    // single wrong element could pass. Only tests use the mean.
     const double error = options_.checks.Has(Check::kMaximum)
                              ? result_.error.max_abs
                              : result_.error.mean_abs;

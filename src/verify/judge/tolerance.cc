@@ -1,7 +1,8 @@
 // Tolerances in units of the dtype's rounding, scaled by the largest output.
-// The element whose error exceeds its limit by the largest factor decides. If
-// no error exceeds its limit, the element with the largest error decides. An
-// element that is not finite decides before all others.
+// The judgement of an output is that of one element: the one whose error
+// exceeds its limit by the largest factor or, if no error exceeds its limit,
+// the one with the largest error. An element that is not finite comes before
+// all others.
 //
 //   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, and the cap
 //   is 1e-5, or more if logits are above 8

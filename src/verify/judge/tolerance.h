@@ -66,10 +66,10 @@ double BeyondSlack(const dense::Array& got, const dense::Array& reference,
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 
-// The element whose error exceeds its tolerance by the largest factor or, if
-// none does, the one with the largest error: its error, and its tolerance as
-// `allowed`. If an element is not finite where the reference is, the first such
-// element is reported, and `allowed` is Limits::base.
+// The error and the tolerance (`allowed`) of one element: the one whose error
+// exceeds its tolerance by the largest factor or, if no error does, the one
+// with the largest error. If an element is not finite where the reference is,
+// the first such element is reported, and `allowed` is Limits::base.
 struct Judgement {
   ErrorOf error;
   double allowed = 0;

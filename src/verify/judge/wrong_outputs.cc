@@ -1,6 +1,6 @@
 // Wrong outputs, which test that tolerances are tight. A key is removed by
-// giving it the position of an empty slot. The reference's weights show which
-// keys matter for a row:
+// setting its position to the position of an empty slot, -1. The reference's
+// weights show which keys matter for a row:
 //
 //   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; to remove the
 //   last one, key 1 gets position -1
