@@ -1,8 +1,9 @@
-// Creates the inputs of a step. Every number is a function of the seed (for
-// dropout, of the op's key), of the input (the role and layer of a parameter,
-// the index of a moment, the kind of data and its micro-batch or value) and of
-// the element's index in the input, so shardings cannot change it. Rows have
-// different numbers of valid tokens:
+// Creates the inputs of a step. Every number is a function of the seed, of the
+// input and of the element's index in the input, so shardings cannot change it.
+// A parameter is identified by its role and layer, a moment by its index, and
+// data by their kind and micro-batch or value. The random numbers of dropout
+// depend on the op's key instead of the seed. Rows have different numbers of
+// valid tokens:
 //
 //   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"

@@ -60,7 +60,7 @@ int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
   return SimMesh(one.of->mesh).Index(one.local.device, axes);
 }
 
-// Returns the number of turns of the ring if the op adds a sink to a row,
+// If the op adds a sink to a row, returns the number of steps of the ring,
 // otherwise 1.
 int64_t TurnsOfSink(const WrongOp& one) {
   const step::Graph& graph = one.of->graph;

@@ -101,7 +101,7 @@ void WriteEverywhere(WrongOp& one);
 // Makes the device with the last rows of the vocabulary count its last row
 // twice, as if a row of padding counted.
 void CountPadding(WrongOp& one);
-// Adds an attention sink, or the sink's gradient, once for each turn of a ring.
+// Adds an attention sink, or the sink's gradient, once for each step of a ring.
 void SinkPerBlock(WrongOp& one);
 void SinkGradientPerBlock(WrongOp& one);
 

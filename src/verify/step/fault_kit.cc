@@ -1,7 +1,7 @@
-// A fault finds a collective by its index in the program: the seam counts
-// calls, and the fault is injected at the call with that index. A fault finds
-// an op by the op's address in the graph. If a program is changed, existing
-// slots keep their numbers:
+// Finds the places of faults in a step and injects them. A collective is found
+// by its index in the program: the seam counts calls, and the fault is injected
+// at the call with that index. An op is found by its address in the graph. If a
+// program is changed, existing slots keep their numbers:
 //
 //   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
 //                              add 8, bias -> 9

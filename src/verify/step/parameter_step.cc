@@ -1,7 +1,7 @@
 // Lists how a step uses a parameter, from one pass over the program of all
-// layers. Values that depend on the parameter only, such as 1 + a norm's
-// weight, count as the parameter. Every collective on these values or on the
-// gradient becomes a line:
+// layers. A value that depends only on the parameter, such as 1 + a norm's
+// weight, is treated as the parameter. Every collective on these values or on
+// the gradient becomes a line:
 //
 //   q, fsdp 8, tp 4:  forward  linear q    all_gather fsdp
 //                     backward d:linear q  all_gather fsdp, reduce_scatter fsdp

@@ -44,7 +44,7 @@ struct ParameterStep {
   std::string role = {};         // "q of layer 3"
   std::string labels = {};       // "[(n h),d]"
   std::string sharding = {};     // "(n h):tp d:fsdp"
-  bool stacked = false;          // one of several tensors under the role
+  bool stacked = false;          // one of several tensors with this role
   std::string gradient = {};     // the gradient's sharding before it is reduced
   std::vector<ParameterUse> uses = {};
   std::vector<ParameterMove> moves = {};

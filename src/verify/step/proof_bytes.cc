@@ -1,7 +1,8 @@
-// Computes the memory that a proof needs: all slots of the program (values,
-// each in one sharding) on the devices of one rank; in narrower dtypes than
-// float64 also the slots of the same step on one device; and the values of the
-// dense reference in double, with each input once more for the devices:
+// Computes the memory that a proof needs on one rank. It has three parts: all
+// slots of the program (values, each in one sharding) on the rank's devices; in
+// narrower dtypes than float64, the slots of the same step on one device; and
+// the values of the dense reference in double. Each input has one more copy in
+// double and one in the devices' dtype:
 //
 //   [4, 8] sharded over 2 of 4 devices, float64, one rank: 4 * 16 * 8 bytes for
 //   the slot, and 32 * 8 for the reference

@@ -1,13 +1,17 @@
-// The program is validated and run, and the devices' parts of each value that
-// is not partial are compared with the dense reference. The error of a value is
-// the largest difference, divided by the reference's largest element. The
-// tolerance is 0 for integers. In float64 it is 1e-12; if values miss this, but
-// none by more than a factor of 1000, it is four times the error of one device,
-// because rounding errors grow from layer to layer. In narrower dtypes it is
-// four times the largest error of one device up to that op, plus 18 * 2^-24. If
-// values miss the tolerance, but none by more than a factor of two, the error
-// of one device is measured on more random inputs and the largest is used. In
-// the backward pass and the optimizer an error is divided by at least a
+// Proves a step. The program is validated and run, and the devices' parts of
+// each value that is not partial are compared with the dense reference. The
+// error of a value is the largest difference, divided by the reference's
+// largest element.
+//
+// The tolerance depends on the dtype. Integers have 0. Float64 has 1e-12. If
+// values in float64 miss this, but none by more than a factor of 1000, the
+// tolerance is four times the error of one device, because rounding errors grow
+// from layer to layer. In narrower dtypes it is four times the largest error of
+// one device up to that op, plus 18 * 2^-24. If values in these dtypes miss it,
+// but none by more than a factor of two, the error of one device is measured on
+// more random inputs and the largest is used.
+//
+// In the backward pass and the optimizer an error is divided by at least a
 // hundredth of the largest gradient, because some values there are only
 // roundoff. Rounding may change a choice of experts, so runs in 16 bits use the
 // reference's choices, which the run in float64 proves.
@@ -176,10 +180,10 @@ class Prover {
     return Expected(data_, value);
   }
 
-  // Runs the program on one device, and raises `alone_` of each value to the
-  // largest relative error of this value and all before it, since errors
-  // propagate. Returns the op whose result is not finite on one device, or -1.
-  // Does nothing if the case has no program for one device.
+  // Runs the program on one device. Raises `alone_` of each value to the
+  // largest relative error of that value and of all values before it, since
+  // errors propagate. Returns the op whose result is not finite on one device,
+  // or -1. Does nothing if the case has no program for one device.
   int32_t MeasureAlone(const StepData& data,
                        const std::vector<double>& scales) {
     if (test_.alone == nullptr) return -1;
@@ -335,8 +339,8 @@ class Prover {
   }
 
   // Returns whether some values miss their tolerance, but none by more than the
-  // factor. The error of one device may then explain them. Returns false if the
-  // case has no program for one device.
+  // factor: the error of one device may then explain these misses. Returns
+  // false if the case has no program for one device.
   bool MissesBy(double factor) const {
     if (test_.alone == nullptr) return false;
     double most = 0;

@@ -1,10 +1,10 @@
-// A dimension's size is reduced to a small multiple of the number of its
-// shards: two batch rows and four tokens (six in the encoder) for each shard,
-// and four elements of most other dimensions. A length has tokens for at least
-// two shards, but a step that decodes has one query. Query heads and KV heads
-// are as few as keep their divisibility (ReducedHeads). A dimension with fewer
-// than four elements on each device keeps its size. A dimension whose elements
-// are indexed keeps its size too:
+// Reduces the sizes of a step's dimensions. Most become a small multiple of the
+// number of shards: two batch rows and four tokens (six in the encoder) for
+// each shard, and four elements of most other dimensions. A length has tokens
+// for at least two shards, but a step that decodes has one query. Query heads
+// and KV heads are as few as keep their divisibility (ReducedHeads). A
+// dimension keeps its size if it has fewer than four elements on each device,
+// or if its elements are indexed:
 //
 //   batch 64 over dp 2, hidden 4096 over fsdp 2  ->  4, 8
 #include "verify/step/reduced_case.h"
@@ -298,9 +298,9 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // The largest distance exceeds the distances that have a row of their
-      // own, so that rows for ranges of distances are used, and it is smaller
-      // than the length, so that it occurs.
+      // The largest distance is above all distances that have a table row for
+      // themselves, so that rows for ranges of distances are used. It is
+      // smaller than the length, so that it occurs.
       const auto& distance = As<DistanceAttributes>(op);
       sizes_[AsIndex(distance.longest)] =
           std::min(real_[AsIndex(distance.longest)],

@@ -1,7 +1,6 @@
 // Correct cases are built and proved once. Each fault is then injected into a
-// run of one case. A fault counts as injected if it changes a digest of the
-// program's slots and of the ledger, and as detected if the expected check
-// reports it:
+// run of one case. It was injected if a digest of the program's slots and of
+// the ledger changes, and it was detected if the expected check reports it:
 //
 //   no-row-ar on tensor: injected, detected by the constraints at `linear o`
 #include "verify/step/self_test.h"

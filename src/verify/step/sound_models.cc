@@ -304,7 +304,8 @@ class ModelWriter : public Writer {
     settings.renormalise = true;
     settings.groups = groups_;
     settings.chosen_groups = chosen_;
-    // The correction is small, so that the choice still depends on the scores.
+    // The correction of the scores is small, so that the choice of experts
+    // still depends on the scores.
     settings.correction = write.Scaled(correction, {0.1, {}});
     const step::Routed routed = step::Route(write, logits, e_, settings);
     WriteBalance(logits, routed.chosen);

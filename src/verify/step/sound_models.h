@@ -29,7 +29,7 @@ struct SoundModelKind {
   bool experts = false;    // layers of experts in place of attention and MLP
   bool decodes = false;    // one token after a cache, without backward
   bool recompute = false;  // layers drop activations and are rematerialised
-  int64_t turns = 1;       // devices of the ring round which keys pass; 1: none
+  int64_t turns = 1;  // devices of the ring around which keys pass; 1: none
   // With `experts`: whether every layer has attention, and only every second
   // one has experts in place of an MLP.
   bool mixed = false;

@@ -1,6 +1,7 @@
-// The order, the channels and the memory of a table are proven at its real
-// size, which needs no tensors. The step runs with a smaller table of the same
-// schedule; only a table from a file is not made smaller:
+// Proves a step that is divided into pipeline stages. The order, the channels
+// and the memory of the schedule's table are proven at its real size, which
+// needs no tensors. The step runs with a smaller table of the same schedule.
+// Only a table from a file is not made smaller:
 //
 //   interleaved on 8 ranks with 4 stages each and 64 micro-batches: proven; the
 //   step runs on 2 ranks with 2 stages each and 2 micro-batches

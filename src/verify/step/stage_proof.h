@@ -33,11 +33,12 @@ struct StageProof {
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
   // comes right before the task that reads its value, and activations and
-  // gradients have separate channels. Absent if the order is wrong, or if the
-  // messages fail with any room.
+  // gradients have separate channels. Absent if the order is wrong, or if no
+  // room is large enough.
   std::optional<int64_t> capacity;
-  // By rank: the most micro-batches whose activations it holds at once, counted
-  // for each of its stages.
+  // Indexed by rank: the largest number of micro-batches whose activations the
+  // rank holds at the same time. A micro-batch is counted once for each of the
+  // rank's stages.
   std::vector<int64_t> held;
   // The size of the step that has run; 0 if none has.
   int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
@@ -56,10 +57,10 @@ StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
 // Returns a small table of the same schedule: with two ranks or, if that is
-// impossible, four, and with at least as many micro-batches as ranks. A table
-// from a file is returned unchanged; if it has fewer than two ranks or
-// micro-batches, or too many tasks to run, nullopt is returned. Returns nullopt
-// also if the schedule has no small table. `why` gets the reason.
+// impossible, four, and with at least as many micro-batches as ranks. Returns a
+// table from a file unchanged. Returns nullopt, and the reason in `why`, if the
+// schedule has no small table, or if a table from a file has fewer than two
+// ranks or micro-batches, or too many tasks to run.
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 

@@ -1,7 +1,8 @@
-// A fault finds its place in a case by the kinds and micro-batches of tasks, or
-// by the kinds of ops. A task such as `0I1` is written as in PyTorch: its
-// stage, its kind (I and W are the halves of a backward pass for the gradients
-// of inputs and of weights) and its micro-batch:
+// Injects faults into a pipeline's table, messages or results. A fault finds
+// its place in a case by the kinds and micro-batches of tasks, or by the kinds
+// of ops. A task such as `0I1` is written as in PyTorch: its stage, its kind (I
+// and W are the halves of a backward pass for the gradients of inputs and of
+// weights) and its micro-batch:
 //
 //   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 are exchanged
 #include "verify/step/staged_breaks.h"
@@ -102,8 +103,9 @@ bool WrongRank(const StagedCase&, Broken& out) {
   return true;
 }
 
-// Makes rank 0 run the backward pass of micro-batch 0 before the forward pass
-// of micro-batch 1, for which rank 1 waits first.
+// Makes two ranks wait for each other: rank 0 runs the backward pass of
+// micro-batch 0 before the forward pass of micro-batch 1, and rank 1 waits for
+// that forward pass before its backward pass of micro-batch 0.
 bool Cycle(const StagedCase&, Broken& out) {
   auto& row = out.table.rows[0];
   const auto back = std::find_if(row.begin(), row.end(), [](const Cell& cell) {

@@ -1,6 +1,7 @@
-// A fault changes a copy of the table, of the programs of sends and receives,
-// or of the division of the layers, or it changes the run. Then all three
-// proofs read the copies:
+// The table of the faults of pipelines, and their self-test. A fault changes a
+// copy of the schedule's table, of the programs of sends and receives, or of
+// the division of the layers, or it changes the run. Then all three proofs read
+// the copies:
 //
 //   weight-before-input on zb-h1: `0W0` and `0I0` are exchanged; the proof of
 //   the order and the comparison of values (algebra) must detect it

@@ -1,9 +1,10 @@
-// The memory of a rank has a frame for each micro-batch of a stage. A frame has
-// the results of the micro-batch's tasks and the contents of messages, until
-// its last backward task (W or B) has run. Inputs, sums of gradients and losses
-// last until the step ends. A receive puts the oldest message of its channel
-// into the frame that expects a message. Only the shapes of the message are
-// checked, so a wrong order leads to wrong numbers.
+// Runs a step on simulated pipeline ranks. The memory of a rank has a frame for
+// each micro-batch of a stage. A frame has the results of the micro-batch's
+// tasks and the contents of messages, until the last backward task (W or B) of
+// the micro-batch has run. Inputs, sums of gradients and losses last until the
+// step ends. A receive puts the oldest message of its channel into the frame
+// that expects a message. Only the shapes of the message are checked, so a
+// wrong order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
@@ -329,9 +330,9 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Makes a rank hold a slot that is in no frame, and returns false if that is
-  // impossible. Before the tasks have run, it is possible for inputs that the
-  // rank has and for values that depend on inputs only. With `after`, it is
+  // Makes a rank hold a slot that is in no frame. Returns false if that is
+  // impossible. Before the tasks have run, it is possible only for inputs that
+  // the rank has and for values that depend only on inputs. With `after`, it is
   // possible for all values.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];

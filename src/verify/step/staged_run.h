@@ -24,8 +24,8 @@ struct StagedFaults {
   // At the end of the step, the sums of gradients count the terms of other
   // ranks as zero.
   bool adds_own_alone = false;
-  // The number of micro-batches of stages whose activations a rank can hold. If
-  // there are more, the oldest ones are lost.
+  // The number of frames whose activations a rank can hold, where a frame is
+  // one micro-batch of one stage. If there are more, the oldest ones are lost.
   int64_t most_held = std::numeric_limits<int64_t>::max();
   // A function that is called after each task that adds gradients, with the
   // inputs and sums that the rank holds, by slot.
@@ -46,7 +46,7 @@ struct StagedRunRequest {
 
 struct StagedTraffic {
   int64_t messages = 0;   // sent between ranks during the tasks
-  int64_t most_held = 0;  // most micro-batches of stages on one rank
+  int64_t most_held = 0;  // largest number of frames of a rank
 };
 
 // Returns every slot of the program, as the first rank that computed it has it.

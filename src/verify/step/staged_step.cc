@@ -1,13 +1,15 @@
-// A value that another stage reads is sent through the stages between them, in
-// the messages of its micro-batch. Example with stages 0 to 3: the forward task
-// of stage 0 computes a value, and the forward tasks of stages 1 and 3 read it:
+// Divides a step into the tasks and messages of a pipeline. A value that
+// another stage reads is sent through the stages between them, in the messages
+// of its micro-batch. Example with stages 0 to 3: the forward task of stage 0
+// computes a value, and the forward tasks of stages 1 and 3 read it:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
 // A backward task has two halves. The half for inputs, I, has the recomputed
 // instructions and those on which a message to the previous stage depends. The
-// half for weights, W, has the others. The first stage sends no gradient back;
-// its I has the instructions on which the ops before the layers depend.
+// half for weights, W, has all other instructions. The first stage sends no
+// gradient back; its I has the instructions on which the ops before the layers
+// depend.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>
@@ -32,8 +34,8 @@ struct Term {
   ValueId value = step::kNoValue;
 };
 
-// Finds the terms that the tasks of each stage add to a parameter's gradient. A
-// gradient that the graph adds from several stages has several terms.
+// Finds the terms that the tasks of each stage add to a parameter's gradient.
+// If several stages read the parameter, its gradient has several terms.
 class Terms {
  public:
   Terms(step::Graph& graph, const std::vector<OpStage>& ops)

@@ -36,15 +36,15 @@ struct StagedStep {
 // Changes the graph of one micro-batch, with its backward phase and without the
 // optimizer, to a step of the table's micro-batches with the optimizer. A rank
 // adds gradients in the order of its backward tasks, and the sums of ranks that
-// share a parameter are added after the tasks. In the norm a parameter counts
-// on the first rank that has it. Returns false if there is one micro-batch
-// only, or if step::Accumulate returns false.
+// share a parameter are added after the tasks. The norm includes a shared
+// parameter only on the first rank that has it. Returns false if there is only
+// one micro-batch, or if step::Accumulate returns false.
 bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
                      const step::StageDivision& division,
                      step::Reduction reduction, StagedStep& out);
 
-// Whether an instruction belongs to a stage's forward pass, or to which half of
-// its backward pass.
+// The pass of a stage to which an instruction belongs: the forward pass, or one
+// of the two halves of the backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
   kInput,   // the part for gradients of the stage's input, and recomputation

@@ -25,7 +25,7 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
 // Returns the axes that the request's operation requires for query, key and
-// output; none without an operation.
+// output, or an empty list without an operation.
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 

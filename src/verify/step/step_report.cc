@@ -1,8 +1,9 @@
-// The graph is lowered twice at real sizes: with all layers, to compute bytes,
-// and with one layer of each kind, but at least two, for the proof, which then
-// runs at reduced sizes. A full proof has all layers and the real sizes, and
-// the proof of one layer has only that layer (with the decoder's first one, if
-// it is a layer of the encoder):
+// Reports a model's step. The graph is lowered twice at real sizes. With all
+// layers it is used to compute bytes. With one layer of each kind, but at least
+// two layers, it is used for the proof, which then runs at reduced sizes. A
+// full proof has all layers and the real sizes. The proof of one layer has only
+// that layer; a layer of the encoder is proved together with the decoder's
+// first layer:
 //
 //   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
@@ -280,7 +281,7 @@ class Reporter {
                   .transport = request_.transport,
                   .seams = {},
                   .run = nullptr};
-    // At real sizes memory suffices for one set of inputs only.
+    // At real sizes, memory is enough for only one set of inputs.
     if (request_.full) test.more_sets = 0;
     if (request_.keep_tensors) {
       test.compared = [&](int32_t op, const exec::Buffer& made,

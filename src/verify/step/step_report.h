@@ -87,7 +87,7 @@ struct StepTensor {
 // keys, including masked ones.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
-  double products = 0;  // the part of these that matrix products take
+  double products = 0;  // the part of all operations in matrix products
   double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
 };
 
@@ -131,8 +131,8 @@ struct StepReport {
   std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
   std::optional<StageProof> stages;  // set only for a pipeline
   // If several ranks hold the devices: the bytes that devices sent by the
-  // ledger, the bytes that were copied for that, and how many of these went to
-  // another rank.
+  // ledger, the bytes that were copied in the simulation of these sends, and
+  // how many of the copied bytes went to another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;

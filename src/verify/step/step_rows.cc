@@ -173,8 +173,8 @@ class RowWriter {
 
 using Rows = std::vector<StepRow>;
 // Returns whether the rows of two layers are equal, except for the errors of
-// the proof. Rows of another phase or micro-batch differ: a folded row has one
-// of each.
+// the proof. Phases and micro-batches are compared too, because a joined row
+// reports one phase and one micro-batch.
 bool AreSame(const Rows& a, const Rows& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
