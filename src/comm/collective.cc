@@ -1,8 +1,9 @@
 // Counts the bytes of collectives (formulas: collective.h). A ring
 // reduce-scatter passes chunks on: in n - 1 rounds each member sends one chunk
-// to the next member, so each member sends every chunk but one. An all-reduce
-// passes chunks on twice. Chunk j begins at floor(jE/n), so the sizes of chunks
-// differ by one element at most and add up to E.
+// to the next member, so each member sends every chunk except one. An
+// all-reduce passes chunks around the ring twice. For E elements, chunk j
+// begins at floor(jE/n), so the sizes of chunks differ by one element at most
+// and add up to E.
 //
 // Example: all_reduce of 10 float32 over 4: chunks of 2, 3, 2 and 3 elements.
 // Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, and member 1 (2*10 - 2 - 3) * 4
@@ -31,8 +32,8 @@ int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member) {
   if (n == 1) return 0;
   // In a ring reduce-scatter chunk i starts at member i + 1 and ends, summed,
-  // at member i. A member therefore sends every chunk but the one that it
-  // keeps.
+  // at member i. A member therefore sends every chunk except the one that ends
+  // at it.
   const int64_t sent = elements - ChunkElements(elements, n, member);
   return (Size(sent) * element_bytes).value();
 }

@@ -55,7 +55,7 @@ int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
 // Returns the bytes that the busiest member of a group sends. `elements` is the
 // size of each member's input: the unsharded tensor for reduce_scatter,
-// all_reduce and broadcast, and the member's shard for the others.
+// all_reduce and broadcast, and the member's shard for all other collectives.
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 

@@ -1,6 +1,6 @@
 // Sums the bytes that devices hold. The bytes of tensors placed at one
-// coordinate of an axis are summed by axis and coordinate, all others once for
-// all devices.
+// coordinate of an axis are summed for each axis and coordinate. The bytes of
+// all other tensors are the same on every device and are summed once.
 //
 // Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at
 // coordinates 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8
@@ -66,7 +66,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     all.value_dim = model.value_dim.value_or(0);
   }
   std::vector<CacheSizes> out;
-  // A chunk's last token attends to all of the chunk.
+  // With attention in chunks, the last token of a chunk attends to the complete
+  // chunk, so the cache keeps a chunk as it keeps a window.
   const auto window =
       model.sliding_window ? model.sliding_window : model.attention_chunk;
   const int64_t windowed =

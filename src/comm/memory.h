@@ -59,7 +59,8 @@ std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
                                            const CacheParts& parts);
 
 // Returns the shape of the largest shard: each dimension is divided by the
-// product of its axes' sizes and rounded up. Axes that the mesh lacks count 1.
+// product of its axes' sizes and rounded up. Axes that the mesh lacks have size
+// 1.
 Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
 
 // Sums the bytes that devices hold. Replicated and sharded tensors have the
@@ -78,8 +79,9 @@ class HeldBytes {
   // their sum overflows. Axes are independent, so some device is at the fullest
   // coordinate of each.
   std::optional<int64_t> Fullest() const;
-  // Returns the bytes of the emptiest device of the mesh; nullopt in the same
-  // cases as Fullest(). Coordinates without placed tensors count as 0 bytes.
+  // Returns the bytes of the device of the mesh that holds least; nullopt in
+  // the same cases as Fullest(). Coordinates without placed tensors have 0
+  // bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:

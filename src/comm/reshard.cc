@@ -1,9 +1,10 @@
-// Finds the collective of a change of spec, and the elements that it sends. The
-// blocks of a dimension sharded over [a, b] are parts of its blocks over [a]:
-// removing b joins blocks (all_gather), and adding b splits a block that the
-// device already has, without communication. Any other change of a dimension's
-// axes exchanges blocks between devices (ppermute), and an axis that changes
-// its dimension exchanges blocks along two dimensions (all_to_all).
+// Finds the collective that changes a tensor from one spec to another, and the
+// elements that it sends. The blocks of a dimension sharded over [a, b] are
+// parts of its blocks over [a]: removing b joins blocks (all_gather), and
+// adding b splits a block that the device already has, without communication.
+// Any other change of a dimension's axes exchanges blocks between devices
+// (ppermute), and an axis that moves to another dimension exchanges blocks
+// along two dimensions (all_to_all).
 //
 // Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
 // the first dimension keeps x and adds y, which the second dimension loses.

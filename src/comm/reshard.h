@@ -39,9 +39,9 @@ struct SpecMove {
 // Returns the collective of a change of spec. Returns nullopt if each dimension
 // keeps its axes and only gains axes at the end of its list, because every
 // device then has the block that it needs. Otherwise the collective is an
-// all_to_all if an axis changes its dimension, an all_gather if each dimension
-// only loses or gains axes at the end of its list, and a ppermute in all other
-// cases.
+// all_to_all if an axis moves to another dimension, an all_gather if each
+// dimension only loses or gains axes at the end of its list, and a ppermute in
+// all other cases.
 std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
                                      const Spec& to);
 

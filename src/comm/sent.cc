@@ -1,8 +1,8 @@
 // Counts the elements that each device sends when a tensor is resharded. A spec
 // divides a tensor into blocks of equal size. A device receives the overlap of
 // the block that it needs with every block that it does not hold. In each
-// dimension a block of one spec overlaps a range of blocks of the other spec,
-// so only the blocks in these ranges are looked up:
+// dimension, a block of one spec overlaps only a range of blocks of the other
+// spec, so only the blocks in these ranges are looked up:
 //
 //   8 rows held in blocks of 4, needed in blocks of 2: block 3 overlaps block 1
 #include "comm/sent.h"
