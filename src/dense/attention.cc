@@ -1,4 +1,5 @@
-// For every batch row b, query i and head h computes:
+// Computes attention by its definition, for every batch row b, query i and head
+// h:
 //
 //   s_j = cap(scale * q_i . k_j) + bias + additive mask,  or masked
 //   m   = max over s_j and the sinks

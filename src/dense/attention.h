@@ -30,8 +30,8 @@ struct Options {
   // A query sees only keys of its own segment id. Queries with a negative id or
   // with the id `padding_segment` see no keys.
   std::optional<int64_t> padding_segment;
-  // Whether a row that sees no key is the mean of all values, unless it has a
-  // sink; otherwise it is zeros.
+  // Whether the output of a row that sees no key is the mean of all values,
+  // unless the row has a sink. If false, or with a sink, it is zeros.
   bool mean_of_masked = false;
   // The fraction of weights that are dropped, chosen by `Drops` of dropout.h.
   // The other weights are multiplied by 1/(1 - dropout). The denominator of the

@@ -1,7 +1,7 @@
 // Computes keys and values of latent attention by their definition (Expand), or
-// the same sums in another order (Absorb), which takes fewer operations for few
-// queries. Both compute in double, so the order of the sums makes no visible
-// difference.
+// rewrites the inputs so that the same sums are computed in another order
+// (Absorb). Absorb takes fewer operations for few queries. Both compute in
+// double, so the order of the sums makes no visible difference.
 //
 //   2,048 tokens, 128 heads of 128 + 128 dims, rank 512: Expand takes 34 G
 //   products, and attention of one query over absorbed rows takes 0.3 G

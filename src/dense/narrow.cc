@@ -1,12 +1,15 @@
 // Rounds attention weights as narrow arithmetic requires. The dense reference
-// gives every weight and the log of its denominator, and so the logit of every
-// weight above 0. A row of logits (or of weights, if the softmax is in float32)
-// is then rounded as the settings require, three times: its exact values, and
-// the lower and upper ends of the intervals in which float32 may compute them.
+// computes every weight and the log of its denominator, and so the logit of
+// every weight above 0. A row of logits (or of weights, if the softmax is in
+// float32) is then rounded as the settings require, three times: its exact
+// values, and the lower and upper ends of the intervals in which float32 may
+// compute them. The larger distance from the exact result to the result of an
+// end is the slack.
 //
-//   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5. 0.31 is 4.65 steps and
-//   rounds to 5, as the ends 4.6499 and 4.6501 do: only the step has slack. The
-//   ends of 4.5000001 may round to 4 and to 5: the slack is one step.
+//   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, so 0.31 is 4.65 steps.
+//   The ends of its interval, 4.6499 and 4.6501, round to 5 as 4.65 does, so
+//   only the step has slack. If a weight were 4.5000001 steps, the ends might
+//   round to 4 and to 5, and the slack would be one step.
 #include "dense/narrow.h"
 
 #include <algorithm>
@@ -119,7 +122,8 @@ class NarrowRows {
     dot *= scale_;
     const double products =
         narrow_.bits > 0 ? 0 : static_cast<double>(dim_ + 2) * sizes * scale_;
-    // Bias and dot product may cancel in the logit, so both count.
+    // Bias and dot product may cancel in the logit, so the errors of both are
+    // added.
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 

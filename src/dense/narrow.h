@@ -17,10 +17,11 @@
 // finite logit below the lowest float16, such as kMasked, becomes the lowest
 // float16.
 //
-// Logits and weights reach these roundings with float32's error, which may move
-// a number across a tie. The effect is computed as an interval through every
-// rounding, all of which are monotone. If no tie is near, the interval is as
-// narrow as float32's error, so that it hides no other error.
+// Logits and weights reach these roundings with float32's error. That error may
+// move a number across a tie, and the rounded number then differs by a step.
+// The effect is computed as an interval through every rounding, all of which
+// are monotone. If no tie is near, the interval is as narrow as float32's
+// error, so that it hides no other error.
 #ifndef SHARDC_DENSE_NARROW_H_
 #define SHARDC_DENSE_NARROW_H_
 
@@ -52,7 +53,7 @@ Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // how far float32 weights may move `output`
+  Array slack;   // how much float32 weights may change `output`
 };
 
 // Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with

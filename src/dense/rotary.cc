@@ -8,7 +8,8 @@
 // The frequencies of a model whose context was extended are smaller. kLinear
 // divides all of them by `factor`, and kDynamic increases the base. kYarn and
 // kLlama3 divide frequencies that make few turns over the original length by
-// `factor`, keep frequencies that make many, and interpolate in between.
+// `factor`, keep frequencies that make many turns, and interpolate between
+// both.
 #include "dense/rotary.h"
 
 #include <algorithm>

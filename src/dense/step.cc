@@ -31,8 +31,8 @@ struct OpRow {
   void (*run)(StepContext<T>&, const Op&, StepTensor<T>&);
 };
 
-// The functions of ops in the order of OpKind. Inputs have none, because their
-// values are given.
+// The functions of ops in the order of OpKind. The values of inputs are
+// arguments of a run, so kInput has no function.
 template <typename T>
 constexpr std::array<OpRow<T>, step::kOpKinds> kOps = {{
     {OpKind::kInput, nullptr},

@@ -60,8 +60,8 @@ inline size_t Place(const Labels& labels, step::LabelId label) {
                  labels.begin());
 }
 
-// Counts through all indices of `shape`, the last dimension fastest, and keeps
-// the offset of the element in each array.
+// Visits all indices of `shape`, the last dimension fastest, and computes the
+// offset of the current element in each array.
 class Odometer {
  public:
   Odometer(std::vector<int64_t> shape, std::vector<Strides> strides)

@@ -35,9 +35,9 @@ Rope RopeOf(const step::Rope& from) {
 
 // Returns the ALiBi slope of a head: the bias of a score is the slope times the
 // key's position. For a power of two n of heads, the slopes are the geometric
-// sequence 2^(-8/n), 2^(-16/n), ... Otherwise the first heads have the sequence
-// of the largest power of two below n, and the others have every second slope
-// of the next power of two.
+// sequence 2^(-8/n), 2^(-16/n), ... Otherwise let m be the largest power of two
+// below n. The first m heads have the slopes of m heads, and the remaining
+// heads have the first, third, fifth and so on of the slopes of 2m heads.
 double Slope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

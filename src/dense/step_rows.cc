@@ -17,10 +17,10 @@ using step::ValueId;
 
 // Returns the row of a table of position biases (T5's buckets) for a key
 // `apart` places after its query. With `both`, half of the rows are for keys
-// after the query; otherwise such keys have row 0. Of the rows of one side,
-// half have one distance each, and the others have ranges of distances whose
-// lengths grow by a constant factor. The last row of a side has all distances
-// from `most` on.
+// after the query; otherwise such keys have row 0. On each side, the first half
+// of the rows have one distance each, and each later row has a range of
+// distances, whose length grows by a constant factor from row to row. The last
+// row of a side has all distances from `most` on.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {
