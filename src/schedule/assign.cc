@@ -1,9 +1,10 @@
-// A dynamic program over units and stages. best[s][b] is the lowest possible
-// time of the longest stage when the first s stages hold the first b units. If
-// stage s begins at unit a, the longest stage takes the larger of best[s-1][a]
-// and the time of the units a to b-1; best[s][b] is the minimum over a. Prefix
-// sums give the time and bytes of a stage. With units of times 1 2 2 2 4 and
-// two stages:
+// Divides a chain of units into pipeline stages so that the longest stage is as
+// short as possible, by a dynamic program over units and stages. best[s][b] is
+// the lowest possible time of the longest stage when the first s stages hold
+// the first b units. If stage s begins at unit a, that time is the larger of
+// best[s-1][a] and the time of the units a to b-1; best[s][b] is the minimum
+// over a. Prefix sums give the time and bytes of a stage. With units of times 1
+// 2 2 2 4 and two stages:
 //
 //   best[1] = 1 3 5 7, best[2][5] = min over a of max(best[1][a], rest)
 //           = max(5, 6) = 6: stages 1 2 2 | 2 4

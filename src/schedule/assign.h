@@ -11,9 +11,9 @@
 namespace shardc::schedule {
 
 struct Unit {
-  double time = 0;    // of a micro-batch, forward and backward
-  int64_t bytes = 0;  // held throughout the step
-  int64_t kept = 0;   // bytes of a micro-batch's activations
+  double time = 0;    // for one micro-batch, forward and backward
+  int64_t bytes = 0;  // held during the whole step
+  int64_t kept = 0;   // bytes of the activations of one micro-batch
 };
 
 // The first unit of each stage, followed by the number of units: {0, 9, 18, 26,

@@ -1,8 +1,8 @@
-// Simulates the sends and receives of all ranks. Each rank posts the sends and
-// receives of its next batch and continues when all of them are complete. A
-// posted receive takes the oldest message of its channel. A send is complete
-// when its message is taken or when the channel has room for it. For a channel
-// of capacity 1 and the programs
+// Simulates the sends and receives of all ranks, to find out whether ranks
+// block for ever. Each rank posts the sends and receives of its next batch and
+// continues when all of them are complete. A posted receive takes the oldest
+// message of its channel. A send is complete when its message is taken or when
+// the channel has room for it. For a channel of capacity 1 and the programs
 //
 //   rank 0   send a, send b        rank 1   receive b, receive a
 //

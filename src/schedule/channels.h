@@ -20,9 +20,9 @@ namespace shardc::schedule {
 
 // The order of the receives in a rank's program.
 enum class Receives : uint8_t {
-  // In the order of the sends, as in PyTorch's pipelines: ranks take turns of
-  // one cell, and a cell that sends a message appends the receive to the other
-  // rank's program.
+  // In the order of the sends, as in PyTorch's pipelines: the programs are
+  // built cell by cell, ranks in turn. A cell that sends a message also appends
+  // the receive to the other rank's program.
   kInSendOrder,
   kAtUse,         // before the task that reads the message
   kAtUseBatched,  // as kAtUse; neighbouring sends and receives are batched
@@ -66,7 +66,7 @@ inline constexpr int64_t kUnbounded = INT64_MAX;
 struct ChannelRun {
   bool passes = false;
   bool mismatch = false;  // a receive got another message
-  int32_t rank = 0;       // rank of the failed operation, if any
+  int32_t rank = 0;       // rank of the operation that failed; else 0
   std::string text;       // the failure; empty if the run passes
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;

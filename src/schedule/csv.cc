@@ -1,8 +1,9 @@
-// Cells are first read to a list with their places in the file. Then their
-// numbers are checked: every stage up to the largest must occur, and stages
-// times micro-batches must not exceed kMostTasks. Only then is the list of
-// owners allocated, so a cell such as `999999999F0` costs no memory. A cell
-// that breaks the order of tasks is reported with its place:
+// Reads a schedule from a file that may be malformed or hostile. Cells are
+// first read to a list with their places in the file. Then their numbers are
+// checked: every stage up to the largest must occur, and stages times
+// micro-batches must not exceed kMostTasks. Only then is the list of owners
+// allocated, so a cell such as `999999999F0` costs no memory. A cell that
+// breaks the order of tasks is reported with its place:
 //
 //   0F0,0B0,0W0   ->  line 1, column 9: `0W0` computes the gradients of the
 //                     weights that `0B0` computed before
@@ -122,7 +123,7 @@ class CsvReader {
   void ReadLines() {
     std::string_view text = source_->text();
     size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-    // Empty lines at the end of the file do not count as ranks.
+    // Empty lines at the end of the file are not rows of ranks.
     const size_t last = text.find_last_not_of(" \t\r\n");
     text = text.substr(0, last == text.npos ? 0 : last + 1);
     while (begin < text.size() && !IsFull()) {

@@ -12,7 +12,7 @@ namespace shardc::schedule {
 // The parameters of schedules that alternate a forward task with a backward one
 // (turns.cc).
 struct Turns {
-  int64_t warm = 0;    // forward tasks before the first backward one
+  int64_t warm = 0;    // forward tasks before the first backward task
   bool split = false;  // I and W instead of B
   int64_t delay = 0;   // turns from the first I to the first W
 };

@@ -1,8 +1,9 @@
-// First all tasks are entered in a list by stage and micro-batch, which finds
-// tasks that are missing, repeated, on the wrong rank or in the wrong order
-// within a row. Then the rows are simulated without times: each rank continues
-// while the tasks that its next cell needs are done. If all ranks stop before
-// the ends of their rows, they wait for each other. For 2 ranks and the rows
+// Proves the order of a table's tasks. First all tasks are entered in a list by
+// stage and micro-batch, which finds tasks that are missing, repeated, on the
+// wrong rank or in the wrong order within a row. Then the rows are simulated
+// without times: each rank continues while the tasks that its next cell needs
+// are done. If all ranks stop before the ends of their rows, they wait for each
+// other. For 2 ranks and the rows
 //
 //   rank 0   0F0 0B0 0F1 0B1
 //   rank 1   1F0 1F1 1B0 1B1

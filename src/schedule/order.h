@@ -14,7 +14,7 @@ namespace shardc::schedule {
 // An error in a table, and the cell that has it.
 struct Fault {
   int32_t rank = 0;
-  int32_t position = 0;  // in the row, from 0; the row's size: at its end
+  int32_t position = 0;  // index in the row; the row's size: after its end
   std::string text;      // lower case, no final period, tasks in backticks
 };
 

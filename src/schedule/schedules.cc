@@ -1,5 +1,5 @@
-// The table of schedules. The error for a size that a schedule does not accept
-// names the numbers:
+// The table of schedules, and the errors for sizes that a schedule does not
+// accept. Such an error names the numbers:
 //
 //   dualpipev, 4 ranks, 7 micro-batches
 //     ->  dualpipev needs at least 8 micro-batches on 4 ranks, not 7

@@ -14,7 +14,7 @@ namespace shardc::schedule {
 struct Schedule {
   std::string_view name;
   std::string_view summary;    // lower case, no final period
-  int32_t virtual_stages = 1;  // the default, on each rank
+  int32_t virtual_stages = 1;  // the default number on each rank
   bool fixed_virtual = true;   // whether no other number is accepted
   Placement placement = Placement::kLoop;
   // Returns why the schedule does not accept the sizes; empty if it accepts
@@ -32,9 +32,10 @@ const Schedule* FindSchedule(std::string_view name);
 // stages on a rank, not 3", or nullopt if it accepts them.
 std::optional<std::string> Refusal(const Schedule& schedule,
                                    const Extent& extent);
-// Returns the accepted number of micro-batches from 1 to kMostTasks that is
-// nearest to the given one; of two, the lower one. Returns nullopt if no number
-// that differs by at most twice the ranks is accepted.
+// Returns the accepted number of micro-batches, from 1 to kMostTasks, that is
+// nearest to the given one. If two are equally near, returns the lower. Returns
+// nullopt if no number that differs by at most twice the number of ranks is
+// accepted.
 std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
                                            const Extent& extent);
 

@@ -1,6 +1,6 @@
-// Simulates a table: a cell begins when its rank is free and all messages that
-// its tasks read have arrived. For 1f1b on 2 ranks with 2 micro-batches and F =
-// I = W = 1:
+// Simulates the times of a table: a cell begins when its rank is free and all
+// messages that its tasks read have arrived. For 1f1b on 2 ranks with 2
+// micro-batches and F = I = W = 1:
 //
 //   rank 0   0F0 0F1  .   .  0B0----  .  0B1----    9 ticks
 //   rank 1    .  1F0 1B0---- 1F1 1B1----  .   .

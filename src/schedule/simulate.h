@@ -38,7 +38,7 @@ struct Interval {
 struct RankTime {
   double first = 0;  // begin of the rank's first task
   double last = 0;   // end of the rank's last task
-  double busy = 0;   // sum of its tasks' times, with exposed sends
+  double busy = 0;   // sum of the times of its tasks and exposed sends
 };
 
 struct Timeline {
@@ -49,9 +49,9 @@ struct Timeline {
   // Returns the longest time from a rank's own first task to its last.
   double LongestRank() const;
   // StepBubble() returns the fraction of the step in which a rank neither
-  // computes nor, if Times::exposed, sends; averaged over the ranks.
-  // RankBubble() returns the same as a fraction of LongestRank(). 0.25 means a
-  // quarter.
+  // computes nor, if Times::exposed, sends, averaged over the ranks: 0.25 means
+  // a quarter. RankBubble() returns the same fraction of LongestRank() instead
+  // of the step.
   double StepBubble() const;
   double RankBubble() const;
 };

@@ -55,7 +55,7 @@ enum class Placement : uint8_t {
   kLoop,    // rank s mod p
   kV,       // rank s, or 2p - 1 - s from the middle on
   kBoth,    // rank s, and p - 1 - s for the upper half of the micro-batches
-  kListed,  // none of these; only files have it
+  kListed,  // as listed in `owners`; only for tables from files
 };
 
 std::string_view PlacementName(Placement placement);

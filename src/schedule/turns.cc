@@ -4,10 +4,11 @@
 //
 //   2F0 | 2F1 2B0 | 2F2 2B1 | ... | 2F7 2B6 | 2B7
 //
-// With several virtual stages on a rank, a round of micro-batches runs through
-// each of the rank's stages in turn, then the next round does. Backward tasks
-// run from the last stage to the first. Breadth-first schedules do not
-// alternate: all micro-batches run through a stage before the next.
+// With several virtual stages on a rank, micro-batches are run in rounds: a
+// round runs through each of the rank's stages in turn, then the next round
+// does. Backward tasks run from the last stage to the first. Breadth-first
+// schedules do not alternate: all micro-batches run through a stage before any
+// runs through the next stage.
 #include <algorithm>
 
 #include "schedule/fill.h"

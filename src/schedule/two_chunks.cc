@@ -1,5 +1,6 @@
-// Schedules in which each rank has two chunks of the model. The tasks of a
-// chunk are numbered separately: F(0) appends the next forward task of chunk 0,
+// Schedules in which each rank has two chunks of the model. Rows are written by
+// calls that append the next task of a kind to a row, where the tasks of each
+// chunk are counted separately: F(0) appends the next forward task of chunk 0,
 // I(1) the next input gradient of chunk 1.
 //
 // zbv (zero bubble, with the stages placed as a V): rank r of p has stages r
@@ -37,8 +38,8 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // Appends the weight-gradient task of the oldest I task that has none yet, or
-  // nothing if there is no such task.
+  // Appends the weight-gradient task that belongs to the oldest I task whose W
+  // is not in the row yet, or nothing if there is no such I task.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
@@ -82,7 +83,7 @@ class ChunkRow {
 };
 
 // Fills the row of one rank with the eight phases of DualPipe. `half` is the
-// number of ranks from the end of the model to its middle; `h` is the number of
+// number of ranks from an end of the model to its middle; `h` is the index of
 // this rank among them, 0 at the end. `main` is the length of the main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
