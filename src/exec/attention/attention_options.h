@@ -16,7 +16,7 @@ enum class MaskedRows : uint8_t {
 };
 
 // The logit of a masked entry with MaskedRows::kMean: -0.7 times the largest
-// float32. An entry of the additive mask counts as masked if it is at most
+// float32. An entry of the additive mask masks its key if it is at most
 // kMaskValue / 2.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
@@ -48,9 +48,9 @@ struct AttentionOptions {
   // queries with that id attend to nothing either.
   std::optional<int64_t> padding_segment;
   MaskedRows masked_rows = MaskedRows::kZero;
-  // The probability that a weight is dropped, in [0, 1). The others are
-  // multiplied by 1/(1 - dropout) in the output; the softmax's denominator is
-  // unchanged. KeepsWeight(dropout_seed, b, h, pq, pk, dropout) of random.h
+  // The probability that a weight is dropped, in [0, 1). In the output, all
+  // other weights are multiplied by 1/(1 - dropout); the softmax's denominator
+  // is unchanged. KeepsWeight(dropout_seed, b, h, pq, pk, dropout) of random.h
   // decides for each weight, with global batch row and query head, so sharding
   // cannot change the result.
   double dropout = 0;

@@ -90,7 +90,7 @@ struct OperationSettings {
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
   int dot_bits = 0;  // bits of matmul operands, 8 or 4; 0: not quantised
-  // If set, the ring must run over this axis alone.
+  // If set, the ring must run over only this axis.
   std::string sequence_axis;
   // For ulysses: of the axes that shard the sequence, those over which keys are
   // passed around a ring. The all_to_all runs over the remaining ones.

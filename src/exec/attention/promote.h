@@ -17,9 +17,9 @@ struct PromoteOptions {
   bool inexact = true;  // integer results become F32, as layers expect
 };
 
-// Returns the common dtype. Returns nullopt if JAX has none (for example for
-// two different 8-bit floats, or an int4 with an int8), if shardc does not have
-// the dtype, or if there are no operands.
+// Returns the common dtype. Returns nullopt if JAX defines no common dtype (for
+// example for two different 8-bit floats, or an int4 with an int8), if shardc
+// does not have the dtype, or if there are no operands.
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     PromoteOptions options = {});
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,

@@ -33,8 +33,8 @@ struct RopeScaling {
   std::vector<double> short_factors;
   std::vector<double> long_factors;
   // kYarn: frequencies with more than beta_fast turns over the original length
-  // are kept, those with fewer than beta_slow are divided by the factor, and
-  // those between are interpolated.
+  // are kept, frequencies with fewer than beta_slow turns are divided by the
+  // factor, and all frequencies between are interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
   // kYarn: whether the indices of the two limiting frequencies, those of

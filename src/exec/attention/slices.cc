@@ -17,10 +17,11 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the offset, in elements, of a device's slice of a dimension within
-// the device's slice of the same dimension of another tensor. The dimension has
-// `size` elements and is sharded over `host` in the first tensor and over
-// `guest`, a prefix of `host`, in the other.
+// Two tensors have a dimension of `size` elements in common. The first is
+// sharded over `host`. The second is sharded over `guest`, a prefix of `host`,
+// so a device's slice of it contains the device's slice of the first. Returns
+// the offset, in elements, of the slice of the first within the slice of the
+// second.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -

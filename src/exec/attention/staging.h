@@ -48,7 +48,7 @@ struct Staged {
 
 // Returns settings.runtime_dtype, else the common dtype of query, key and value
 // by JAX's promotion (promote.h): bfloat16 with float16 is float32. Returns
-// nullopt if they have none.
+// nullopt if there is no common dtype.
 std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
                                   const OperationSettings& settings);
 

@@ -165,8 +165,7 @@ HWY_INLINE float MostOfLanes(VF v) {
 }
 
 // Replaces scores c in [c0, c1) that are outside of [lo, hi) by minus infinity,
-// and returns the largest score of the others. c0 and c1 are multiples of two
-// vectors.
+// and returns the largest score inside. c0 and c1 are multiples of two vectors.
 HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                          float* HWY_RESTRICT s) {
   const DF df;

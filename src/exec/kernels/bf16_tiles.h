@@ -93,9 +93,9 @@ struct Bf16Weights {
   float* max = nullptr;  // of the scaled scores so far
   float* sum = nullptr;  // of the weights before they are rounded
 };
-// Writes exp(scale * score - max), rounded to bfloat16, for the visible keys
-// and 0 for the others. Updates max and sum; returns the factor by which the
-// caller must multiply the output accumulated before.
+// Writes the weights: exp(scale * score - max), rounded to bfloat16, for the
+// visible keys, and 0 for masked keys. Updates max and sum; returns the factor
+// by which the caller must multiply the output accumulated before.
 float RoundWeights(const Bf16Weights& row);
 
 // Multiplies `count` elements of `row` by `factor`; `count` is a multiple of

@@ -1,7 +1,7 @@
 // Collectives over several processes. Members send blocks directly to each
 // other, in one exchange of all ranks. An all_reduce takes two exchanges: each
 // member reduces one chunk, in ascending order of members, and then sends the
-// result to the others. The bits are therefore the same as in one process, and
+// result to all members. The bits are therefore the same as in one process, and
 // the members send as many elements in total as in a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member

@@ -7,7 +7,7 @@
 namespace shardc::exec {
 
 // Computes the same bits as RunCollective. Each rank sends and receives the
-// arrays of its own devices, and records the bytes that these send. The
+// arrays of its own devices, and records the bytes that its devices send. The
 // result's entries for devices of other ranks have a shape and no elements.
 PerDevice RunAcrossRanks(Machine& machine, const CollectiveCall& call);
 

@@ -2,8 +2,10 @@
 //
 // A device's id is its row-major rank over the mesh's axes, the last axis
 // fastest. Its index along an axis list (a1, ..., ak) has the coordinates as
-// digits, in the order of the list, a1 most significant: [fsdp, dp] and [dp,
-// fsdp] are different layouts. An axis that the mesh lacks has size 1.
+// digits, in the order of the list, a1 most significant. With dp=2 fsdp=4, the
+// device at dp=1 fsdp=2 has the index 2 * 2 + 1 = 5 along [fsdp, dp], and 1 * 4
+// + 2 = 6 along [dp, fsdp]: these are different layouts. An axis that the mesh
+// lacks has size 1.
 //
 // With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of all
 // D; n must not exceed D. The arrays of devices on other ranks have a shape and

@@ -25,7 +25,7 @@ class Transport {
   // sender.
   virtual std::vector<Packet> Share(const Packet& own) = 0;
   // Ends the processes of all ranks. A rank calls this if it cannot continue,
-  // so that the others do not wait for it.
+  // so that the other ranks do not wait for it.
   [[noreturn]] virtual void Stop(const std::string& why) = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace shardc::exec {
 
 // Runs decoding on staged inputs. Keys and values are not copied, because they
-// may be a cache's.
+// may be the buffers of a large cache.
 OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
                                    const OperationSettings& settings);
 

@@ -10,8 +10,8 @@
 //
 // There are two kinds. An operation with the global view (vanilla) gets its
 // collectives from a compiler, so every legal layout gives right results and
-// only bytes need a check. The others have the local view: the kernel trusts
-// its slices, so a layout that it does not expect gives wrong results.
+// only bytes need a check. All other operations have the local view: the kernel
+// trusts its slices, so a layout that it does not expect gives wrong results.
 #ifndef SHARDC_EXEC_OPERATIONS_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_OPERATION_H_
 

@@ -280,9 +280,9 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
 }
 
 // Adds the bytes of the all_to_alls over n devices, which send (n-1)/n of
-// query, key, value and output; key and value count as often as their heads are
-// repeated. Then adds the bytes of the gathered inputs, and of the ring, whose
-// sizes are those after the first all_to_all.
+// query, key, value and output. If key heads are repeated, every copy of a key
+// and value is sent. Then adds the bytes of the gathered inputs, and of the
+// ring, whose blocks have the sizes after the first all_to_all.
 void UlyssesBytes(Traffic& traffic) {
   TensorSharding &query = traffic.query, &key = traffic.key,
                  &value = traffic.value;

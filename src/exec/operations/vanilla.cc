@@ -1,5 +1,5 @@
-// Plain attention over full rows of logits, as a compiler's global view runs
-// it.
+// Plain attention over full rows of logits, as a compiler partitions it from a
+// global view of the tensors.
 //
 // Batch, query length and heads keep the query's sharding. Keys are gathered
 // over their length, and over their heads unless their head axes are a prefix

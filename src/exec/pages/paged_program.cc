@@ -169,8 +169,9 @@ class PagedRun {
     }
   }
 
-  // Returns for how many queries of a request the kernel's program computes
-  // outputs. The program for decoding computes one.
+  // Returns the number of queries of a request for which the kernel's program
+  // computes outputs. The program for decoding computes the output of one query
+  // only.
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;

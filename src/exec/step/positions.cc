@@ -83,8 +83,8 @@ void Rope(const LocalOp& local) {
            });
 }
 
-// Returns the ALiBi slopes of this device's heads; none if the op has no
-// slopes.
+// Returns the ALiBi slopes of this device's heads, or an empty list if the op
+// has no slopes.
 template <class T>
 std::vector<T> SlopesOf(const LocalOp& local,
                         const step::MaskAttributes& mask) {
