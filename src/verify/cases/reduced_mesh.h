@@ -20,9 +20,10 @@ Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
 // Returns at most 24 smaller meshes, in the order in which they should be
 // tried. The first is ReducedMesh(mesh, least_devices), which may have fewer
-// than `least_devices`. The others have axes of repeatedly shortened lengths
-// and at least `least_devices` devices; those with the fewest devices come
-// first. Empty if no such mesh has fewer devices than `mesh`.
+// than `least_devices`. All other meshes have axes of repeatedly shortened
+// lengths and at least `least_devices` devices; the meshes with the fewest
+// devices come first. Returns an empty list if no such mesh has fewer devices
+// than `mesh`.
 std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify

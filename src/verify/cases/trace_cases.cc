@@ -19,8 +19,8 @@
 namespace shardc::verify {
 namespace {
 
-// The number of tokens in a chunk of a prefill: for a cache with a slot for
-// each token, and for a rolling cache.
+// The number of tokens in a chunk of a prefill: kChunk for a cache with a slot
+// for each token, kRollingChunk for a cache that reuses slots.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
 // Makes the cases that have a trace, for each operation with a cache,

@@ -30,7 +30,7 @@ Probe SplitProbe(std::string_view operation) {
   return PagedProbe(operation, {4, 2, 11, 4, 2, 8, 0}, axes);
 }
 
-// Adds each fault with a probe of an operation whose result it changes.
+// Adds each fault with a case of an operation whose result the fault changes.
 void AddPages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {

@@ -70,8 +70,8 @@ std::optional<LayoutError> ProveExchange(Machine& machine,
                name, "after all_to_all there and back");
 }
 
-// Group member 0 contributes ids and the others contribute zeros, so the sum
-// must equal the ids.
+// Group member 0 contributes the ids and all other members contribute zeros, so
+// the sum must equal the ids.
 std::optional<LayoutError> ProveReduceScatter(Machine& machine,
                                               const ShardedTensor& split,
                                               size_t dim,

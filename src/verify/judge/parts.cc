@@ -31,7 +31,7 @@ int64_t Group(const exec::AttentionProblem& problem) {
 }
 
 // Restricts a tensor to [begin, end) of a dimension. A dimension of size 1 is
-// broadcast and remains.
+// broadcast, so it is not restricted.
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);

@@ -15,7 +15,7 @@ namespace shardc::verify {
 // reference's first number select the element. The error is recorded as missed
 // if the check accepts the output. It is also missed if the report names
 // another element, other devices, another error (maximum, mean or L2), or an
-// axis that does not separate these devices from the others. Does nothing if
+// axis that does not separate these devices from all others. Does nothing if
 // the reference is empty or the limit too large for such an error.
 void OfferPlaced(const Case& test, const dense::Array& reference,
                  const Limits& limits, WrongOutputs& wrong);

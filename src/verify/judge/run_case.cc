@@ -176,7 +176,7 @@ class Judge {
     outcome_ = Operate(test_, problem_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
-    // A case that cannot run counts as passed if this check is switched off.
+    // If this check is off, a case that cannot run passes.
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
     }

@@ -9,7 +9,7 @@
 // multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). For
 // 16 bits it is at least 1.3 u_out max|o|, the rounding of the largest output.
 // Because of the definition of e_un, the rounding of an output's largest
-// element does not widen the tolerance of the others. Arithmetic narrower than
+// element does not widen the tolerance of other ones. Arithmetic narrower than
 // float32 has its own reference and slack (dense/narrow.h). u is the unit
 // roundoff. A non-finite element where the reference is finite fails, and NaN
 // never passes.

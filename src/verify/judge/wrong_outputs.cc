@@ -2,7 +2,7 @@
 // setting its position to the position of an empty slot, -1. The reference's
 // weights show which keys matter for a row:
 //
-//   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; to remove the
+//   causal, 4 keys, only query 1: keys 0 and 1 are visible; to remove the
 //   last one, key 1 gets position -1
 #include "verify/judge/wrong_outputs.h"
 
@@ -31,8 +31,8 @@ Array Shifted(const Array& x, size_t dim) {
   return out;
 }
 
-// Returns whether a query of the batch row gives the key at least the mean
-// weight. A masked key never has that much.
+// Returns whether the key's weight is at least the mean weight for some query
+// of the batch row. The weight of a masked key is always less.
 bool Sees(const dense::Result& whole, int64_t b, int64_t key) {
   const Array& weights = whole.weights;
   const double share = 1 / static_cast<double>(weights.dim(3));

@@ -29,10 +29,11 @@ void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
-// Returns the inputs without one key in each batch row: the first, or with
-// `last` the last, of the keys to which some query gives at least the mean
-// weight. A row without such a key keeps all keys. Returns nullopt if no row
-// has such a key, or if the reference is not defined.
+// Returns the inputs without one key in each batch row. The keys considered are
+// those whose weight for some query is at least the mean weight; the first of
+// them is removed or, with `last`, the last. A row without such a key keeps all
+// keys. Returns nullopt if no row has such a key, or if the reference is not
+// defined.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);

@@ -64,16 +64,16 @@ FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil);
 
 // Clips the ids of rows that another device holds to the nearest own row.
 void ClipIds(WrongOp& one);
-// In each row, gives the last token of the shard the label of the shard's first
-// token.
+// In each row, replaces the label of the shard's last token by the label of the
+// shard's first token.
 void ShiftLabels(WrongOp& one);
 // Splits a dimension with the factors (a b) as if they were (b a).
 void OtherFactorOrder(WrongOp& one);
 // Gives head n the KV head n mod K.
 void RepeatModulo(WrongOp& one);
-// Adds 0.001 on all devices but those at index 0 of tp.
+// Adds 0.001 on all devices except those at index 0 of tp.
 void DriftOnSecond(WrongOp& one);
-// Selects the last of equal scores in place of the first, on all devices but
+// Selects the last of equal scores instead of the first, on all devices except
 // those at index 0 of tp.
 void LastOfEqual(WrongOp& one);
 // Halves the number of groups, and the number of chosen groups.
@@ -88,7 +88,7 @@ void OtherSeed(WrongOp& one);
 void LocalDropout(WrongOp& one);
 // Returns the parameter that the optimizer reads, without the update.
 void KeepModelWeight(WrongOp& one);
-// Applies weight decay to a parameter that has none.
+// Applies weight decay to a parameter that should have no decay.
 void DecayAnyway(WrongOp& one);
 // Adds the device's index along tp to the number of optimizer steps.
 void StepOfAnother(WrongOp& one);

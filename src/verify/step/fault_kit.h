@@ -40,7 +40,7 @@ struct CallAt {
   Collective kind = Collective::kAllReduce;
   AxisGroup axes = {};  // empty: any axes
   bool max = false;
-  bool all = false;  // all such collectives, or else the first
+  bool all = false;  // select all such collectives, not only the first
 };
 // A function that replaces one call of a collective.
 using SpoilCall =
@@ -53,7 +53,7 @@ exec::PerDevice Skipped(exec::Machine& machine,
                         const exec::CollectiveCall& call);
 FaultAction Skip(CallAt at);
 FaultAction ReduceWithout(CallAt at, std::string_view axis);
-// Changes the result of the call after the correct collective.
+// Runs the correct collective, and then changes its result.
 FaultAction AfterCall(
     CallAt at,
     std::function<void(const exec::SimMesh&, const exec::CollectiveCall&,

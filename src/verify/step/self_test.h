@@ -19,7 +19,7 @@ struct StepFaultVerdict {
   std::string_view seam;  // "collective"
   bool injected = false;  // a buffer or the ledger differs from a correct run
   bool caught = false;    // the expected check detected it
-  std::string_view by;    // the check that detected it, if any
+  std::string_view by;    // the check that detected it, or empty
   std::string at;         // the op that the check `by` names
 };
 

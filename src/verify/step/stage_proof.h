@@ -40,7 +40,7 @@ struct StageProof {
   // rank holds at the same time. A micro-batch is counted once for each of the
   // rank's stages.
   std::vector<int64_t> held;
-  // The size of the step that has run; 0 if none has.
+  // The size of the step that has run; 0 if no step has run.
   int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
   std::optional<int32_t> proved_virtual;
   int64_t messages = 0;
@@ -65,9 +65,9 @@ std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 
 // Divides layers of a model over the stages of a reduced table. `kinds` has at
-// least one layer of each kind; the model has `all` layers. More layers of the
-// model, if there are any, are added until each stage has one. The first and
-// the last stage get none if they have none at the real size.
+// least one layer of each kind; the model has `all` layers. Until each stage
+// has a layer, further layers of the model are added if there are any. The
+// first or last stage has no layer if it has none at the real size.
 struct ReducedDivision {
   std::vector<int32_t> layers = {};  // layers of the model, ascending
   step::StageDivision division = {};

@@ -97,8 +97,8 @@ class StagedProgram {
   void PlaceMoves();
   void FindMessages();
   void FindHalves();
-  // Returns whether an instruction is of an op that adds a gradient to the sum
-  // of its rank.
+  // Returns whether the instruction's op adds a gradient to the sum of
+  // gradients of its rank.
   bool AddsToSum(int32_t instruction) const;
   bool FeedsInput(int32_t instruction) const;
 

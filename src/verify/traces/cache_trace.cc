@@ -473,7 +473,7 @@ class CacheTraceRun {
   Machine machine_;
   Remembered memory_;
   exec::RopeFrequencies frequencies_;  // as the program computes them
-  std::string no_rotation_;            // why there are none; else empty
+  std::string no_rotation_;  // why there are no frequencies; else empty
   TraceJudge judge_;
   TraceRecord record_;
   bool filling_row_ = false;  // whether the inserted row is being filled

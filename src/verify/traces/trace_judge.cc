@@ -72,8 +72,8 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   in.key_lengths = {begin + keys};
   in.first_row = row;
   for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
-  // The query's position is the position of its own step's last key, so it
-  // attends to no later key.
+  // The query's position is the position of the last key at its step, so it
+  // attends to no key that later steps append.
   for (const DecodedStep& step : waiting_) {
     in.query_positions.push_back(step.lengths[b] - 1 - back);
   }

@@ -1,4 +1,4 @@
-// Decides from its layouts alone whether the trace of a cache can run.
+// Decides from layouts, without a run, whether the trace of a cache can run.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
 
