@@ -6,7 +6,7 @@
 // (ppermute), and an axis that moves to another dimension exchanges blocks
 // along two dimensions (all_to_all).
 //
-// Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
+// Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over only y:
 // the first dimension keeps x and adds y, which the second dimension loses.
 #include "comm/reshard.h"
 

@@ -18,7 +18,7 @@ namespace shardc::dense {
 namespace {
 
 struct Format {
-  int cut;        // mantissa bits of a double beyond the format's
+  int cut;        // mantissa bits that a double has in addition
   double normal;  // the least normal number
   double step;    // the distance between subnormal numbers
   double most;    // the largest finite number

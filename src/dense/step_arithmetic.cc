@@ -1,6 +1,6 @@
 // Ops of arithmetic: products, sums, functions, maxima, dropout and AdamW.
-// Dropout and AdamW loop over the elements. The others loop over the labels of
-// the result and over the summed labels, with a stride for each label and
+// Dropout and AdamW loop over the elements. All other ops loop over the labels
+// of the result and over the summed labels, with a stride for each label and
 // operand; an operand that lacks a label has the stride 0, which broadcasts it:
 //
 //   einsum(a [b d], w [f d] -> b f)   labels b f d:  strides of a: d 0 1,

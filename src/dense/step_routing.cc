@@ -45,7 +45,7 @@ std::vector<double> GroupScores(const std::vector<double>& scores,
 }  // namespace
 
 // Marks the experts of the best groups (kTopGroups), or the best experts
-// (kTopK). For kTopK each expert is a group of its own.
+// (kTopK), for which each expert is treated as a group of one.
 template <typename T>
 void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const auto* const grouped =

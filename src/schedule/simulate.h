@@ -61,8 +61,9 @@ struct Timeline {
 Timeline Simulate(const Table& table, const Times& times);
 
 // Returns for each rank the largest number of micro-batches whose activations
-// it holds at the same time, each from its forward task until its B or W. On
-// stage s a micro-batch counts as `weights[s]`, or as 1 if `weights` is empty.
+// it holds at the same time. A rank holds a micro-batch from its forward task
+// until its B or W. Each micro-batch on stage s adds `weights[s]` to the
+// number, or 1 if `weights` is empty.
 std::vector<int64_t> HeldByRank(const Table& table,
                                 std::span<const int64_t> weights = {});
 
