@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +26,8 @@
 #include "cost/stage_cost.h"
 #include "schedule/schedules.h"
 #include "search/candidates.h"
+#include "source/index.h"
+#include "source/thread_pool.h"
 
 namespace shardc::search {
 namespace {
@@ -128,9 +132,27 @@ class Drafter {
   PipelineDrafts Draft() {
     for (int64_t ranks = 2; ranks <= layers_ && ranks <= request_.devices;
          ++ranks) {
-      if (request_.devices % ranks == 0) DraftRanks(ranks);
+      if (request_.devices % ranks == 0) CollectMeshes(ranks);
     }
-    if (gathers_once_) DropEquals();
+    // The candidates are made on one thread, because that may add rules files.
+    std::vector<DraftsOfMesh> each(meshes_.size());
+    ThreadPool threads(std::max(1, request_.threads));
+    threads.Run(static_cast<int64_t>(meshes_.size()),
+                [&](int64_t task, int /*worker*/) {
+                  each[AsIndex(task)] = DraftSettings(meshes_[AsIndex(task)]);
+                });
+    bool gathers_once = false;
+    for (DraftsOfMesh& one : each) {
+      out_.finished = out_.finished && one.finished;
+      if (!one.mesh) continue;
+      gathers_once = gathers_once || one.gathers_once;
+      for (PipelineDraft& draft : one.all) {
+        draft.mesh = static_cast<uint32_t>(out_.meshes.size());
+      }
+      out_.meshes.push_back(std::move(*one.mesh));
+      out_.all.insert(out_.all.end(), one.all.begin(), one.all.end());
+    }
+    if (gathers_once) DropEquals();
     std::stable_sort(out_.all.begin(), out_.all.end(),
                      [](const PipelineDraft& a, const PipelineDraft& b) {
                        return a.expected < b.expected;
@@ -166,14 +188,15 @@ class Drafter {
     out_.all = std::move(kept);
   }
 
-  void DraftRanks(int64_t ranks) {
+  // Appends the candidates for a number of ranks to `meshes_`.
+  void CollectMeshes(int64_t ranks) {
     Request own = request_;
     own.devices = request_.devices / ranks;
     for (const Mesh& mesh : MeshesOf(own, options_, base_)) {
       for (const bool over_experts : {false, true}) {
         RuleChanges changes;
         changes.batch_over_experts = over_experts;
-        const auto candidate =
+        auto candidate =
             MakeCandidate(request_, options_, base_, mesh, changes);
         if (!candidate || !candidate->unmeasured.empty()) break;
         const AxisSizes& sizes = candidate->sizes;
@@ -182,19 +205,39 @@ class Drafter {
           out_.finished = false;
           return;
         }
-        DraftSettings(*candidate, ranks);
+        meshes_.push_back({std::move(*candidate), ranks});
       }
     }
   }
 
-  void DraftSettings(const Candidate& candidate, int64_t ranks) {
+  // The mesh of the devices of one rank, and the number of ranks.
+  struct RankMesh {
+    Candidate candidate;
+    int64_t ranks = 0;
+  };
+  // The pipelines on one mesh. `mesh` is nullopt if the mesh is illegal or the
+  // deadline had passed.
+  struct DraftsOfMesh {
+    std::optional<PipelineDrafts::StagedMesh> mesh;
+    std::vector<PipelineDraft> all;
+    bool gathers_once = false;  // Settings::gathers_once of all drafts
+    bool finished = true;
+  };
+
+  DraftsOfMesh DraftSettings(const RankMesh& of) {
+    DraftsOfMesh out;
+    if (deadline_.IsOver()) {
+      out.finished = false;
+      return out;
+    }
+    const Candidate& candidate = of.candidate;
     const Evaluator& evaluator = *options_[candidate.option].evaluator;
     auto on = evaluator.On(candidate.mesh);
-    if (!on || !evaluator.ReasonsAgainst(*on).empty()) return;
+    if (!on || !evaluator.ReasonsAgainst(*on).empty()) return out;
     Mesh mesh = candidate.mesh;
-    mesh.axes.insert(mesh.axes.begin(), {axis_, ranks, AxisType::kAuto});
+    mesh.axes.insert(mesh.axes.begin(), {axis_, of.ranks, AxisType::kAuto});
     mesh.devices = request_.devices;
-    out_.meshes.push_back({std::move(mesh), candidate.sizes});
+    out.mesh = {std::move(mesh), candidate.sizes};
     const bool has_replicas = evaluator.HasReplicas(*on);
     for (size_t setting = 0; setting < grid_.size(); ++setting) {
       const int zero = grid_[setting].zero;
@@ -202,8 +245,9 @@ class Drafter {
       // In a pipeline, ZeRO stage 2 holds the same bytes as stage 1.
       if (zero == 2 && !request_.zero_fixed) continue;
       if (!evaluator.DividesAt(*on, setting)) continue;
-      DraftSchedules(*on, candidate, setting, ranks);
+      DraftSchedules(*on, of, setting, out);
     }
+    return out;
   }
 
   // Returns what the attention operation sends over the axes that shard the
@@ -225,6 +269,7 @@ class Drafter {
       axis.size = 1;
     }
     settings.batch = settings.batch.value_or(1) / parts;
+    const std::lock_guard lock(mutex_);
     const auto [at, fresh] = attention_.try_emplace(
         {candidate.option, MeshText(WithoutTrivial(work.mesh)),
          *settings.batch / settings.microbatches, settings.microbatches});
@@ -242,14 +287,16 @@ class Drafter {
     return at->second;
   }
 
-  void DraftSchedules(Prepared& on, const Candidate& candidate, size_t setting,
-                      int64_t ranks) {
+  void DraftSchedules(Prepared& on, const RankMesh& from, size_t setting,
+                      DraftsOfMesh& out) {
+    const Candidate& candidate = from.candidate;
+    const int64_t ranks = from.ranks;
     const cost::Settings settings =
         cost::StageSettings(on.work, grid_[setting], ranks);
     const cost::Memory memory = cost::MemoryOf(on.work, settings);
     if (!memory.capacity || !memory.activations || !memory.weights) return;
     const int64_t micro = settings.microbatches;
-    gathers_once_ = settings.gathers_once;
+    out.gathers_once = settings.gathers_once;
     // The seconds are the same for all schedules. `least` leaves out what the
     // attention operation sends, so that it is a lower bound; `seconds` has it.
     std::optional<cost::StepSeconds> least, seconds;
@@ -289,15 +336,14 @@ class Drafter {
                           of.tasks * bound.chain / cost::Real(micro)) +
                  of.after / cost::Real(ranks);
         };
-        out_.all.push_back(
-            {.bound = step(*least, bubble),
-             .expected = step(*seconds, uneven),
-             .bytes = bytes,
-             .option = candidate.option,
-             .mesh = static_cast<uint32_t>(out_.meshes.size() - 1),
-             .schedule = static_cast<uint32_t>(i),
-             .chunks = chunks,
-             .setting = setting});
+        out.all.push_back({.bound = step(*least, bubble),
+                           .expected = step(*seconds, uneven),
+                           .bytes = bytes,
+                           .option = candidate.option,
+                           .mesh = 0,
+                           .schedule = static_cast<uint32_t>(i),
+                           .chunks = chunks,
+                           .setting = setting});
       }
     }
   }
@@ -349,7 +395,8 @@ class Drafter {
   const std::string& axis_;
   const Deadline& deadline_;
   const int64_t layers_;
-  bool gathers_once_ = false;  // Settings::gathers_once of all drafts
+  std::vector<RankMesh> meshes_;
+  std::mutex mutex_;  // guards the next member
   // What AttentionOf returned. The key has the rules, the mesh without axes of
   // the batch, the rows of a micro-batch, and the number of micro-batches.
   std::map<std::tuple<uint32_t, std::string, int64_t, int64_t>,

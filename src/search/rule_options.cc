@@ -91,6 +91,15 @@ RuleOptions::BaseFile* RuleOptions::GivenFile(std::string& key) {
 
 RuleOptions::BaseFile* RuleOptions::SuggestedFor(const Mesh& mesh,
                                                  std::string& key) {
+  const auto [at, fresh] = suggested_.try_emplace(MeshText(mesh));
+  auto& [file, own_key] = at->second;
+  if (fresh) file = SuggestFile(mesh, own_key);
+  key = own_key;
+  return file;
+}
+
+RuleOptions::BaseFile* RuleOptions::SuggestFile(const Mesh& mesh,
+                                                std::string& key) {
   const suggest::MeshAxes axes = suggest::AxesOf(mesh);
   const ModelConfig* const model = request_.model ? &*request_.model : nullptr;
   auto dims = dims_.find(axes.tp);

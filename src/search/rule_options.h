@@ -71,6 +71,7 @@ class RuleOptions {
   // Returns the file that is suggested for a mesh, and sets `key` to the key of
   // its contents. Returns null if the suggestion does not fit the mesh.
   BaseFile* SuggestedFor(const Mesh& mesh, std::string& key);
+  BaseFile* SuggestFile(const Mesh& mesh, std::string& key);
   BaseFile* GivenFile(std::string& key);
 
   const Request& request_;
@@ -81,6 +82,8 @@ class RuleOptions {
   // The inferred dimensions for each number of devices of tp.
   std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
+  // What SuggestedFor has returned for a mesh: the file and its key.
+  std::map<std::string, std::pair<BaseFile*, std::string>> suggested_;
   std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;
   std::vector<std::unique_ptr<RuleOption>> options_;
   // Changes of rules do not change the description of the model, so all options
