@@ -35,14 +35,18 @@ struct StoredTensor {
 struct Stored {
   std::string path;  // as the caller wrote it
   std::vector<SourceFile> files;
-  std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
+  // The tree that has the arrays of the tensors. Null if the tensors are in
+  // safetensors files, where StoredTensor::pieces lists their bytes.
+  std::shared_ptr<const stored::Tree> tree;
   std::vector<std::string> notes;
   // The leaves to write, if a tree is written: leaves of `tree`, or leaves that
   // the metadata of safetensors files records. Empty if safetensors files are
   // written; `metadata` then has the leaves.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
-  Metadata metadata;  // if files differ in a key, the value of the first
+  // The metadata of all files. If files have different values for a key, the
+  // value of the first file.
+  Metadata metadata;
 };
 
 // Reads a `.safetensors` file, a Hugging Face index, or a directory with

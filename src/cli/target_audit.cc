@@ -48,8 +48,9 @@ std::optional<audit::Lock> ReadTargetLock(const Target& target,
   return audit::ReadLock(*document, findings);
 }
 
-// Returns whether the summary is of a program for the same number of devices
-// and at the same stage of compilation. Otherwise adds a finding.
+// Returns whether the committed summary `lock` can be compared with the
+// program: both are for the same number of devices and of the same stage of
+// compilation (partitioned or optimised). Adds a finding if they are not.
 bool Suits(const audit::Lock& lock, const TargetProgram& program,
            const Target& target, const AuditInput& audit, Findings& findings) {
   const bool scheduled = program.program.IsScheduled();

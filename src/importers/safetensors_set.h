@@ -22,7 +22,8 @@ struct SafetensorsFile {
 struct SafetensorsSet {
   struct Tensor {
     std::string name;
-    // Indices into `files` and its entries; -1 if only the index is present.
+    // The entry is files[file].header.entries[entry]. Both numbers are -1 if
+    // the set is an index without its files, so that only names are known.
     int32_t file = -1;
     int32_t entry = -1;
   };

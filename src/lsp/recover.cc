@@ -63,9 +63,9 @@ struct Span {
   size_t begin = 0, end = 0;
 };
 
-// Extends an entry by the comment behind it, and by the comments above it that
-// ignore findings in it. These comments would otherwise belong to the next
-// entry.
+// Extends the range of an entry, which will be blanked, by the comment at the
+// end of its line and by the comments above it that ignore findings in it. If
+// these comments were not blanked too, they would apply to the next entry.
 Span WithComments(string_view text, Span entry) {
   const size_t rest = text.find_first_not_of(" \t", entry.end);
   if (rest != text.npos && text[rest] == '#') entry.end = FindBreak(text, rest);

@@ -1,7 +1,7 @@
 // Matches names by RE2. Unless a filter is used (kFiltered), there is one
-// RE2::Set for each separator, with all patterns that are written with it. A
-// set finds all patterns that match a name in one pass over the bytes, in no
-// order.
+// RE2::Set for each path separator (`/` or `.`), with all patterns that have
+// this separator. A set finds all patterns that match a name in one pass over
+// the bytes, in no order.
 //
 // RE2::Set can fail in two ways: Compile() may fail, and with too little memory
 // Match() returns false as if nothing matched (only ErrorInfo shows the
@@ -26,7 +26,7 @@ constexpr int64_t kSetBytes = int64_t{256} << 20;
 }  // namespace
 
 struct Re2Finder::Groups {
-  // The patterns that are written with one separator.
+  // The patterns that have the same path separator, such as `/` or `.`.
   class Group {
    public:
     Group(char separator, Method method)

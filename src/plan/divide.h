@@ -10,12 +10,12 @@
 namespace shardc {
 
 // Sets the stages of the compiled model and of its plan, and the plan's totals
-// of bytes by rank and per device. `config` may be null. It states the fraction
-// of the experts that a token uses. If the stages are refused, the model gets
-// no stages, and `compiled.stage_findings` has the reasons: the findings of
-// DeclaredRequest and of DivideIntoStages. `reads` records which files were
-// read.
-// read.
+// of bytes by rank and per device. If the stages are refused, the model gets no
+// stages, and `compiled.stage_findings` has the reasons: the findings of
+// DeclaredRequest and of DivideIntoStages. `config` states which fraction of
+// the experts a token uses, so that the work of a layer with experts can be
+// estimated. If `config` is null, all experts are counted. `reads` gets no
+// findings, only the list of the files that were read.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);
 

@@ -53,19 +53,22 @@ class NearestIndex {
     const std::string* text = nullptr;
   };
 
-  // Words, and the texts that contain each, for the search for typing errors.
+  // Literal parts, and the texts that are listed under each of them. Also finds
+  // the texts if a part of the name differs by a typing error.
   struct Words {
     MisspeltWords words;
     std::vector<std::vector<uint32_t>> texts;  // by the number of the word
   };
 
-  // The lists for names with a certain number of compared parts.
+  // The lists for names of which a certain number of parts are compared.
   struct Level {
     // The texts, keyed by depth, fit and literal part together.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // The words of the texts, by depth.
+    // For each text with one or two literal parts and no other compared part:
+    // its rarest literal part, which is also found if the name has a typing
+    // error in it. Indexed by LiteralPart::depth.
     std::array<Words, kDepth> words;
     // The texts with too few literal parts for the lists.
     std::vector<uint32_t> always;

@@ -35,11 +35,14 @@ class Placements {
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
-  // Returns the coordinate of tensor `number` of the manifest, which is index *
-  // size / count. `at` is the index of `rule`. Returns nullopt if the rule has
-  // no `place`, or if the mesh lacks its axis. Also returns nullopt, after a
+  // Returns the coordinate, along the axis of the rule's `place`, at which
+  // tensor `number` of the manifest is placed. It is index * size / count,
+  // rounded down: the index is the number in the tensor's name (Index), the
+  // size is the size of the axis, and the count is Count(at). `at` is the
+  // position of `rule` in the list of rules. Returns nullopt if the rule has no
+  // `place`, or if the mesh lacks its axis. Also returns nullopt, after a
   // finding, if the name has no index, if the index is not below the count, or
-  // if the product overflows.
+  // if index * size overflows.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
@@ -47,9 +50,9 @@ class Placements {
   // rule must have a `place`.
   int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
                 uint32_t number) const;
-  // Returns the count of the rule with index `at`: the number of tensors that
-  // are distributed over its axis. Returns 0 if the rule has no `place`, or if
-  // no name has an index.
+  // Returns the count of the rule at position `at`: the number of indices, such
+  // as the number of experts, that are distributed over the axis of its
+  // `place`. Returns 0 if the rule has no `place`, or if no name has an index.
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:

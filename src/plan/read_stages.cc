@@ -1,9 +1,9 @@
-// Reads the stages of a plan. The numbers of ranks, stages and dimensions are
-// compared with their limits, so that later code can use them as indices. The
-// layers of stages must follow each other without gaps:
+// Reads the stages of a plan. The layers of each stage must begin where the
+// layers of the previous stage end. Each rank, stage and dimension must exist,
+// so that later code can use its number as an index. For example, rank 4 does
+// not exist if the axis of the stages has size 4:
 //
-//   "of": [{"ranks": [0, 4], ..}] on an axis of 4 ranks
-//     ->  a rank is an integer from 0 to 3
+//   "of": [{"ranks": [0, 4], ..}]  ->  "a rank is an integer from 0 to 3"
 #include "plan/read_stages.h"
 
 #include <algorithm>

@@ -122,25 +122,25 @@ class Pricer {
   // Prepares the mesh of an entry again if it was released. The caller holds
   // the entry's lock.
   void Restore(Entry& entry) const;
-  // Returns the indices of the ZeRO stages, policies and numbers of
-  // micro-batches that the filter selects and the candidate can have. Leaves
-  // out numbers of micro-batches that no measured run supports, unless the
-  // request allows them.
+  // Returns the indices of the ZeRO stages, rematerialisation policies and
+  // numbers of micro-batches that the filter selects and the candidate can
+  // have. Leaves out numbers of micro-batches that no measured run supports,
+  // unless the request allows them.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const cost::Memory& MemoryAt(Entry& entry, size_t setting) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
-  // Returns the communication of the setting that has the given setting's ZeRO
-  // stage and number of micro-batches, and the policy that keeps the most
-  // values.
+  // Returns the communication of a setting with the same ZeRO stage and the
+  // same number of micro-batches as `setting`, but with the rematerialisation
+  // policy that keeps the most values.
   const cost::Communication& ReferenceAt(Entry& entry, size_t setting,
                                          int worker) const;
-  // Return lower bounds of the time of a setting, from the communication of a
-  // reference setting:
-  //   LeastAt    that of the reference stage (SettingsGrid::ReferenceOf) and
-  //              the fewest micro-batches
-  //   KnownAt    that of the setting's own stage and of as many or fewer
-  //              micro-batches, if it was computed before; otherwise 0
-  //   RefinedAt  that of the setting's own stage and number of micro-batches
+  // Return lower bounds of the time of a setting. They are computed from the
+  // communication (ReferenceAt) of another setting:
+  //   LeastAt    the reference stage (SettingsGrid::ReferenceOf), and the
+  //              fewest micro-batches
+  //   KnownAt    the same ZeRO stage, and the same number of micro-batches or
+  //              fewer; 0 if no such communication was computed before
+  //   RefinedAt  the same ZeRO stage, and the same number of micro-batches
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double KnownAt(Entry& entry, size_t setting) const;
   double RefinedAt(Entry& entry, size_t setting, int worker) const;
@@ -156,8 +156,8 @@ class Pricer {
       Entry& entry, const Axes& axes, double least_seconds, int worker,
       const std::function<bool(size_t setting, double seconds)>& excluded)
       const;
-  // Lowers `out` to the bound of the settings with a ZeRO stage and a policy,
-  // if their bound is lower.
+  // Lowers `out` to the bound of the settings with a ZeRO stage and a
+  // rematerialisation policy, if their bound is lower.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
                int worker, Bound& out) const;
   bool Fits(const Room& room) const {

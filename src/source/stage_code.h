@@ -1,6 +1,7 @@
-// The codes of pipelines, between SHD241 and SHD249, for stages and schedules
-// that cannot be used. Their numbers belong to the family of lints, but they
-// are reported while a model is divided into stages or a schedule is read.
+// The codes of findings about pipelines, from SHD241 to SHD249: stages or
+// schedules that cannot be used. The other codes of this family (SHD2xx) belong
+// to lints. These findings are not reported by lints, but while a model is
+// divided into stages or a schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_
 

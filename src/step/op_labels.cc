@@ -1,9 +1,11 @@
-// A label's kind follows from the values that have the label, and from the op's
-// record:
+// Determines the LabelKind of each dimension label of an op. It depends on
+// whether operands and result have the label, and on the op's definition
+// (OpDef), which states the labels that must be unsharded and the kind of the
+// labels that the result lacks:
 //
-//   einsum y [b, t, d], w [f, d] -> [b, t, f]   b, t and f map, d sums
-//   max of logits [b, t, v] -> [b, t]           b and t map, v is a maximum
-//   top k of [b, t, e]                          b and t map, e is unsharded
+//   einsum y [b, t, d], w [f, d] -> [b, t, f]   b, t, f: kMap    d: kSum
+//   max of logits [b, t, v] -> [b, t]           b, t: kMap       v: kMax
+//   top k of [b, t, e]                          b, t: kMap       e: kNeed
 #include "step/op_labels.h"
 
 #include <algorithm>

@@ -50,8 +50,9 @@ class Sorter {
   }
 
  private:
-  // The stage of the op that computes a value, and whether the value depends on
-  // an op of a layer in the same phase.
+  // The stage of the op that computes a value. `by_layer` states whether this
+  // op, or an op of the same phase (forward or backward) on which it depends,
+  // belongs to a layer.
   struct Reached {
     OpStage what = {};
     bool by_layer = false;

@@ -1,5 +1,6 @@
-// Reads plain values of DCP: numbers, strings and empty containers, for which
-// other formats have forms of their own.
+// Reads the plain values of a DCP checkpoint: numbers, strings and empty
+// containers. DCP stores them as pickles. Other formats store them without a
+// pickle, so a conversion to these formats must know the values.
 #ifndef SHARDC_STORED_PLAIN_VALUE_H_
 #define SHARDC_STORED_PLAIN_VALUE_H_
 

@@ -29,15 +29,16 @@ struct TorchTensor {
   bool IsPlain() const;
 };
 
-// Reads the directory and the pickle of the archive that has `bytes` bytes at
-// `offset` of the file, and checks that every element of the tensor is inside
-// the storage. Returns nullopt after a finding: header, unreadable.
+// Reads the zip directory and the pickle of the archive that has `bytes` bytes
+// at `offset` of the file, and checks that every element of the tensor is
+// inside the storage. Returns nullopt after a finding with the code `header` or
+// `unreadable`.
 std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
 
 // Reads the pickle of such an archive, and checks its CRC-32. Returns nullopt
-// after a finding: header, unreadable.
+// after a finding with the code `header` or `unreadable`.
 std::optional<std::string> ReadTorchPickle(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
@@ -51,7 +52,8 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
                                             std::string* key, std::string* why);
 
 // Reads the elements in row-major order and checks their CRC-32. Returns
-// nullopt after a finding: header (wrong checksum), unreadable.
+// nullopt after a finding with the code `header` (the checksum is wrong) or
+// `unreadable`.
 std::optional<std::string> ReadTorchData(const InputFile& file,
                                          const TorchTensor& tensor,
                                          Findings& findings);

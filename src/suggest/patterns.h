@@ -16,9 +16,11 @@ struct PatternOf {
   std::string text;  // RE2
   // The groups that it matches; all are in one rule group.
   std::vector<uint32_t> groups;
-  // Parameter groups that linting would take for optimizer states of `groups`:
-  // their names end in names that the pattern matches, but the pattern begins
-  // with `^` and does not match them.
+  // Groups of other parameters whose names end in a name that the pattern
+  // matches, as encoder.embed ends in embed. The pattern begins with `^` and
+  // does not match them. Names of optimizer states, such as opt_state.mu.embed,
+  // have the same form, so linting may report these groups as states that the
+  // pattern misses (SHD118).
   std::vector<uint32_t> missed = {};
 };
 

@@ -28,9 +28,12 @@ struct Suffix {
 // names.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens a suffix of the rule group to as many parts as another suffix of
-// the rule group has, if the two then differ in only one part. One pattern can
-// then match both.
+// Lengthens suffixes so that one pattern can match several groups of a rule
+// group. If group a has a suffix of fewer parts than group b, and the names of
+// a and b differ in exactly one of the parts of b's suffix, a's suffix gets as
+// many parts as b's:
+//
+//   up_proj.weight, mlp.gate.weight  ->  mlp.up_proj.weight, mlp.gate.weight
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 

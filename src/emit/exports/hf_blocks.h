@@ -1,6 +1,6 @@
-// Finds blocks of a model in which each device computes with its own part from
-// one sharded projection to the next, so that no collective is needed between
-// them.
+// Finds the local blocks of a model. In a local block each device computes with
+// its own part from one sharded projection to the next, so that no collective
+// is needed between them.
 #ifndef SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 #define SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 
@@ -14,12 +14,14 @@
 namespace shardc::exports {
 
 struct LocalBlocks {
-  // Projections of local blocks: their output stays sharded (`colwise`) or
-  // their input is sharded (`rowwise`).
+  // The names of the projections in local blocks. Their output stays sharded
+  // (style `colwise`), or their input is sharded (style `rowwise`).
   std::set<std::string, std::less<>> projections;
-  // The styles of other modules and parameters in local blocks: norms of heads,
-  // the projection to a latent, attention sinks and the module that owns them,
-  // activation functions with scalar parameters.
+  // The styles that the exported tensor parallel plan gives to other modules
+  // and parameters of local blocks, such as `replicated_with_grad_allreduce`,
+  // keyed by their names. They are norms of heads, the projection to a latent,
+  // attention sinks and the module that owns them, and activation functions
+  // with scalar parameters.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 

@@ -240,8 +240,8 @@ class ArrayDrawing {
   AxisInk ink_;
   std::vector<int64_t> rows_, columns_;
   size_t digits_ = 1;   // number of digits of the largest device number
-  int64_t label_ = 0;   // columns before the grid after the indent
-  int64_t number_ = 1;  // width of a row's coordinate
+  int64_t label_ = 0;   // width of the labels of rows, left of the grid
+  int64_t number_ = 1;  // width of the coordinate in a label
   int64_t cell_ = 3;
   bool brief_ = false;
 };

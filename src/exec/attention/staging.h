@@ -135,8 +135,9 @@ struct Slices {
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
-// Applies the function `cut` of the machine's SliceSeam to slices. MakeSlices
-// calls See; code that builds slices without MakeSlices calls See directly.
+// Calls the function `cut` of the machine's SliceSeam, if it is set, so that a
+// test can change the slices. MakeSlices calls See. Code that builds slices
+// without MakeSlices must call See itself.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // Adds the sinks to the rows of a device, then divides the outputs by the sums
@@ -150,7 +151,9 @@ void RoundOutput(ShardedTensor& output, Dtype dtype);
 Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice);
 
-// Replaceable steps between unsharded tensors and the slices of devices.
+// Functions by which a test injects faults where unsharded tensors are divided
+// into the slices of devices, and where slices are joined
+// (exec/machine/seams.h). A function that is not set changes nothing.
 struct SliceSeam {
   // Changes the slices of all devices before they attend.
   std::function<void(const Machine&, const Staged&, Slices&)> cut;

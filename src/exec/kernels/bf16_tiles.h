@@ -40,15 +40,18 @@ struct Bf16Rows {
   int64_t dim = 0;
 };
 
-// Packs at most kBlockRows rows as two left tiles for each 32 dims, [dims /
-// 32][2][16][32], with zeros after the last row and the last dim.
+// The functions below pack rows into tiles. R and D are from.rows and from.dim,
+// rounded up to multiples of 32; the added elements are zeros.
+
+// Packs at most kBlockRows rows as left tiles, two for each 32 dims:
+// [D / 32][2] tiles.
 void PackLeft(const Bf16Rows& from, uint16_t* to);
-// Packs rows as columns of right tiles, [rows / 16][dims / 32] tiles, with
-// zeros up to a multiple of 32 rows and after the last dim.
+// Packs the transpose of the rows as right tiles: each row becomes a column, as
+// keys do for the scores. Writes [R / 16][D / 32] tiles.
 void PackColumns(const Bf16Rows& from, uint16_t* to);
-// Packs rows as rows of right tiles, [dims / 16][steps] tiles of which the
-// first (rows + 31) / 32 are written, with zeros after the last row and up to a
-// multiple of 32 dims.
+// Packs the rows as right tiles without a transpose, as values are packed for
+// the output. `to` has D / 16 rows of `steps` tiles; the first R / 32 tiles of
+// each row are written.
 void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 
 // 32 x 32 float32 sums of products of 32 left rows and 32 right columns.

@@ -28,8 +28,9 @@ struct Buffer {
   std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);
-  // Returns a buffer with a shape and no elements, for runs that only check
-  // whether a program is possible.
+  // Returns a buffer with a shape and no elements, for a tensor of which only
+  // the shape is used. For example, a run with such buffers finds out whether
+  // an operation supports given shapes and specs, without computing values.
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 

@@ -125,8 +125,9 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// Returns a vector indexed by pattern: true for the patterns in `mask`. These
-// are wanted patterns that have matched, so they need not begin again.
+// Returns the parameter `dead` of the stepper, indexed by pattern: true for the
+// patterns in `mask`. These wanted patterns have already matched a part of the
+// text, so the search need not begin further matches of them.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {

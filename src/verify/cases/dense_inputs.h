@@ -1,5 +1,6 @@
-// A case as input of the dense reference: unsharded tensors in double, and
-// options. They are computed without the code that is verified.
+// Converts a test case into the inputs of the dense reference: unsharded
+// float64 tensors, and options. The conversion does not call the operations
+// that are verified, so that an error in them cannot change the reference.
 #ifndef SHARDC_VERIFY_CASES_DENSE_INPUTS_H_
 #define SHARDC_VERIFY_CASES_DENSE_INPUTS_H_
 

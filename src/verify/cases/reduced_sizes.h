@@ -17,8 +17,9 @@
 // H_loc; H_loc > K_loc; H_loc = G. Written as H/K, 32/8 over tp 8 becomes 16/8,
 // 28/4 over 4 becomes 8/4, and 32/8 over 16 with replicated key heads becomes
 // 32/4. An exchange of n parts of a length for heads adds two predicates: n
-// divides H_loc; n divides K_loc, or K_loc divides n. Pages whose words hold p
-// heads each add one: a shard splits words.
+// divides H_loc; n divides K_loc, or K_loc divides n. Pages whose 32-bit words
+// hold elements of p heads (exec::PageFormat::kPacked) add the predicate that
+// no word is divided between two shards.
 //
 // Batch and lengths are reduced together, the smallest batch first: packed
 // tokens are their product, which axes may divide although they divide neither
@@ -53,8 +54,9 @@ struct Splits {
     bool operator==(const Exchange&) const = default;
   };
   std::vector<Exchange> exchanges = {};
-  // For pages of packed words: the number of shards of the heads, and the heads
-  // in a word.
+  // For pages whose 32-bit words hold one element of each of several heads
+  // (exec::PageFormat::kPacked): the number of shards of the heads, and the
+  // number of heads in a word.
   std::vector<std::pair<int64_t, int64_t>> words = {};
 };
 
@@ -65,10 +67,11 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
 
 // Returns the reduced sizes. The batch has at least two rows for each shard if
-// the real one does. A query that is shorter than its keys stays shorter. A
-// head has at least 16 elements for each shard if the real one does. A head of
-// 64 elements keeps them if pages have packed words, because the keys and
-// values of such a head share a row.
+// the real batch does. A query that is shorter than its keys stays shorter. A
+// head has at least 16 elements for each shard if the real head does. A head of
+// 64 elements keeps this size if several elements are packed into each 32-bit
+// word of a page (exec::PageFormat::kPacked): in that format only the keys and
+// the values of a head of 64 elements share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // Returns the smallest sizes that the axes of `used` divide, or do not divide,
 // exactly as the axes of `given` divide the real sizes. Lengths are at least 8

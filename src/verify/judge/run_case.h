@@ -29,7 +29,8 @@ using ReplaceInputs =
 // reference` or `step 3 of 16`.
 using Stage = std::function<void(const std::string& what)>;
 
-// The tensors of a trace in the order of its steps, for --dump.
+// The names and tensors of a trace, which is a sequence of steps on a KV cache
+// or on pages, in the order of the steps. For --dump.
 using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
 
 struct RunOptions {
@@ -44,7 +45,8 @@ struct RunOptions {
   // If set, each correct output is followed by wrong ones, which must be
   // detected.
   WrongOutputs* wrong = nullptr;
-  // If set, a trace appends the tensors of its steps. Only for a single
+  // If set, the run of a trace (a sequence of steps on a KV cache or on pages)
+  // appends the tensors of its steps to this list. Only for runs in a single
   // process.
   NamedBuffers* record = nullptr;
 };
@@ -54,7 +56,8 @@ struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
   dense::Array reference;  // [B, T, H, Dv]
-  // The tensors of a trace of a cache or pages, which sets none of the above.
+  // The tensors of a trace. If the case is a trace, only this member is set;
+  // otherwise it is empty.
   NamedBuffers trace;
 };
 

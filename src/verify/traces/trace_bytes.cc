@@ -1,16 +1,21 @@
-// The bytes of a trace by formula. A write reshards its tokens to the cache's
-// layout with the length unsharded; int8 caches then all-reduce the largest
-// number of each row if its dims are sharded. The reshard to the layout of
-// decoding, and the reshard of an inserted row, send keys and values, the
-// scales of int8, and the positions of a cache with a window. A step writes one
-// token, and its attention sends the bytes of flash_decoding's formula.
+// Computes from formulas how many bytes each device sends in a trace. A trace
+// is a sequence of steps on a KV cache: writes of the prefill, a reshard to the
+// layout of decoding, the insertion of a row in some traces, and decode steps.
 //
-// Example: [4, 1, 2, 16] new keys in F32 that arrive sharded over dp, for a
-// cache sharded over dp and its length over sp: every device already has its
-// part, and nothing is sent.
+// A write reshards the new keys and values to the cache's layout, with the
+// length unsharded. If the cache is int8 and the head dim is sharded, an
+// all-reduce then computes the largest absolute value of each head of each
+// token, for the scales. The reshard to the layout of decoding, and the reshard
+// of an inserted row, send keys and values, the scales of an int8 cache, and
+// the positions of a cache with a window. A decode step writes one token, and
+// its attention sends the bytes of flash_decoding's formula.
+//
+// Example: new keys [4, 1, 2, 16] in F32 are sharded over dp. The batch of the
+// cache is sharded over dp and its length over sp. The write sends nothing,
+// because every device already has the keys of its rows.
 //
 // The computation takes time proportional to devices x writes. RunCacheTrace
-// compares its result with the ledger.
+// compares its result with the bytes that the ledger recorded in the run.
 #include "verify/traces/trace_bytes.h"
 
 #include <algorithm>
@@ -57,8 +62,9 @@ class Sum {
     sent_.Add(move->kind, sent);
   }
 
-  // Adds the bytes of `tokens` tokens of each row in chunks. All rows are
-  // written together, so `tokens` is the length of the longest row.
+  // Adds the bytes of a prefill, which writes `tokens` tokens of each row in
+  // chunks. All rows are written together, so `tokens` is the length of the
+  // longest row.
   void Fill(int64_t rows, int64_t tokens, const Spec& given,
             const Spec& cache) {
     for (int64_t done = 0; done < tokens; done += trace_.chunk) {
@@ -66,8 +72,8 @@ class Sum {
     }
   }
 
-  // Adds a write. Tokens arrive with unsharded dims, because they are rotated
-  // before they are resharded.
+  // Adds the bytes of one write. The head dim of the new tokens is unsharded,
+  // because rotary embeddings are applied before the tokens are resharded.
   void Write(int64_t rows, int64_t tokens, Spec given, Spec cache) {
     given = exec::PadSpec(std::move(given), 4);
     given[3].clear();
@@ -102,8 +108,8 @@ class Sum {
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
-  // Adds the bytes of the inserted row, whose cache is replicated over the
-  // batch's axes.
+  // Adds the bytes of an inserted row. The row is written to a cache of its
+  // own, which is replicated over the axes of the batch, and then resharded.
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();
