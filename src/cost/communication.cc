@@ -294,7 +294,7 @@ class StepCollectives {
   // the inputs are sharded, the results are partial; if the outputs are, the
   // gradients of the inputs are.
   void UnnamedMatrices() {
-    constexpr std::string_view kPart = "other projections";
+    constexpr std::string_view kPart = "projections";
     for (const ParamClass& param : work_.params) {
       if (!param.IsApplied() || param.mixes || param.role.expert ||
           !IsUnnamedMatrix(param)) {

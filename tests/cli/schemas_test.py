@@ -286,6 +286,30 @@ class Schemas(Case):
                                   ["tensors"] for key in one})
         self.accepts(validator("cost"), value, "t5-small")
 
+    def test_the_cost_of_matrices_without_a_known_name(self):
+        params = {f"layers.{layer}.{name}.weight":
+                  {"shape": shape, "dtype": "BF16"}
+                  for layer in range(2)
+                  for name, shape in (("gathering", [512, 64]),
+                                      ("mixing", [64, 512]))}
+        params["embed_tokens.weight"] = {"shape": [100, 64], "dtype": "BF16"}
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n"
+                           "  - {match: 'gathering', spec: [tp, null]}\n"
+                           "  - {match: 'mixing', spec: [null, tp]}\n"
+                           "  - {match: '.*', spec: []}\n")
+            done = self.check(run(
+                "cost", "--no-project", "--mesh", "tp:8", "--rules", rules,
+                "--manifest", "-", "--batch", "2", "--seq", "64", "--format",
+                "json", stdin=json.dumps({"schema": "shardc.manifest/v1",
+                                          "params": params})), 0)
+        value = json.loads(done.out)
+        self.assertIn("projections",
+                      {one["part"] for one in value["communication"]})
+        self.accepts(validator("cost"), value, "matrices of unknown names")
+
     def test_the_program_agrees(self):
         for name, texts in self.BROKEN.items():
             for text in texts:

@@ -102,8 +102,8 @@ TEST_CASE("matrices of unknown names are reduced over the axes of both sides") {
   const int64_t each = 3 * 2048LL * 64 * 2 * 7 / 4;
   const Communication train = CommunicationOf(work, settings);
   for (const bool backward : {false, true}) {
-    CHECK(SentBy(train, "other projections", Collective::kAllReduce,
-                 backward) == each);
+    CHECK(SentBy(train, "projections", Collective::kAllReduce, backward) ==
+          each);
   }
   work.mode = Mode::kPrefill;
   CHECK(CommunicationOf(work, settings).Sent() == each);
