@@ -280,6 +280,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   held(Component::kParameters, kept.parameters);
   held(Component::kGradients, kept.gradients);
   held(Component::kOptimizer, kept.optimizer);
+  out.gradients = out.most.Of(Component::kGradients);
   const Bytes cache = CacheOf(work, settings, out);
   set(Component::kCache, cache, cache);
   std::string why;
@@ -299,11 +300,10 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     if (work.mode == Mode::kTrain && gathered) {
       gathered->casts = CastBytes(work, settings);
       out.weights = gathered;
-      const Bytes all = out.most.Of(Component::kGradients);
-      const bool frees = all && FreesGradients(work, settings);
-      peak =
-          PeakOf(work, settings, *out.activations, *gathered,
-                 frees ? GradientsOf(work, settings, *all) : StepGradients{});
+      const bool frees = out.gradients && FreesGradients(work, settings);
+      peak = PeakOf(work, settings, *out.activations, *gathered,
+                    frees ? GradientsOf(work, settings, *out.gradients)
+                          : StepGradients{});
       if (frees) {
         set(Component::kGradients, peak->gradients, peak->gradients);
       }

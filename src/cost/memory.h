@@ -71,6 +71,9 @@ struct Memory {
   // On a single device the gradients of one micro-batch do not exist while the
   // loss is computed.
   Held most, least;
+  // The bytes of the gradients of all parameters, of which fewer may exist at
+  // the peak; nullopt if a size is unknown.
+  std::optional<int64_t> gradients;
   // Set in training if the activations and the sizes of all parameters and
   // gathered weights are known.
   std::optional<TakenBytes> taken;

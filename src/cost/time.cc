@@ -309,7 +309,7 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
   double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
                  Real(memory.most.Of(Component::kCache).value_or(0));
   if (work.mode == Mode::kTrain) {
-    bytes += 2 * Real(memory.most.Of(Component::kGradients).value_or(0)) +
+    bytes += 2 * Real(memory.gradients.value_or(0)) +
              2 * Real(memory.most.Of(Component::kOptimizer).value_or(0));
   }
   out.memory = bytes / (profile->memory_rate / per_chip);

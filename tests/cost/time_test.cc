@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "cost/models.h"
+#include "cost/stack.h"
 #include "model/mesh_layout.h"
 
 namespace shardc::cost {
@@ -202,6 +204,34 @@ TEST_CASE("decoding is bound by memory") {
     REQUIRE(time);
     CHECK(time->memory * 1e3 == doctest::Approx(milliseconds).epsilon(0.003));
     CHECK(time->bound == Bound::kMemory);
+  }
+}
+
+// A single device has no gradients while the loss is computed, where the peak
+// of these steps is, but the step reads and writes all of them.
+TEST_CASE("a training step reads and writes the gradients of all parameters") {
+  const DeviceProfile& h100 = *FindDeviceProfile("h100-sxm");
+  const CostInputs work = BundledWork("llama-3-8b.hf.manifest.json",
+                                      "llama-3-8b", "dp:1", Mode::kTrain);
+  for (const std::string stack : {"hf", "megatron"}) {
+    CAPTURE(stack);
+    Settings settings;
+    settings.stack = FindStack(stack);
+    settings.batch = 1;
+    settings.length = 131072;
+    settings.loss = LossKind::kEager;
+    settings.profile = &h100;
+    const Memory memory = MemoryOf(work, settings);
+    CHECK(memory.most.Of(Component::kGradients) ==
+          (stack == "hf" ? 0 : memory.gradients));
+    CHECK(memory.gradients == 2LL * 8030261248);
+    Communication none;
+    const auto time = TimeOf(work, settings, memory, none);
+    REQUIRE(time);
+    const double bytes = Real(*memory.most.Of(Component::kParameters)) +
+                         2 * (Real(*memory.gradients) +
+                              Real(*memory.most.Of(Component::kOptimizer)));
+    CHECK(time->memory == doctest::Approx(bytes / h100.memory_rate));
   }
 }
 
