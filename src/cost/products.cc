@@ -176,17 +176,18 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   // With latent attention, and in MiMo-V2, a head's values are narrower than
   // its keys.
   const int64_t key = *model->head_dim;
-  const int64_t value =
-      model->latent_value_dim.value_or(model->value_dim.value_or(key));
-  const double width = Real(key) + Real(value);
+  const auto narrow =
+      model->latent_value_dim ? model->latent_value_dim : model->value_dim;
+  const double width = Real(key) + Real(narrow.value_or(key));
+  const int64_t windowed_key = model->windowed_head_dim.value_or(key);
+  const int64_t windowed_value =
+      model->windowed_value_dim.value_or(narrow.value_or(windowed_key));
   // The sizes of a full layer's head and of a windowed layer's head, as
   // multiples of `width`.
   const double full_width =
       Real(model->full_head_dim.value_or(key)) / Real(key);
   const double windowed_width =
-      (Real(model->windowed_head_dim.value_or(key)) +
-       Real(model->windowed_value_dim.value_or(value))) /
-      width;
+      (Real(windowed_key) + Real(windowed_value)) / width;
   const double all = IsEncoderAlone(work)
                          ? 0
                          : (layers - windowed) * keys * seen * full_width +

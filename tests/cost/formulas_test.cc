@@ -498,7 +498,11 @@ TEST_CASE("windowed layers attend to their window only") {
   work.model->windowed_value_dim = 5;
   CHECK(flops(Mode::kDecode) ==
         doctest::Approx(2.0 * 6 * 4 * (3 * 64 * (4 + 3) + 16 * (6 + 5))));
-  work.model->sliding_window = work.model->value_dim = std::nullopt;
+  // Values are as wide as keys unless the configuration has a size for them.
+  work.model->value_dim = work.model->windowed_value_dim = std::nullopt;
+  CHECK(flops(Mode::kDecode) ==
+        doctest::Approx(2.0 * 6 * 4 * (3 * 64 * (4 + 4) + 16 * (6 + 6))));
+  work.model->sliding_window = std::nullopt;
   work.model->windowed_head_dim = work.model->windowed_value_dim = std::nullopt;
   work.key[1] = {"tp"};
   // Values of latent attention may be narrower than keys: 2 times 4 and 2 times
