@@ -271,9 +271,9 @@ std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
 }
 
 // Returns the number of layers that attend within a window. If the config or
-// the family gives a period P above 1, every P-th layer attends to all tokens
-// and has no window. Without a period, the first `max_window_layers` layers
-// have no window.
+// the family gives a period P, every P-th layer attends to all tokens and has
+// no window; if P is 1, that is every layer. Without a period, the first
+// `max_window_layers` layers have no window.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   // MiMo-V2: 1 is a layer with a window, 0 a layer without.
   const auto marks = fields.Find("hybrid_layer_pattern");
@@ -291,7 +291,6 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
     rounds_up = every.rounds_up;
   }
   if (period) {
-    if (*period == 1) return layers;
     const int64_t rest = rounds_up && layers % *period != 0 ? 1 : 0;
     return layers - layers / *period - rest;
   }

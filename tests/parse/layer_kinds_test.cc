@@ -107,6 +107,13 @@ TEST_CASE("which layers see a window, and which have attention") {
       {R"({"num_hidden_layers": 56, "sliding_window": 4096,
            "global_attn_every_n_layers": 4})",
        42, -1},
+      // A period of 1: every layer attends to all tokens.
+      {R"({"model_type": "gemma3_text", "num_hidden_layers": 9,
+           "sliding_window": 128, "sliding_window_pattern": 1})",
+       0, -1},
+      {R"({"model_type": "modernbert", "num_hidden_layers": 22,
+           "global_attn_every_n_layers": 1})",
+       0, -1},
       // MiMo-V2-Flash lists the layers with a window.
       {R"({"num_hidden_layers": 6, "sliding_window": 128,
            "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0]})",
