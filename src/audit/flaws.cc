@@ -87,6 +87,8 @@ class Search {
            Level level = Level::kWarning) {
     Key key{code.number, LineText(one.line),
             one.moved.what == What::kParameter ? one.moved.name : ""};
+    // One line may compute the gradients of several parameters.
+    if (&code == &code::kGradientNotScattered) std::get<2>(key) = detail;
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
     if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
     Found& found = found_[at->second];
@@ -397,7 +399,7 @@ Flaw Search::Worded(const Found& found) const {
   out.line = one.line;
   out.metadata = one.metadata;
   if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
-  // What moves is a gradient, which has no name; `detail` is its parameter.
+  // What moves is a gradient; `detail` is the name of its parameter.
   if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
   const std::string what = SubjectOf(found),
                     how = Over(found) + " " + Often(found);

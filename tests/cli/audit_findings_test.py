@@ -179,6 +179,43 @@ class AuditFindings(AuditCase):
                 self.assertEqual([one["code"] for one in out["findings"]
                                   if one["code"] == "SHD605"], codes)
 
+    def test_gradients_of_one_line_are_those_of_their_parameters(self):
+        def parameter(name, number, rows):
+            return (f"  %{name} = f32[{rows},4]{{1,0}} parameter({number}), "
+                    "sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}, "
+                    f"metadata={{op_name=\"p[\\'{name}\\']\"}}\n")
+
+        def reduction(name, number, rows):
+            return (f"  %{name} = f32[{rows},8]{{1,0}} all-reduce(%x{rows}), "
+                    f"channel_id={number}, replica_groups={{{{0,2}},{{1,3}}}}, "
+                    "use_global_device_ids=true, to_apply=%add, metadata="
+                    "{op_name=\"jit(step)/transpose(jvp(f))/dot_general\" "
+                    "source_file=\"model.py\" source_line=7}\n")
+
+        def rows(name, number, count):
+            return (f"  %{name} = f32[{count},8]{{1,0}} parameter({number}), "
+                    "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
+                    f"metadata={{op_name=\"{name}\"}}\n")
+
+        program = (
+            "HloModule jit_step, num_partitions=4\n\n"
+            "%add (a: f32[], b: f32[]) -> f32[] {\n"
+            "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+            "  ROOT %s = f32[] add(%a, %b)\n}\n\n"
+            "ENTRY %main (w: f32[16,4], v: f32[32,4], x16: f32[16,8], "
+            "x32: f32[32,8]) -> (f32[16,8], f32[32,8]) {\n"
+            + parameter("w", 0, 16) + parameter("v", 1, 32)
+            + rows("x16", 2, 16) + rows("x32", 3, 32)
+            + reduction("sum16", 1, 16) + reduction("sum32", 2, 32)
+            + "  ROOT %all = (f32[16,8]{1,0}, f32[32,8]{1,0}) "
+            "tuple(%sum16, %sum32)\n}\n")
+        out = self.audit("-", "--mesh", "dp:2,tp:2", stdin=program)
+        found = {tuple(one["params"]): one["message"]
+                 for one in out["findings"] if one["code"] == "SHD605"}
+        self.assertEqual(set(found), {("w",), ("v",)})
+        self.assertIn("the gradient of `w` `f32[16,8]`", found[("w",)])
+        self.assertIn("the gradient of `v` `f32[32,8]`", found[("v",)])
+
 
 if __name__ == "__main__":
     unittest.main()
