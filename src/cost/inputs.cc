@@ -384,6 +384,23 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
   return folder.Take();
 }
 
+// Sets how often blocks that layers share run if only some of the model's
+// parameters are chosen. All layers that share a block are assumed to be in the
+// stage that has its tensors, because their own parts of the block are not in
+// the checkpoint.
+void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen) {
+  for (ParamClass& param : chosen.params) {
+    param.sharing_layers = 0;
+    for (const ParamClass& all : whole.params) {
+      if (all.sharing_layers == 0 || all.name != param.name) continue;
+      param.sharing_layers =
+          std::max(Times(all.sharing_layers, param.Matrices()) / all.Matrices(),
+                   param.Matrices());
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 int64_t ParamClass::Matrices() const {
@@ -523,6 +540,7 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   out.model = std::move(model);
   out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices);
   OrientAll(out, separator);
+  ShareBlocksAs(whole, out);
   return out;
 }
 

@@ -24,6 +24,14 @@ class CountedLayers(CostCase):
                         for task in ("forward", "input", "weight"))
             self.assertAlmostEqual(2 * tasks / flops, 1, places=9)
 
+    def write_whole(self):
+        """Returns the path of rules that shard nothing."""
+        path = os.path.join(self.folder.name, "whole.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "rules": [{"match": ".*", "spec": []}]},
+                      file)
+        return path
+
     def test_stages_of_layers_with_windows_add_up(self):
         config = os.path.join(TESTDATA, "configs", "gpt-oss-20b.config.json")
         given = ["--model", config, "--rules", "auto", "--batch", "2", "--seq",
@@ -358,6 +366,10 @@ class CountedLayers(CostCase):
                 for one in shown["activations"]["tensors"]]
         self.assertIn(("context", 5), kept)
         self.assertIn(("gate_proj", 5), kept)
+        # One of two stages has both blocks.
+        self.assert_stages_add_up(
+            [word if word != paths["rules"] else self.write_whole()
+             for word in given], [2], shown["time"]["flops"])
         # Each of the five gathers the block; the memory is that of one block.
         sharded = self.cost([*given, "--mesh", "fsdp:2"])
         (gathers,) = [one for one in sharded["communication"]
