@@ -168,7 +168,6 @@ cost::Communication Evaluator::LeastMovesOf(
   return out;
 }
 
-// Returns whether larger messages never have a lower rate.
 bool Evaluator::RatesAscend() const {
   const auto& curves = request_.settings.profile->efficiency.rate_curves;
   return std::all_of(curves.begin(), curves.end(), Ascends);

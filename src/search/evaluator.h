@@ -91,6 +91,8 @@ class Evaluator {
     // reference (SettingsGrid::ReferenceOf).
     kNoGradients,
   };
+  // Returns whether larger messages never have a lower rate.
+  bool RatesAscend() const;
   // Returns a lower bound of the communication of other settings: 97 % of the
   // shared transfers of `reference`, which is the communication of the setting
   // that keeps the most values. Returns no communication if larger messages may
@@ -119,7 +121,6 @@ class Evaluator {
   Evaluator(const Request& request, const SettingsGrid& grid,
             std::unique_ptr<const Compiled> all,
             std::shared_ptr<cost::StepGraphs> graphs);
-  bool RatesAscend() const;
   cost::StepTraffic& TrafficOf(size_t setting, int worker);
   std::optional<cost::Communication> ProgramOf(const Prepared& on,
                                                size_t setting, int worker);

@@ -211,12 +211,18 @@ const cost::Communication& Pricer::ReferenceAt(Entry& entry, size_t setting,
   return *moves;
 }
 
-double Pricer::BoundWith(Entry& entry, size_t setting,
-                         const cost::Communication& reference,
-                         Evaluator::Shared shared) const {
+double Pricer::BoundBy(Entry& entry, size_t setting, size_t reference,
+                       Evaluator::Shared shared, int worker) const {
   const Evaluator& evaluator = *entry.evaluator;
+  cost::Communication moves;
+  // Otherwise no communication is known to be shared, so the program of the
+  // reference setting is not lowered.
+  if (evaluator.RatesAscend()) {
+    moves =
+        evaluator.LeastMovesOf(ReferenceAt(entry, reference, worker), shared);
+  }
   return evaluator.SecondsWith(*entry.on, setting, MemoryAt(entry, setting),
-                               evaluator.LeastMovesOf(reference, shared)) *
+                               moves) *
          (1 - kRounding);
 }
 
@@ -224,29 +230,26 @@ double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
   auto& least = entry.least[setting];
   if (!least) {
     const size_t reference = grid_.ReferenceOf(grid_.ZeroOf(setting));
-    least = BoundWith(entry, setting,
-                      ReferenceAt(entry, grid_.At(reference, 0, 0), worker),
-                      Evaluator::Shared::kNoGradients);
+    least = BoundBy(entry, setting, grid_.At(reference, 0, 0),
+                    Evaluator::Shared::kNoGradients, worker);
   }
   return *least;
 }
 
-double Pricer::KnownAt(Entry& entry, size_t setting) const {
-  const size_t begin = grid_.ZeroOf(setting) * grid_.micros().size();
-  for (size_t micro = grid_.MicroOf(setting) + 1; micro-- > 0;) {
-    const auto& moves = entry.moves[begin + micro];
-    if (!moves) continue;
-    return BoundWith(entry, setting, *moves,
-                     micro == grid_.MicroOf(setting)
-                         ? Evaluator::Shared::kAll
-                         : Evaluator::Shared::kNoGradients);
+double Pricer::KnownAt(Entry& entry, size_t setting, int worker) const {
+  const size_t zero = grid_.ZeroOf(setting), own = grid_.MicroOf(setting);
+  for (size_t micro = own + 1; micro-- > 0;) {
+    if (!entry.moves[zero * grid_.micros().size() + micro]) continue;
+    return BoundBy(entry, setting, grid_.At(zero, 0, micro),
+                   micro == own ? Evaluator::Shared::kAll
+                                : Evaluator::Shared::kNoGradients,
+                   worker);
   }
   return 0;
 }
 
 double Pricer::RefinedAt(Entry& entry, size_t setting, int worker) const {
-  return BoundWith(entry, setting, ReferenceAt(entry, setting, worker),
-                   Evaluator::Shared::kAll);
+  return BoundBy(entry, setting, setting, Evaluator::Shared::kAll, worker);
 }
 
 double Pricer::SecondsAt(Entry& entry, size_t setting, int worker) const {
@@ -383,7 +386,7 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
   };
   for (const auto& [least, setting] : SettingsBelow(
            entry, AxesOf(entry, filter), least_seconds, worker, excluded)) {
-    if (excluded(setting, std::max(least, KnownAt(entry, setting))) ||
+    if (excluded(setting, std::max(least, KnownAt(entry, setting, worker))) ||
         excluded(setting, RefinedAt(entry, setting, worker))) {
       continue;
     }
@@ -414,7 +417,7 @@ std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
   for (const auto& [least, setting] :
        SettingsBelow(entry, AxesOf(entry, filter), 0, worker, excluded)) {
     if (least > most) break;
-    if (KnownAt(entry, setting) > most ||
+    if (KnownAt(entry, setting, worker) > most ||
         RefinedAt(entry, setting, worker) > most) {
       continue;
     }

@@ -142,11 +142,13 @@ class Pricer {
   //              fewer; 0 if no such communication was computed before
   //   RefinedAt  the same ZeRO stage, and the same number of micro-batches
   double LeastAt(Entry& entry, size_t setting, int worker) const;
-  double KnownAt(Entry& entry, size_t setting) const;
+  double KnownAt(Entry& entry, size_t setting, int worker) const;
   double RefinedAt(Entry& entry, size_t setting, int worker) const;
-  double BoundWith(Entry& entry, size_t setting,
-                   const cost::Communication& reference,
-                   Evaluator::Shared shared) const;
+  // Returns a lower bound of the time of a setting, from the communication that
+  // it shares with `reference`, or with the setting that differs from
+  // `reference` in the policy and keeps the most values.
+  double BoundBy(Entry& entry, size_t setting, size_t reference,
+                 Evaluator::Shared shared, int worker) const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
   // A setting, and a lower bound of its seconds.
   using Bounded = std::pair<double, size_t>;

@@ -284,6 +284,34 @@ TEST_CASE("rates that fall with the rows of a product leave bounds below") {
   }
 }
 
+TEST_CASE("rates that fall with the size of a message leave bounds below") {
+  Draws draws(5);
+  const auto request = DrawRequest(draws);
+  DeviceProfile profile = *request->settings.profile;
+  const double rate = profile.link_rate;
+  for (Curve& curve : profile.efficiency.rate_curves) {
+    curve = {{1 << 10, rate}, {1 << 20, rate / 4}, {1 << 30, rate / 32}};
+  }
+  request->settings.profile = &profile;
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const auto candidates = AllCandidates(*request, options);
+  const Pricer pricer(*request, grid, options, false);
+  ThreadPool threads(1);
+  const Searched searched =
+      BranchAndBound(*request, pricer, candidates, Deadline({}), threads);
+  const auto points = AllPoints(pricer, candidates);
+  REQUIRE_FALSE(points.empty());
+  for (const Point& one : points) {
+    CHECK(one.seconds >= searched.bounds[one.candidate].seconds);
+  }
+  const auto front = FrontOf(points), found = FrontOf(searched.points);
+  REQUIRE(front.size() == found.size());
+  for (size_t i = 0; i < front.size(); ++i) {
+    CHECK(Text(front[i]) == Text(found[i]));
+  }
+}
+
 TEST_CASE("a search has the same result with one thread and with two") {
   for (const uint64_t seed : {3, 5, 8}) {
     CAPTURE(seed);
