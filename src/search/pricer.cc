@@ -236,11 +236,13 @@ double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
   return *least;
 }
 
-double Pricer::KnownAt(Entry& entry, size_t setting, int worker) const {
+double Pricer::KnownAt(Entry& entry, size_t setting, const Refined& refined,
+                       int worker) const {
   const size_t zero = grid_.ZeroOf(setting), own = grid_.MicroOf(setting);
   for (size_t micro = own + 1; micro-- > 0;) {
-    if (!entry.moves[zero * grid_.micros().size() + micro]) continue;
-    return BoundBy(entry, setting, grid_.At(zero, 0, micro),
+    const size_t reference = grid_.At(zero, 0, micro);
+    if (refined.find(reference) == refined.end()) continue;
+    return BoundBy(entry, setting, reference,
                    micro == own ? Evaluator::Shared::kAll
                                 : Evaluator::Shared::kNoGradients,
                    worker);
@@ -248,8 +250,16 @@ double Pricer::KnownAt(Entry& entry, size_t setting, int worker) const {
   return 0;
 }
 
-double Pricer::RefinedAt(Entry& entry, size_t setting, int worker) const {
-  return BoundBy(entry, setting, setting, Evaluator::Shared::kAll, worker);
+bool Pricer::IsExcludedWhenRefined(
+    Entry& entry, size_t setting, Refined& refined, int worker,
+    const std::function<bool(size_t setting, double seconds)>& excluded) const {
+  if (excluded(setting, KnownAt(entry, setting, refined, worker))) return true;
+  const size_t reference =
+      grid_.At(grid_.ZeroOf(setting), 0, grid_.MicroOf(setting));
+  // Without a new reference, KnownAt was the refined bound.
+  if (!refined.insert(reference).second) return false;
+  return excluded(setting, BoundBy(entry, setting, reference,
+                                   Evaluator::Shared::kAll, worker));
 }
 
 double Pricer::SecondsAt(Entry& entry, size_t setting, int worker) const {
@@ -384,10 +394,11 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
     return filter.incumbents->Exclude(seconds, bytes, group) ||
            own.Exclude(seconds, bytes, group);
   };
+  Refined refined;
   for (const auto& [least, setting] : SettingsBelow(
            entry, AxesOf(entry, filter), least_seconds, worker, excluded)) {
-    if (excluded(setting, std::max(least, KnownAt(entry, setting, worker))) ||
-        excluded(setting, RefinedAt(entry, setting, worker))) {
+    if (excluded(setting, least) ||
+        IsExcludedWhenRefined(entry, setting, refined, worker, excluded)) {
       continue;
     }
     const double seconds = SecondsAt(entry, setting, worker);
@@ -414,11 +425,11 @@ std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
   const auto excluded = [&](size_t /*setting*/, double seconds) {
     return seconds > most;
   };
+  Refined refined;
   for (const auto& [least, setting] :
        SettingsBelow(entry, AxesOf(entry, filter), 0, worker, excluded)) {
     if (least > most) break;
-    if (KnownAt(entry, setting, worker) > most ||
-        RefinedAt(entry, setting, worker) > most) {
+    if (IsExcludedWhenRefined(entry, setting, refined, worker, excluded)) {
       continue;
     }
     const double seconds = SecondsAt(entry, setting, worker);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -134,21 +135,29 @@ class Pricer {
   // policy that keeps the most values.
   const cost::Communication& ReferenceAt(Entry& entry, size_t setting,
                                          int worker) const;
-  // Return lower bounds of the time of a setting. They are computed from the
-  // communication (ReferenceAt) of another setting:
-  //   LeastAt    the reference stage (SettingsGrid::ReferenceOf), and the
-  //              fewest micro-batches
-  //   KnownAt    the same ZeRO stage, and the same number of micro-batches or
-  //              fewer; 0 if no such communication was computed before
-  //   RefinedAt  the same ZeRO stage, and the same number of micro-batches
-  double LeastAt(Entry& entry, size_t setting, int worker) const;
-  double KnownAt(Entry& entry, size_t setting, int worker) const;
-  double RefinedAt(Entry& entry, size_t setting, int worker) const;
-  // Returns a lower bound of the time of a setting, from the communication that
-  // it shares with `reference`, or with the setting that differs from
-  // `reference` in the policy and keeps the most values.
+  // Returns a lower bound of the time of a setting, computed from the
+  // communication (ReferenceAt) of `reference`.
   double BoundBy(Entry& entry, size_t setting, size_t reference,
                  Evaluator::Shared shared, int worker) const;
+  // The settings whose communication one call has used for bounds. Calls do not
+  // share them, so that the settings that a call evaluates do not depend on
+  // what other threads have evaluated before.
+  using Refined = std::set<size_t>;
+  // Return lower bounds of the time of a setting. They are computed from the
+  // communication (ReferenceAt) of another setting:
+  //   LeastAt  the reference stage (SettingsGrid::ReferenceOf), and the fewest
+  //            micro-batches
+  //   KnownAt  the same ZeRO stage, and the same number of micro-batches or
+  //            fewer; 0 if `refined` has no such setting
+  double LeastAt(Entry& entry, size_t setting, int worker) const;
+  double KnownAt(Entry& entry, size_t setting, const Refined& refined,
+                 int worker) const;
+  // Returns whether a setting is excluded by KnownAt, or by the bound from the
+  // same ZeRO stage and number of micro-batches, which is added to `refined`.
+  bool IsExcludedWhenRefined(
+      Entry& entry, size_t setting, Refined& refined, int worker,
+      const std::function<bool(size_t setting, double seconds)>& excluded)
+      const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
   // A setting, and a lower bound of its seconds.
   using Bounded = std::pair<double, size_t>;
