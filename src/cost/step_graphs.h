@@ -54,7 +54,9 @@ class StepGraphs {
   // What a graph depends on, besides the model.
   struct Key {
     Mode mode = Mode::kTrain;
-    bool has_microbatches = false;  // whether there are several
+    // Whether there are several. Their number changes only the factors of
+    // losses such as those of routers, and no collective.
+    bool has_microbatches = false;
     step::Reduction reduction = step::Reduction::kSharded;
     step::Remat remat = {};
     step::AttentionForm form = {};

@@ -148,11 +148,10 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
 }
 
 // The ZeRO stage and the number of micro-batches decide how gradients are
-// reduced. All other
-// communication is lowest in the reference setting: activations have the same
-// bytes for any number of micro-batches, and a policy that keeps fewer values
-// repeats collectives. A setting that keeps a value in another sharding can
-// still send a few bytes less, so 3 % are subtracted.
+// reduced. All other communication is lowest in the reference setting:
+// activations have the same bytes for any number of micro-batches, and a policy
+// that keeps fewer values repeats collectives. A setting that keeps a value in
+// another sharding can still send a few bytes less, so 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(
     const cost::Communication& reference, Shared shared) const {
   if (!RatesAscend()) return {};

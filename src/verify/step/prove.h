@@ -110,8 +110,9 @@ struct StepProof {
 };
 StepProof ProveStep(const StepCase& test);
 
-// Returns the bytes that a proof needs on the rank with the most, or INT64_MAX
-// if they overflow.
+// Returns the bytes that a proof needs at most on the rank with the most, or
+// INT64_MAX if they overflow. A proof that frees values after their last reader
+// needs fewer.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify
