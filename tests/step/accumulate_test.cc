@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,8 +37,12 @@ constexpr std::string_view kMixtral =
         "num_attention_heads": 4, "num_key_value_heads": 2,
         "num_local_experts": 4, "num_experts_per_tok": 2})";
 
+// The micro-batches whose ops a graph contains.
+enum class Written : uint8_t { kAll, kOne };
+
 StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
-                  Keep keep = Keep::kEverything) {
+                  Keep keep = Keep::kEverything,
+                  Written written = Written::kAll) {
   const Described model = FromConfig(std::string(config), "hf",
                                      config == kLlama ? "llama" : "mixtral");
   Findings findings;
@@ -48,7 +54,10 @@ StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
   Remat policy;
   policy.keep = keep;
   Recompute(step->graph, policy);
-  REQUIRE(Accumulate(step->graph, parts, reduction));
+  const bool accumulated = written == Written::kOne
+                               ? AccumulateOne(step->graph, parts, reduction)
+                               : Accumulate(step->graph, parts, reduction);
+  REQUIRE(accumulated);
   AppendOptimizer(step->graph);
   return std::move(*step);
 }
@@ -189,21 +198,25 @@ TEST_CASE("reduced once, or each") {
   CHECK(GradientsSent(Trained(kLlama, 4, Reduction::kSharded), 4) == once);
 }
 
+// Returns specs that shard the first dimension of each matrix over fsdp.
+std::vector<Spec> MatricesOverFsdp(const Graph& graph) {
+  std::vector<Spec> out;
+  for (const Parameter& parameter : graph.parameters) {
+    const size_t rank = graph.values[AsIndex(parameter.value)].labels.size();
+    Spec spec(rank);
+    if (rank == 2) spec[0] = {"fsdp"};
+    out.push_back(std::move(spec));
+  }
+  return out;
+}
+
 // Returns the number of collectives on gradients in the backward phase, by
 // their axes.
 std::map<std::string, int64_t> ReducedOver(int64_t parts, Reduction reduction) {
   const StepModel step = Trained(kLlama, parts, reduction);
-  std::vector<Spec> specs;
-  for (const Parameter& parameter : step.graph.parameters) {
-    const size_t rank =
-        step.graph.values[AsIndex(parameter.value)].labels.size();
-    Spec spec(rank);
-    if (rank == 2) spec[0] = {"fsdp"};
-    specs.push_back(std::move(spec));
-  }
   const Sizes sizes = RealSizes(step, 16 / parts, 16);
   const Program program = Lowered(step, MeshNamed({{"dp", 2}, {"fsdp", 2}}),
-                                  sizes, std::move(specs));
+                                  sizes, MatricesOverFsdp(step.graph));
   CHECK(Validate(step.graph, program, sizes).empty());
   std::map<std::string, int64_t> out;
   for (const Instruction& one : program.code) {
@@ -237,6 +250,96 @@ TEST_CASE("gradients are reduced over axes that shard them in each part") {
   const auto each = ReducedOver(4, Reduction::kEach);
   CHECK(each.at("\"fsdp\"") == 4 * matrices);
   CHECK(each.at("\"dp\"") == 4 * matrices);
+}
+
+// The number of collectives and the bytes that they send, by phase, collective
+// and axes. Collectives of the results have no op and count as forward.
+using Sent = std::map<std::tuple<Phase, Collective, std::string>,
+                      std::pair<int64_t, int64_t>>;
+
+// Counts the collectives of micro-batches `times` times, and all others once.
+Sent SentBy(const StepModel& step, int64_t rows, int64_t times) {
+  const Graph& graph = step.graph;
+  const Sizes sizes = RealSizes(step, rows, 16);
+  const Program program = Lowered(step, MeshNamed({{"dp", 2}, {"fsdp", 2}}),
+                                  sizes, MatricesOverFsdp(graph));
+  Sent out;
+  for (const Instruction& one : program.code) {
+    if (one.kind != InstructionKind::kCollective) continue;
+    const Op* const op = one.op < 0 ? nullptr : &graph.ops[AsIndex(one.op)];
+    const int64_t counted = op != nullptr && op->micro >= 0 ? times : 1;
+    auto& [count, sent] =
+        out[{op == nullptr ? Phase::kForward : op->phase, one.collective,
+             GroupText(program.axes.Group(one.axes))}];
+    count += counted;
+    sent += counted * SentBytes(graph, program, one, sizes, 2);
+  }
+  return out;
+}
+
+TEST_CASE("one written micro-batch sends the bytes of each of them") {
+  for (const int64_t parts : {2, 4}) {
+    for (const Reduction reduction :
+         {Reduction::kSharded, Reduction::kOnce, Reduction::kEach}) {
+      for (const Keep keep : {Keep::kEverything, Keep::kNothing}) {
+        CAPTURE(parts);
+        CAPTURE(static_cast<int>(reduction));
+        CAPTURE(static_cast<int>(keep));
+        const StepModel all = Trained(kLlama, parts, reduction, keep);
+        const StepModel one =
+            Trained(kLlama, parts, reduction, keep, Written::kOne);
+        const int64_t rows = 16 / parts;
+        const Sent want = SentBy(all, rows, 1);
+        CHECK(want.size() > 3);
+        CHECK(SentBy(one, rows, parts) == want);
+      }
+    }
+  }
+}
+
+TEST_CASE("ops of one written micro-batch have the number 0, and others -1") {
+  const Graph single = Trained(kMixtral, 1, Reduction::kOnce).graph;
+  const Graph graph =
+      Trained(kMixtral, 4, Reduction::kOnce, Keep::kEverything, Written::kOne)
+          .graph;
+  CHECK(graph.data.size() == single.data.size());
+  CHECK(graph.parameters.size() == single.parameters.size());
+  std::vector<const Op*> op_of(graph.values.size(), nullptr);
+  for (const Op& op : graph.ops) {
+    CAPTURE(op.name);
+    for (ValueId value : op.in) CHECK(op_of[AsIndex(value)] != nullptr);
+    CHECK(op_of[AsIndex(op.out)] == nullptr);
+    op_of[AsIndex(op.out)] = &op;
+    CHECK((op.micro == 0 || op.micro == -1));
+    if (op.phase == Phase::kOptimizer) CHECK(op.micro == -1);
+  }
+  for (const Parameter& parameter : graph.parameters) {
+    CHECK(op_of[AsIndex(parameter.value)]->micro == -1);
+  }
+  int64_t sums = 0;
+  for (const ValueId gradient : graph.gradients) {
+    if (gradient < 0) continue;
+    const Op& sum = *op_of[AsIndex(gradient)];
+    CHECK(sum.kind == OpKind::kAdd);
+    CHECK(sum.micro == -1);
+    REQUIRE(sum.in.size() == 1);
+    CHECK(op_of[AsIndex(sum.in[0])]->micro == 0);
+    ++sums;
+  }
+  CHECK(sums > 10);
+  const Op& loss = *op_of[AsIndex(graph.loss)];
+  CHECK(loss.micro == -1);
+  CHECK(loss.in.size() == 1);
+}
+
+TEST_CASE("a single micro-batch is not written again") {
+  const Graph all = Trained(kLlama, 1, Reduction::kOnce).graph;
+  const Graph one =
+      Trained(kLlama, 1, Reduction::kOnce, Keep::kEverything, Written::kOne)
+          .graph;
+  CHECK(one.ops.size() == all.ops.size());
+  CHECK(one.values.size() == all.values.size());
+  CHECK(one.gradients == all.gradients);
 }
 
 }  // namespace

@@ -112,5 +112,79 @@ TEST_CASE("an MLP and its gradients on any mesh are one device's") {
   }
 }
 
+TEST_CASE("each slot is passed on once before it is freed") {
+  step::Mlp mlp;
+  // An op that reads a slot twice.
+  step::GraphMaker& make = mlp.make;
+  const step::ValueId x = make.graph.ops.front().out;
+  make.Einsum(x, x, {mlp.b, mlp.t, mlp.d}, "resid");
+  const step::Graph& graph = make.graph;
+  const StepInputs inputs = RandomInputs(make, Dtype::kF64);
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}});
+  const step::Program program = LoweredOn(make, mesh.mesh());
+  Machine keeps(mesh);
+  const StepRun all = RunStep(keeps, graph, program, inputs, KeepSlots::kAll);
+  std::vector<int> freed(program.slots.size(), 0);
+  Machine machine(mesh);
+  const StepRun run =
+      RunStep(machine, graph, program, inputs, KeepSlots::kResults,
+              [&](int32_t slot, const PerDevice& local) {
+                const PerDevice& want = all.slots[static_cast<size_t>(slot)];
+                ++freed[static_cast<size_t>(slot)];
+                REQUIRE(local.size() == want.size());
+                for (size_t d = 0; d < want.size(); ++d) {
+                  CHECK(BitEqual(local[d], want[d]));
+                }
+              });
+  std::vector<bool> read(program.slots.size(), false);
+  int64_t twice = 0;
+  for (const step::Instruction& one : program.code) {
+    for (const int32_t slot : one.in) read[static_cast<size_t>(slot)] = true;
+    twice += one.in.size() == 2 && one.in[0] == one.in[1] ? 1 : 0;
+  }
+  CHECK(twice == 1);
+  for (const step::ValueId value : graph.gradients) {
+    read[static_cast<size_t>(program.result[static_cast<size_t>(value)])] =
+        false;
+  }
+  for (size_t slot = 0; slot < program.slots.size(); ++slot) {
+    CAPTURE(slot);
+    CHECK(freed[slot] == (read[slot] ? 1 : 0));
+    CHECK(run.slots[slot].empty() == read[slot]);
+  }
+}
+
+TEST_CASE("a result that a later op reads is kept") {
+  step::GraphMaker make;
+  const step::LabelId b = make.Label("b", 8, "BATCH");
+  const step::LabelId t = make.Label("t", 4, "QUERY_LENGTH");
+  const step::LabelId d = make.Label("d", 16, "EMBED");
+  const step::ValueId x = make.Data({b, t, d}, "resid", false);
+  const step::ValueId y = make.Fn("tanh", {x}, {b, t, d}, "resid");
+  const step::ValueId z = make.Fn("tanh", {y}, {b, t, d}, "resid");
+  make.graph.logits = y;
+  const StepInputs inputs = RandomInputs(make, Dtype::kF64);
+  const SimMesh mesh = MeshOf({{"dp", 4}});
+  const step::LowerRequest request{.graph = &make.graph,
+                                   .mesh = mesh.mesh(),
+                                   .sizes = make.sizes,
+                                   .parameters = {},
+                                   .constraints = step::UsualConstraints()};
+  step::Unsupported why;
+  const auto program = step::Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  std::vector<int32_t> freed;
+  Machine machine(mesh);
+  const StepRun run =
+      RunStep(machine, make.graph, *program, inputs, KeepSlots::kResults,
+              [&](int32_t slot, const PerDevice&) { freed.push_back(slot); });
+  const auto slot_of = [&](step::ValueId value) {
+    return program->result[static_cast<size_t>(value)];
+  };
+  CHECK(freed == std::vector<int32_t>{slot_of(x)});
+  CHECK_FALSE(run.slots[static_cast<size_t>(slot_of(y))].empty());
+  CHECK_FALSE(run.slots[static_cast<size_t>(slot_of(z))].empty());
+}
+
 }  // namespace
 }  // namespace shardc::exec
