@@ -73,7 +73,7 @@ class Planner {
     job_.index.fingerprint = plan_.fingerprint;
     job_.index.mode = mode_;
     job_.index.per = options_.per;
-    job_.index.metadata = stored_.metadata;
+    job_.index.metadata = IndexMetadata();
     for (const auto& [tensor, param] : chosen_) AddTensor(*tensor, *param);
     if (findings_.errors() > before || !CheckSize()) return std::nullopt;
     for (FileLayout& file :
@@ -186,6 +186,18 @@ class Planner {
           " another dtype than the plan, such as " + dtype_example_ +
           "; --dtype casts them");
     }
+  }
+
+  // Returns the metadata of the index. The record of a tree names tensors, so
+  // it is written again if tensors get other names.
+  Metadata IndexMetadata() const {
+    std::vector<NewName> names;
+    bool same = true;
+    for (const auto& [tensor, param] : chosen_) {
+      same = same && tensor->name == param->name;
+      names.push_back({tensor, param->name});
+    }
+    return same ? stored_.metadata : WithNewNames(stored_.metadata, names);
   }
 
   void NoteDtype(const StoredTensor& tensor, const ReadParam& param) {

@@ -301,6 +301,24 @@ bool ReadTreeRecord(Stored& stored, Findings& findings) {
   return true;
 }
 
+Metadata WithNewNames(const Metadata& metadata,
+                      std::span<const NewName> tensors) {
+  Stored renamed;
+  renamed.metadata = metadata;
+  // The record has no tensors to set a place of, so only its leaves are read.
+  Findings ignored;
+  ReadTreeRecord(renamed, ignored);
+  for (const auto& [tensor, name] : tensors) {
+    StoredTensor& one = renamed.tensors.emplace_back();
+    one.name = name;
+    one.in_tree = tensor->in_tree;
+  }
+  Metadata out = WithoutTreeRecord(metadata);
+  std::string record = TreeRecordText(renamed.tensors, renamed.leaves);
+  if (!record.empty()) out.emplace_back(kTreeRecordKey, std::move(record));
+  return out;
+}
+
 Metadata WithoutTreeRecord(const Metadata& metadata) {
   Metadata out;
   std::copy_if(metadata.begin(), metadata.end(), std::back_inserter(out),

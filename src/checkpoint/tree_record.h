@@ -5,6 +5,7 @@
 #ifndef SHARDC_CHECKPOINT_TREE_RECORD_H_
 #define SHARDC_CHECKPOINT_TREE_RECORD_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,17 @@ std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
 // Reads the record, if there is one: sets the places of the tensors, and adds
 // the leaves. Returns false after a finding (schema) if it is malformed.
 bool ReadTreeRecord(Stored& stored, Findings& findings);
+
+// A tensor that is written under another name than it has in the checkpoint.
+struct NewName {
+  const StoredTensor* tensor = nullptr;
+  std::string name;
+};
+
+// Returns the metadata with a record for these tensors under their new names.
+// Their places in the tree must be known. The leaves of the old record remain.
+Metadata WithNewNames(const Metadata& metadata,
+                      std::span<const NewName> tensors);
 
 // Returns the metadata without the record, for files that contain only some of
 // the tensors.

@@ -5,6 +5,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "checkpoint/tree_record.h"
 
 namespace shardc {
 namespace {
@@ -181,6 +184,22 @@ TEST_CASE("a tensor of a tree is found by its path and gets the plan's name") {
         "shard-00001.safetensors for 0 2: h/0/w[0, 0][2, 2]@0+16\n"
         "shard-00002.safetensors for 1 3: h/0/w[2, 0][2, 2]@0+16 "
         "e[0][2]@16+8\n");
+  // The record of the tree has the plan's names.
+  Findings findings;
+  in.stored.metadata = {{"format", "pt"}};
+  const auto job = PlanShards(in.stored, in.plan, in.options, findings);
+  REQUIRE(job);
+  Stored pieces;
+  pieces.metadata = job->index.metadata;
+  for (const IndexedParam& param : job->index.params) {
+    pieces.tensors.emplace_back().name = param.name;
+  }
+  CHECK(ReadTreeRecord(pieces, findings));
+  using Keys = std::vector<std::string>;
+  CHECK(pieces.tensors[0].in_tree.keys == Keys{"h", "0", "w"});
+  CHECK(pieces.tensors[1].in_tree.keys == Keys{"h", "0.b"});
+  CHECK(pieces.metadata[0] ==
+        std::pair<std::string, std::string>{"format", "pt"});
   // A name counts before a path.
   in.Add("h.0.w", {2}, {{}});
   in.stored.tensors[3].name = "h/0/w";

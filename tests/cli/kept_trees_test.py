@@ -145,6 +145,23 @@ class Trees(Base):
                 self.shardc("merge", pieces, "--out", again)
                 self.assertEqual(read_safetensors(again)[0], want)
 
+    def test_pieces_with_the_names_of_a_plan_keep_the_tree(self):
+        """Lists, empty nodes and random keys of names joined by dots."""
+        source = self.sample("orbax_trainstate")
+        want = leaves_of(self.orbax(source, "direct"))
+        self.assertTrue(any(1 in types for types, _, _ in want.values()))
+        params = json.loads(self.shardc(
+            "manifest", "--manifest", source, "--format",
+            "json").stdout)["params"]
+        plan = self.write_plan("dots.plan.json", [("x", 2)], {
+            one["name"].replace("/", "."):
+                (one["shape"], [None] * len(one["shape"])) for one in params})
+        pieces = self.path("pieces")
+        self.shardc("reshard", source, "--plan", plan, "--out", pieces)
+        self.assertNotIn("/", " ".join(
+            read_json(pieces, "shards.json")["params"]))
+        self.assertEqual(leaves_of(self.orbax(pieces, "back")), want)
+
     def test_only_one_file_and_the_index_have_the_record(self):
         source = os.path.join(SAMPLES, "orbax_trainstate")
         out = self.path("parts")
