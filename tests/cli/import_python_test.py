@@ -298,6 +298,7 @@ CHANGES = [
      f"  add({B})\n  return r", REFUSED),
     (f"def rules():\n  r = [{A}]\n  def add():\n    nonlocal r\n"
      f"    r = [{B}]\n  add()\n  return r", REFUSED),
+    (f"R = [{A}]\ndef f(x):\n  (lambda y: 0)(x)\nf(R)", FOLLOWED),
     (f"R = [{A}]\nadd = R.append\nadd({B})", REFUSED),
     (f"R = [{A}]\nx = list(map(R.append, [{B}]))", REFUSED),
     (f"R = [{A}]\nlist.append(R, {B})", REFUSED),

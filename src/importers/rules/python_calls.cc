@@ -240,6 +240,7 @@ std::pair<PyMethod, const PyClass*> PyEvaluator::FunctionOf(
     if (at == names_.functions.end()) return {};
     return {PyMethod{at->second, nullptr}, nullptr};
   }
+  if (function.kind != PyKind::kAttribute) return {};
   const PyNode& object = function.items[0];
   if (IsSuper(object)) {
     if (owner == nullptr || in_ == nullptr) return {};

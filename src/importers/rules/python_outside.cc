@@ -87,8 +87,6 @@ std::pair<PyMethod, const PyClass*> PyEvaluator::RunBy(const PyNode& call,
   if (function.kind == PyKind::kName) {
     const PyClass* made = ClassNamed(function.text);
     if (made != nullptr) return {MethodOf(*made, "__init__"), made};
-  } else if (function.kind != PyKind::kAttribute) {
-    return {};
   }
   return FunctionOf(function, scope, owner);
 }
