@@ -298,6 +298,18 @@ CHANGES = [
      f"  add({B})\n  return r", REFUSED),
     (f"def rules():\n  r = [{A}]\n  def add():\n    nonlocal r\n"
      f"    r = [{B}]\n  add()\n  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    x.append({B})\n"
+     "  add(r)\n  return r", REFUSED),
+    (f"def add(x):\n  pass\ndef rules():\n  r = [{A}]\n  def add(x):\n"
+     f"    x.append({B})\n  add(r)\n  return r", REFUSED),
+    ("def spec(n):\n  return P('x')\ndef rules():\n  def spec(n):\n"
+     "    return P('y')\n  return [('a', spec(1))]", REFUSED),
+    (f"R = []\ndef add():\n  R.append({B})\ndef rules():\n  global R\n"
+     f"  R = [{A}]\n  add()\n  return R", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def own(x):\n    return [*x, {B}]\n"
+     "  own(r)\n  return r", FOLLOWED),
+    (f"R = []\ndef add():\n  R.append({B})\ndef rules():\n  R = [{A}]\n"
+     "  add()\n  return R", FOLLOWED),
     (f"R = [{A}]\ndef f(x):\n  (lambda y: 0)(x)\nf(R)", FOLLOWED),
     (f"R = [{A}]\nadd = R.append\nadd({B})", REFUSED),
     (f"R = [{A}]\nx = list(map(R.append, [{B}]))", REFUSED),

@@ -107,6 +107,11 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
       node.keywords[1].empty() && node.items[2].kind != PyKind::kStar) {
     return Value(node.items[2], scope, owner);
   }
+  if (CallsInner(node)) {
+    // Its names are those of the function around it, which are not looked up.
+    ForgetCalls(node, scope, owner);
+    return Unknown(node, "what `" + TextOf(function) + "` returns");
+  }
   if (auto built = Builtin(name, node, scope, owner)) return std::move(*built);
   const auto [method, object] = FunctionOf(function, scope, owner);
   if (method.function != nullptr) {
@@ -378,10 +383,23 @@ std::vector<Argument> ArgumentsOf(const PyStatement& function,
 
 void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
                                   const PyClass* owner) {
+  if (CallsInner(call)) {
+    const auto [begin, end] = inner_->functions.equal_range(call.items[0].text);
+    for (auto at = begin; at != end; ++at) {
+      ForgetArguments(*at->second, call, scope, owner);
+    }
+    return;
+  }
   const auto [method, object] = RunBy(call, scope, owner);
   if (method.function == nullptr) return;
   ForgetOutside(*method.function, object, call, scope);
-  for (const Argument& one : ArgumentsOf(*method.function, call)) {
+  ForgetArguments(*method.function, call, scope, object);
+}
+
+void PyEvaluator::ForgetArguments(const PyStatement& function,
+                                  const PyNode& call, PyScope& scope,
+                                  const PyClass* object) {
+  for (const Argument& one : ArgumentsOf(function, call)) {
     // A function may change the value through a part of it, such as `x["q"]`.
     const PyNode* whole = one.value;
     while (whole->kind == PyKind::kPart) whole = &whole->items[0];
@@ -392,7 +410,7 @@ void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
     const PyValue value = own == scope.end() ? global->second : own->second;
     if (value.is != PyIs::kSequence && value.is != PyIs::kDict) continue;
     const bool list = whole != one.value || IsList(value);
-    if (!Changes(method.function->body, one.parameter, list, object)) continue;
+    if (!Changes(function.body, one.parameter, list, object)) continue;
     PyStatement at;
     at.name = whole->text;
     at.value = *one.value;

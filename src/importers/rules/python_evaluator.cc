@@ -26,18 +26,6 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
-// Calls `visit` for each function that is defined inside of these statements.
-void ForEachInner(const std::vector<PyStatement>& body, const auto& visit) {
-  for (const PyStatement& one : body) {
-    if (one.act == PyAct::kDefine) {
-      visit(one);
-    } else if (one.act != PyAct::kClass) {
-      ForEachInner(one.body, visit);
-      ForEachInner(one.other, visit);
-    }
-  }
-}
-
 // Returns whether the list belongs to this value or to a value nested in it.
 bool Holds(const PyValue& value, const PyList<PyValue>& list) {
   if (value.items.SharesWith(list)) return true;
@@ -159,11 +147,7 @@ PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
       scope[name] = std::move(unknown);
     }
   }
-  std::set<std::string> inner;
-  ForEachInner(function.body, [&](const PyStatement& inside) {
-    const auto& changed = ChangedOutside(inside, owner);
-    inner.insert(changed.begin(), changed.end());
-  });
+  const Inner inner = InnerOf(function, owner);
   const auto* const outer = std::exchange(inner_, &inner);
   auto result = Run(function.body, scope, owner);
   inner_ = outer;

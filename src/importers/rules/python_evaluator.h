@@ -151,9 +151,26 @@ class PyEvaluator {
   // `call` runs.
   void ForgetOutside(const PyStatement& function, const PyClass* owner,
                      const PyNode& call, PyScope& scope);
+  // What a function's body has that concerns names of other scopes.
+  struct Inner {
+    // The functions that are defined inside of it, by name. Branches may define
+    // several of one name.
+    std::multimap<std::string, const PyStatement*, std::less<>> functions;
+    std::set<std::string> changed;  // names that these functions change
+    // The names that the function declares as `global` or `nonlocal`.
+    std::set<std::string> declared;
+  };
+  Inner InnerOf(const PyStatement& function, const PyClass* owner);
   // Marks as unknown the names of a function's scope that the functions inside
   // of it change.
-  void ForgetInner(PyScope& scope, const PyStatement& at) const;
+  void ForgetInner(PyScope& scope, const PyStatement& at);
+  // Returns whether the call calls a function that is defined inside of the
+  // function that is called.
+  bool CallsInner(const PyNode& call) const;
+  // If `function`, which `call` runs, changes lists and dicts through its
+  // parameters, marks the arguments as unknown.
+  void ForgetArguments(const PyStatement& function, const PyNode& call,
+                       PyScope& scope, const PyClass* object);
   // If `call` calls a function of the file, marks as unknown the lists and
   // dicts that the function changes through its parameters, and the names of
   // the module that it changes.
@@ -230,8 +247,7 @@ class PyEvaluator {
   // The results of ChangedOutside, by function and class of the object.
   std::map<std::pair<const PyStatement*, const PyClass*>, std::set<std::string>>
       outside_;
-  // The names that functions inside of the function that is called change.
-  const std::set<std::string>* inner_ = nullptr;
+  const Inner* inner_ = nullptr;  // of the function that is called
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };

@@ -62,6 +62,20 @@ void ForEachCall(const PyNode& node, int64_t& steps, const auto& visit) {
   for (const PyNode& item : node.items) ForEachCall(item, steps, visit);
 }
 
+// Calls `visit` for each of these statements, and those inside of them, that
+// defines a function or declares names as `global` or `nonlocal`. Statements
+// inside of functions and classes are not visited.
+void ForEachInner(const std::vector<PyStatement>& body, const auto& visit) {
+  for (const PyStatement& one : body) {
+    if (one.act == PyAct::kDefine || one.act == PyAct::kGlobal) {
+      visit(one);
+    } else if (one.act != PyAct::kClass) {
+      ForEachInner(one.body, visit);
+      ForEachInner(one.other, visit);
+    }
+  }
+}
+
 void ForEachCall(const PyStatement& one, int64_t& steps, const auto& visit) {
   ForEachCall(one.target, steps, visit);
   ForEachCall(one.value, steps, visit);
@@ -105,9 +119,9 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
       if (one.act == PyAct::kClass || one.act == PyAct::kGlobal) continue;
       if (one.act == PyAct::kDefine) {
         // A function inside may change names of this function, too.
-        const std::set<std::string> before = std::exchange(found.names, {});
+        std::set<std::string> before = std::exchange(found.names, {});
         AddChanged(one, owner, found);
-        const std::set<std::string> inner = std::exchange(found.names, before);
+        const auto inner = std::exchange(found.names, std::move(before));
         for (const std::string& name : inner) add(name);
         continue;
       }
@@ -171,24 +185,56 @@ void PyEvaluator::ForgetOutside(const PyStatement& function,
   for (const std::string& name : ChangedOutside(function, owner)) {
     if (++steps_ > kPyStepLimit) return;
     const auto own = scope.find(name);
-    if (own != scope.end() && own->second.is == PyIs::kUnknown) continue;
-    const bool is_local = own != scope.end() && &scope != &names_.globals;
+    const bool has_own = own != scope.end();
+    if (has_own && own->second.is == PyIs::kUnknown) continue;
+    // A name that a function declares as `global` is the module's in its scope.
+    const bool is_module =
+        &scope == &names_.globals ||
+        (inner_ != nullptr && inner_->declared.contains(name));
+    if (has_own && !is_module) continue;
     const auto global = names_.globals.find(name);
+    const bool has_global = global != names_.globals.end();
     const bool is_attribute = name.find('.') != std::string::npos;
-    if (is_local || (global == names_.globals.end() && !is_attribute)) continue;
+    if (!has_own && !has_global && !is_attribute) continue;
     PyStatement at;
     at.name = name;
     at.value.begin = call.begin;
     at.value.end = call.end;
-    if (!is_attribute) ForgetInside(global->second, at, scope);
+    if (has_own) {
+      ForgetInside(PyValue(own->second), at, scope);
+    } else if (has_global && !is_attribute) {
+      ForgetInside(global->second, at, scope);
+    }
     scope[name] = Unknown(
         call, "`" + name + "`, which `" + TextOf(call.items[0]) + "` changes,");
   }
 }
 
-void PyEvaluator::ForgetInner(PyScope& scope, const PyStatement& at) const {
+PyEvaluator::Inner PyEvaluator::InnerOf(const PyStatement& function,
+                                        const PyClass* owner) {
+  Inner out;
+  ForEachInner(function.body, [&](const PyStatement& one) {
+    if (one.act == PyAct::kGlobal) {
+      out.declared.insert(one.names.begin(), one.names.end());
+      return;
+    }
+    const auto& changed = ChangedOutside(one, owner);
+    steps_ += static_cast<int64_t>(changed.size());
+    out.functions.emplace(one.name, &one);
+    if (!IsExhausted()) out.changed.insert(changed.begin(), changed.end());
+  });
+  return out;
+}
+
+bool PyEvaluator::CallsInner(const PyNode& call) const {
+  return inner_ != nullptr && call.items[0].kind == PyKind::kName &&
+         inner_->functions.contains(call.items[0].text);
+}
+
+void PyEvaluator::ForgetInner(PyScope& scope, const PyStatement& at) {
   if (inner_ == nullptr) return;
-  for (const std::string& name : *inner_) {
+  for (const std::string& name : inner_->changed) {
+    if (++steps_ > kPyStepLimit) return;
     const auto own = scope.find(name);
     if (own == scope.end() || own->second.is == PyIs::kUnknown) continue;
     PyNode place;
