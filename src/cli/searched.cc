@@ -98,9 +98,9 @@ struct ModelFiles {
   std::string manifest, config;
 };
 
-// Returns the memory of a device in bytes if it differs from the profile's
-// memory, else nullopt. Such a memory comes from `--memory` or from the input
-// mesh file. A written mesh file does not contain it.
+// Returns the memory of a device in bytes if `--memory` gives it, or if the
+// input mesh file has another memory than the profile, else nullopt. A written
+// mesh file does not contain it.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;

@@ -56,8 +56,8 @@ bool IsFile(const Place& place);
 const Place& FilePlace(const Finding& finding);
 // Returns the message, followed by the first targets to which it applies.
 std::string MessageText(const Finding& finding);
-// Returns the same text as MessageText. If the finding's place is not in a
-// file, the text begins with the place.
+// Returns the same text as MessageText. If the finding has a place that is not
+// in a file, such as an option, the text begins with the place.
 std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc

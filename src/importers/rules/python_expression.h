@@ -16,9 +16,9 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns two kinds of names since the last call of TakeBound: names that
-  // `:=` has bound, and names whose values a call such as `x.append(1)` has
-  // changed.
+  // Returns the names since the last call of TakeBound that `:=` has bound, and
+  // those whose values a call such as `x.append(1)` has changed. The method
+  // `x.append` without a call may be called later, so its `x` is returned, too.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
   // Removes the last of the names that TakeBound would return.
   void DropBound() {

@@ -38,7 +38,8 @@ inline int64_t DevicesPerHost(const Mesh& mesh) {
 // devices, no group crosses hosts. Otherwise a host ends inside a block, and
 // one of the block's groups has devices on both sides of this end:
 //
-//   tp=3 fsdp=6 on hosts of 27 devices   the block 18 to 35 is on two hosts
+//   dp=3 tp=3 fsdp=6 on two hosts of 27 devices   the block of 18 devices along
+//                                                 tp, 18 to 35, is on both
 inline bool CrossesHosts(const Mesh& mesh, size_t axis) {
   return mesh.axes[axis].size > 1 &&
          DevicesPerHost(mesh) % SpanOf(mesh, axis) != 0;
