@@ -311,6 +311,20 @@ CHANGES = [
     (f"R = []\ndef add():\n  R.append({B})\ndef rules():\n  R = [{A}]\n"
      "  add()\n  return R", FOLLOWED),
     (f"R = [{A}]\ndef f(x):\n  (lambda y: 0)(x)\nf(R)", FOLLOWED),
+    (f"R = [{A}]\ndef add():\n  r = R\n  r.append({B})\nadd()", REFUSED),
+    (f"R = [{A}]\ndef add():\n  r = R\n  r = []\nadd()", FOLLOWED),
+    (f"R = [{A}]\ndef put(f):\n  R.append({B})\n  return f\n@put\n"
+     "def g():\n  pass", REFUSED),
+    (f"R = [{A}]\ndef put(x):\n  def made(f):\n    R.append(x)\n"
+     f"    return f\n  return made\n@put({B})\ndef g():\n  pass", REFUSED),
+    (f"R = [{A}]\ndef own(f):\n  return f\nclass C:\n  @staticmethod\n"
+     "  @own\n  def g():\n    pass", FOLLOWED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\nassert not add(1), 'x'",
+     REFUSED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\n[add(i) for i in [1]]",
+     REFUSED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\nx = [add(i) for i in [1]]",
+     REFUSED),
     (f"R = [{A}]\nadd = R.append\nadd({B})", REFUSED),
     (f"R = [{A}]\nx = list(map(R.append, [{B}]))", REFUSED),
     (f"R = [{A}]\nlist.append(R, {B})", REFUSED),

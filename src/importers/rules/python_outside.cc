@@ -14,10 +14,11 @@
 namespace shardc::imports {
 namespace {
 
-// The names that a function binds, and those that it declares as `global` or
-// `nonlocal`.
+// The names that a function binds, those that it declares as `global` or
+// `nonlocal`, and those whose lists it may change: they grow, or a call has
+// them as an argument.
 struct Names {
-  std::set<std::string_view> bound, declared;
+  std::set<std::string_view> bound, declared, touched;
 
   // Returns whether a change of the name is visible outside of the function. An
   // attribute, such as `C.rules`, is if its object is not the function's own.
@@ -27,6 +28,27 @@ struct Names {
            (declared.contains(name) || !bound.contains(object));
   }
 };
+
+void AddArguments(const PyNode& node, Names& names) {
+  for (const PyNode& item : node.items) {
+    if (node.kind == PyKind::kCall && item.kind == PyKind::kName) {
+      names.touched.insert(item.text);
+    }
+    AddArguments(item, names);
+  }
+}
+
+void AddTouched(const PyStatement& one, Names& names) {
+  if (one.act == PyAct::kAppend || one.act == PyAct::kExtend ||
+      one.act == PyAct::kPut) {
+    names.touched.insert(one.name);
+  } else if (one.act == PyAct::kUnknown) {
+    names.touched.insert(one.names.begin(), one.names.end());
+  }
+  AddArguments(one.target, names);
+  AddArguments(one.value, names);
+  for (const PyNode& call : one.calls) AddArguments(call, names);
+}
 
 void AddNames(const std::vector<PyStatement>& body, Names& names) {
   for (const PyStatement& one : body) {
@@ -41,6 +63,7 @@ void AddNames(const std::vector<PyStatement>& body, Names& names) {
       names.bound.insert(one.names.begin(), one.names.end());
     }
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) continue;
+    AddTouched(one, names);
     AddNames(one.body, names);
     AddNames(one.other, names);
   }
@@ -127,6 +150,12 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
       }
       add(one.name);
       for (const std::string& name : one.names) add(name);
+      // `rules = RULES; rules.append(x)` changes RULES.
+      if (one.act == PyAct::kAssign && one.value.kind == PyKind::kName &&
+          names.IsOutside(one.value.text) && names.touched.contains(one.name) &&
+          Changes(function.body, one.name, true, owner)) {
+        found.names.insert(one.value.text);
+      }
       ForEachCall(one, steps_, [&](const PyNode& call) {
         const auto [method, object] = RunBy(call, {}, owner);
         if (method.function != nullptr) found.Visit(method.function, object);

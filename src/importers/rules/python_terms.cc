@@ -255,6 +255,8 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
   PyScope inside = scope;
   steps_ += static_cast<int64_t>(inside.size());
   EachFrom(node, dict ? 2 : 1, inside, owner, out);
+  // Other names that calls in the comprehension change are the caller's.
+  ForgetCalls(node, scope, owner);
   return Sized(std::move(out), node);
 }
 

@@ -167,8 +167,16 @@ class PyStatementParser : private PyExpressionParser {
       Refuse("this line is indented without a reason");
       return;
     }
-    if (IsOperator("@")) {
-      SkipLine();
+    if (Take("@")) {
+      // `@f` before a function calls `f` with it, and `@f(x)` what `f(x)`
+      // returns.
+      PyStatement call;
+      call.begin = Now().begin;
+      std::vector<PyNode> items;
+      items.push_back(Sequence());
+      call.target = Made(PyKind::kCall, call.begin, std::move(items));
+      EndLine();
+      body.push_back(std::move(call));
       return;
     }
     if (IsWord("async") && Now(1).kind == PyToken::kName) Next();
@@ -209,7 +217,10 @@ class PyStatementParser : private PyExpressionParser {
       made.act = PyAct::kGlobal;
       made.names = NamesOf(Sequence());
       EndLine();
-    } else if (IsWord("assert") || IsWord("pass") ||
+    } else if (TakeWord("assert")) {
+      made.target = Sequence();
+      EndLine();
+    } else if (IsWord("pass") ||
                (IsWord("type") && Now(1).kind == PyToken::kName)) {
       SkipLine();
       return;
@@ -422,7 +433,7 @@ class PyStatementParser : private PyExpressionParser {
       Sequence();
     } else if (Method(first, made)) {
       DropBound();
-    } else if (first.kind == PyKind::kCall) {
+    } else {
       made.target = std::move(first);
     }
     EndLine();
