@@ -69,7 +69,7 @@ ROWS = [
      '*all / each', '*all', ''),
     ('cost/memory.cc',
      'weights = std::max({gathered->layer, gathered->largest, gathered->held});',
-     'gathered->largest, ', '', ''),
+     'gathered->largest', 'gathered->layer', ''),
     ('cost/memory.cc',
      'const int64_t lower = taken ? taken->least : *most.total;',
      'taken->least', 'taken->expected', ''),
