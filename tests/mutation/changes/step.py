@@ -30,7 +30,7 @@ ROWS = [
      'value != kNoValue', '!(value != kNoValue)', ''),
     ('step/choose.cc',
      'for (AxisId a = 0; a < n; ++a) ChooseAsPublished(a, carried[a]);',
-     'a < n', 'a <= n', ''),
+     'ChooseAsPublished(a, carried[a])', '', ''),
     ('step/choose.cc',
      'if (has_weight && Count(stays) == 1) return;  // keeps the default',
      '1', '2', ''),
