@@ -19,27 +19,22 @@
 #include "cost/communication.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "comm/memory.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
+#include "cost/attention_transfers.h"
 #include "cost/memory.h"
 #include "cost/states.h"
 #include "cost/streams.h"
 #include "cost/unusual_words.h"
 #include "source/checked.h"
-#include "source/wording.h"
 
 namespace shardc::cost {
 namespace {
 
-// On more devices than this, the bytes of attention are not computed, because
-// the computation would take long.
-constexpr int64_t kMostDevices = 8192;
-constexpr int64_t kRoom = 1 << 10;  // room for constant factors of the formulas
 constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Ends
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
@@ -61,15 +56,6 @@ AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
     if (std::find(b.begin(), b.end(), axis) != b.end()) out.push_back(axis);
   }
   return out;
-}
-
-// Returns the bytes that a collective of attention sends in the backward pass,
-// as a multiple of its forward bytes. Gathered keys are gathered again and
-// their gradients are reduce-scattered: 2. A ring passes both keys and
-// gradients around: 2. An all-to-all is its own inverse: 1.
-int64_t TimesBackward(Collective kind) {
-  return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
-                                                                         : 1;
 }
 
 class StepCollectives {
@@ -102,7 +88,7 @@ class StepCollectives {
     Mixers();
     Experts();
     Ends();
-    if (with_attention) Attention();
+    if (with_attention) AddAttention(work_, settings_, out_);
     return Joined();
   }
 
@@ -412,66 +398,6 @@ class StepCollectives {
     Add("logits", false, Collective::kAllGather, vocab,
         Times(tokens_.rows, ShareOf(head->SizeAt(dim), work_.Parts(vocab))),
         width, repeats_);
-  }
-
-  // Returns the product of a number and of layers, of which a stage may have a
-  // fraction; rounded, and saturated at the largest 64-bit integer.
-  static int64_t TimesLayers(int64_t number, double layers) {
-    const double whole = std::floor(layers);
-    const double rest = Real(number) * (layers - whole);
-    return (Size(number) * static_cast<int64_t>(whole) +
-            static_cast<int64_t>(std::min(std::round(rest), 9e18)))
-        .value();
-  }
-
-  void Attention() {
-    if (work_.LayersWithAttention() == 0) return;
-    const auto sizes = AttentionSizesOf(work_, settings_);
-    if (!sizes) {
-      out_.unknown.emplace_back(
-          "communication and operations of attention: needs --model, for the "
-          "heads and their size");
-      return;
-    }
-    const int64_t width = std::max(sizes->head_dim, sizes->value_dim);
-    const Size rows = Size(sizes->batch) *
-                      std::max(sizes->heads, sizes->key_heads) *
-                      std::max(sizes->query_length, sizes->key_length);
-    const Size all =
-        rows * (Size(width) + sizes->latent_rank) * work_.mesh.devices * kRoom;
-    if (!all.Fits()) {
-      out_.unknown.emplace_back(
-          "communication of attention: its sizes do not fit in 64 bits");
-      return;
-    }
-    if (work_.mesh.devices > kMostDevices) {
-      out_.unknown.push_back(
-          "communication of attention: computed for at most " +
-          CountText(kMostDevices) + " devices");
-      return;
-    }
-    const exec::Operation& operation = *UsualOperation(work_, settings_);
-    const AttentionBytes bytes = BytesOfAttention(
-        operation, work_.mesh, SpecsFor(operation, work_), *sizes, {});
-    if (!bytes.unknown.empty()) {
-      out_.unknown.push_back(
-          "communication of attention: " + std::string(operation.name) +
-          " cannot run with these specs: " + bytes.unknown);
-      return;
-    }
-    const double layers = work_.LayersWithAttention().value_or(
-        Real(work_.model->layers.value_or(work_.LayersWith(Role::kOutput))));
-    for (Transfer one : bytes.transfers) {
-      one.sent = TimesLayers(Times(one.sent, repeats_), layers);
-      one.count = std::max<int64_t>(TimesLayers(repeats_, layers), 1);
-      out_.transfers.push_back(one);
-      if (!train_) continue;
-      const int64_t times = TimesBackward(one.kind);
-      one.backward = true;
-      one.count = Times(one.count, times);
-      one.sent = Times(one.sent, times);
-      out_.transfers.push_back(std::move(one));
-    }
   }
 
   // Returns the collectives, where collectives that differ only in size are

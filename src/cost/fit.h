@@ -61,7 +61,7 @@ struct FitMesh {
   // they are the time of the schedule and of the update. Otherwise they are the
   // expected time if it is known, as in training, or else the sum of the times
   // of computation, memory and communication. Returns nullopt if no time is
-  // known, such as without a profile, a batch or a length.
+  // known, for example because no profile, batch or length is given.
   std::optional<double> Seconds() const;
 
   // Returns the bytes of the fullest device, by which meshes are sorted.

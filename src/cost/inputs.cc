@@ -19,6 +19,7 @@
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
 #include "cost/packing.h"
+#include "cost/shared_blocks.h"
 #include "cost/streams.h"
 #include "cost/unusual_words.h"
 #include "model/name.h"
@@ -220,41 +221,6 @@ void KeepHeadsOnly(CostInputs& work) {
   }
 }
 
-// Finds the weights of the blocks of attention and MLP that layers of Zamba
-// share. A checkpoint has each block once, below the first layer that uses it:
-//
-//   2 blocks `layers.*.shared_transformer`, 9 layers with attention: a block
-//   runs 4.5 times, and both together 9 times
-//
-// The adapters inside a block are those of one layer each.
-void FindSharedBlocks(CostInputs& work, char separator) {
-  if (!work.model || !work.model->attention_layers) return;
-  const auto shared = [&](const ParamClass& param) {
-    if (!param.IsApplied() || param.role.expert ||
-        param.name.find("adapter") != std::string::npos) {
-      return false;
-    }
-    const std::vector<std::string_view> parts =
-        SplitName(param.name, separator);
-    return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
-      return part.starts_with("shared_transf");
-    });
-  };
-  int64_t blocks = 0;
-  for (const ParamClass& param : work.params) {
-    if (param.role.module_role == Role::kKey && shared(param)) {
-      blocks += param.Matrices();
-    }
-  }
-  if (blocks == 0 || blocks >= *work.model->attention_layers) return;
-  for (ParamClass& param : work.params) {
-    if (!shared(param)) continue;
-    param.sharing_layers = std::max(
-        Times(param.Matrices(), *work.model->attention_layers) / blocks,
-        param.Matrices());
-  }
-}
-
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
@@ -384,23 +350,6 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
   return folder.Take();
 }
 
-// Sets how often blocks that layers share run if only some of the model's
-// parameters are chosen. All layers that share a block are assumed to be in the
-// stage that has its tensors, because their own parts of the block are not in
-// the checkpoint.
-void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen) {
-  for (ParamClass& param : chosen.params) {
-    param.sharing_layers = 0;
-    for (const ParamClass& all : whole.params) {
-      if (all.sharing_layers == 0 || all.name != param.name) continue;
-      param.sharing_layers =
-          std::max(Times(all.sharing_layers, param.Matrices()) / all.Matrices(),
-                   param.Matrices());
-      break;
-    }
-  }
-}
-
 }  // namespace
 
 int64_t ParamClass::Matrices() const {
@@ -434,52 +383,6 @@ bool ParamClass::MayCountExperts(int dim) const {
   const int of_tensor = (IsWeight() ? 2 : 1) + (role.packed_blocks ? 1 : 0);
   return role.expert && !role.counted_expert &&
          dim + of_tensor < std::ssize(spec);
-}
-
-int64_t CostInputs::Experts() const {
-  int64_t tensors = 0, routers = 0;  // tensors: down projections of experts
-  for (const ParamClass& param : params) {
-    if (!param.IsWeight()) continue;
-    const int rank = param.Rank();
-    if (param.role.expert && rank >= 3) return param.SizeAt(rank - 3);
-    const Role role = param.role.module_role;
-    if (param.role.expert && role == Role::kDown) tensors += param.count;
-    if (role == Role::kRouter && !param.role.shared_expert) {
-      routers += param.Matrices();
-    }
-  }
-  if (model && model->experts) return *model->experts;
-  return routers > 0 ? tensors / routers : 0;
-}
-
-int64_t LayerCounts::Of(const ParamClass& param) {
-  if (param.sharing_layers > 0) return param.sharing_layers;
-  if (!param.role.expert) return param.Matrices();
-  if (experts_ == 0) experts_ = std::max<int64_t>(work_.Experts(), 1);
-  return param.Matrices() / experts_;
-}
-
-int64_t CostInputs::LayersWith(Role role) const {
-  LayerCounts layers(*this);
-  int64_t out = 0;
-  for (const ParamClass& param : params) {
-    if (param.role.module_role == role && param.IsApplied() &&
-        !param.role.shared_expert) {
-      out += layers.Of(param);
-    }
-  }
-  return out;
-}
-
-std::optional<double> CostInputs::LayersWithAttention() const {
-  if (attention_layers) return attention_layers;
-  if (!model || !model->attention_layers) return std::nullopt;
-  return Real(*model->attention_layers);
-}
-
-double CostInputs::LayersWithWindow() const {
-  if (windowed_layers) return *windowed_layers;
-  return model ? Real(model->windowed_layers.value_or(0)) : 0;
 }
 
 const ParamClass* CostInputs::Find(Role role, bool expert) const {

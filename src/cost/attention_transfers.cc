@@ -1,0 +1,96 @@
+// Multiplies what one layer's attention sends by the layers and micro-batches
+// of a step, and adds the backward pass:
+//
+//   a ring that sends 1 MiB of keys and values in a layer, 32 layers, 2
+//   micro-batches  ->  64 MiB forward, 128 MiB backward
+#include "cost/attention_transfers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "source/size.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+// On more devices than this, the bytes of attention are not computed, because
+// the computation would take long.
+constexpr int64_t kMostDevices = 8192;
+constexpr int64_t kRoom = 1 << 10;  // room for constant factors of the formulas
+
+// Returns the bytes that a collective of attention sends in the backward pass,
+// as a multiple of its forward bytes. Gathered keys are gathered again and
+// their gradients are reduce-scattered: 2. A ring passes both keys and
+// gradients around: 2. An all-to-all is its own inverse: 1.
+int64_t TimesBackward(Collective kind) {
+  return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
+                                                                         : 1;
+}
+
+// Returns the product of a number and of layers, of which a stage may have a
+// fraction; rounded, and saturated at the largest 64-bit integer.
+int64_t TimesLayers(int64_t number, double layers) {
+  const double whole = std::floor(layers);
+  const double rest = Real(number) * (layers - whole);
+  return (Size(number) * static_cast<int64_t>(whole) +
+          static_cast<int64_t>(std::min(std::round(rest), 9e18)))
+      .value();
+}
+
+}  // namespace
+
+void AddAttention(const CostInputs& work, const Settings& settings,
+                  Communication& out) {
+  if (work.LayersWithAttention() == 0) return;
+  const auto sizes = AttentionSizesOf(work, settings);
+  if (!sizes) {
+    out.unknown.emplace_back(
+        "communication and operations of attention: needs --model, for the "
+        "heads and their size");
+    return;
+  }
+  const int64_t width = std::max(sizes->head_dim, sizes->value_dim);
+  const Size rows = Size(sizes->batch) *
+                    std::max(sizes->heads, sizes->key_heads) *
+                    std::max(sizes->query_length, sizes->key_length);
+  const Size all =
+      rows * (Size(width) + sizes->latent_rank) * work.mesh.devices * kRoom;
+  if (!all.Fits()) {
+    out.unknown.emplace_back(
+        "communication of attention: its sizes do not fit in 64 bits");
+    return;
+  }
+  if (work.mesh.devices > kMostDevices) {
+    out.unknown.push_back("communication of attention: computed for at most " +
+                          CountText(kMostDevices) + " devices");
+    return;
+  }
+  const exec::Operation& operation = *UsualOperation(work, settings);
+  const AttentionBytes bytes = BytesOfAttention(
+      operation, work.mesh, SpecsFor(operation, work), *sizes, {});
+  if (!bytes.unknown.empty()) {
+    out.unknown.push_back(
+        "communication of attention: " + std::string(operation.name) +
+        " cannot run with these specs: " + bytes.unknown);
+    return;
+  }
+  const int64_t repeats = settings.microbatches;
+  const double layers = work.LayersWithAttention().value_or(
+      Real(work.model->layers.value_or(work.LayersWith(Role::kOutput))));
+  for (Transfer one : bytes.transfers) {
+    one.sent = TimesLayers(Times(one.sent, repeats), layers);
+    one.count = std::max<int64_t>(TimesLayers(repeats, layers), 1);
+    out.transfers.push_back(one);
+    if (work.mode != Mode::kTrain) continue;
+    const int64_t times = TimesBackward(one.kind);
+    one.backward = true;
+    one.count = Times(one.count, times);
+    one.sent = Times(one.sent, times);
+    out.transfers.push_back(std::move(one));
+  }
+}
+
+}  // namespace shardc::cost

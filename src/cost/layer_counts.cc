@@ -1,0 +1,58 @@
+// Counts the layers and the experts of a model by the shapes and names of its
+// parameters, and by its configuration:
+//
+//   32 down projections `layers.*.mlp.down_proj`  ->  32 layers with an MLP
+//   down projections of experts of shape [32, 8, 14336, 4096]  ->  8 experts
+#include <algorithm>
+
+#include "cost/inputs.h"
+
+namespace shardc::cost {
+
+int64_t CostInputs::Experts() const {
+  int64_t tensors = 0, routers = 0;  // tensors: down projections of experts
+  for (const ParamClass& param : params) {
+    if (!param.IsWeight()) continue;
+    const int rank = param.Rank();
+    if (param.role.expert && rank >= 3) return param.SizeAt(rank - 3);
+    const Role role = param.role.module_role;
+    if (param.role.expert && role == Role::kDown) tensors += param.count;
+    if (role == Role::kRouter && !param.role.shared_expert) {
+      routers += param.Matrices();
+    }
+  }
+  if (model && model->experts) return *model->experts;
+  return routers > 0 ? tensors / routers : 0;
+}
+
+int64_t LayerCounts::Of(const ParamClass& param) {
+  if (param.sharing_layers > 0) return param.sharing_layers;
+  if (!param.role.expert) return param.Matrices();
+  if (experts_ == 0) experts_ = std::max<int64_t>(work_.Experts(), 1);
+  return param.Matrices() / experts_;
+}
+
+int64_t CostInputs::LayersWith(Role role) const {
+  LayerCounts layers(*this);
+  int64_t out = 0;
+  for (const ParamClass& param : params) {
+    if (param.role.module_role == role && param.IsApplied() &&
+        !param.role.shared_expert) {
+      out += layers.Of(param);
+    }
+  }
+  return out;
+}
+
+std::optional<double> CostInputs::LayersWithAttention() const {
+  if (attention_layers) return attention_layers;
+  if (!model || !model->attention_layers) return std::nullopt;
+  return Real(*model->attention_layers);
+}
+
+double CostInputs::LayersWithWindow() const {
+  if (windowed_layers) return *windowed_layers;
+  return model ? Real(model->windowed_layers.value_or(0)) : 0;
+}
+
+}  // namespace shardc::cost
