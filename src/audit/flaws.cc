@@ -19,6 +19,7 @@
 #include <tuple>
 
 #include "audit/audit.h"
+#include "audit/found_flaw.h"
 #include "audit/shardings.h"
 #include "audit/table.h"
 #include "audit/uses.h"
@@ -69,18 +70,13 @@ class Search {
     if (optimised_) FindManySmall();
     FindUnusedAxes();
     std::vector<Flaw> out;
-    for (Found& found : found_) out.push_back(Worded(found));
+    for (const FoundFlaw& found : found_) {
+      out.push_back(Worded(found, graph_));
+    }
     return out;
   }
 
  private:
-  struct Found {
-    const Code* code = nullptr;
-    Level level = Level::kWarning;
-    const Traffic* most = nullptr;  // the operand that sends most
-    int64_t times = 0, sent = 0;
-    std::string detail;
-  };
   using Key = std::tuple<int, std::string, std::string>;
 
   void Add(const Code& code, const Traffic& one, std::string detail = {},
@@ -91,7 +87,7 @@ class Search {
     if (&code == &code::kGradientNotScattered) std::get<2>(key) = detail;
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
     if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
-    Found& found = found_[at->second];
+    FoundFlaw& found = found_[at->second];
     found.times += one.times.value();
     found.sent += one.sent.value();
     if (one.sent.value() > found.most->sent.value()) found.most = &one;
@@ -339,35 +335,6 @@ class Search {
     }
   }
 
-  // Returns for example "4 times in the forward pass: 96 KiB per device".
-  static std::string Often(const Found& found) {
-    const std::string_view phase = PhaseName(found.most->phase);
-    return Counted(found.times, "time") +
-           (phase.empty() || phase == "recomputed"
-                ? ""
-                : " in the " + std::string(phase) + " pass") +
-           ": " + BytesText(found.sent) + " per device";
-  }
-
-  static std::string Over(const Found& found) {
-    const Members& members = *found.most->members;
-    return members.named ? "over `" + members.text + "`"
-                         : "among " + CountText(members.size) + " devices";
-  }
-
-  static std::string SubjectOf(const Found& found) {
-    const Moved& moved = found.most->moved;
-    const std::string shape = "`" + moved.shape + "`";
-    if (moved.what == What::kActivation) return "an activation " + shape;
-    if (moved.name.empty()) {
-      return "a " + std::string(WhatName(moved.what)) + " " + shape;
-    }
-    return "the " + std::string(WhatName(moved.what)) + " " +
-           ShortQuote(moved.name) + " " + shape;
-  }
-
-  Flaw Worded(const Found& found) const;
-
   const Graph& graph_;
   Tracer& tracer_;
   const Entry& entry_;
@@ -376,106 +343,9 @@ class Search {
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
   unsigned passes_ = 0;  // one bit for each Phase
-  std::vector<Found> found_;
+  std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };
-
-Flaw Search::Worded(const Found& found) const {
-  Flaw out;
-  out.code = found.code;
-  out.level = found.level;
-  if (found.most == nullptr) {
-    out.at = graph_.program().name;
-    out.axis = found.detail;
-    out.message = "mesh axis `" + out.axis + "` shards no argument and no " +
-                  "collective runs over it, so its " + CountText(found.times) +
-                  " groups compute the same";
-    out.help = "shard the batch or the weights over `" + out.axis +
-               "`, or give its devices to another axis";
-    return out;
-  }
-  const Traffic& one = *found.most;
-  out.at = graph_.At(one.node).name;
-  out.line = one.line;
-  out.metadata = one.metadata;
-  if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
-  // What moves is a gradient; `detail` is the name of its parameter.
-  if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
-  const std::string what = SubjectOf(found),
-                    how = Over(found) + " " + Often(found);
-  const auto say = [&](std::string message, std::string help) {
-    out.message = std::move(message);
-    out.help = std::move(help);
-  };
-  switch (found.code->number) {
-    case code::kActivationGathered.number:
-      say(what + " is gathered over axes of the batch, " + how,
-          found.detail.empty()
-              ? "keep its batch dimension sharded: add the axes of the batch "
-                "to the `with_sharding_constraint` at or after this line"
-              : "the compiler does not partition this sort or `top_k`: call it "
-                "inside `jax.shard_map` over the axes of the batch");
-      break;
-    case code::kGatheredThenSliced.number:
-      say(what + " is gathered " + how + ", and each device then keeps a slice",
-          "the compiler found no direct way from one sharding to the other: "
-          "change one sharding constraint so that both agree, or reshard in "
-          "two steps that move one axis each");
-      break;
-    case code::kWeightGatheredTwice.number:
-      say(what + " is gathered again " + how +
-              ", after an equal gather in the "
-              "same pass",
-          "compute with one gathered copy: constrain the parameter once and "
-          "use the result at both places");
-      break;
-    case code::kWeightHoisted.number:
-      say("all layers of " + what +
-              " are gathered before the loop over them, " + how,
-          "constrain the parameter inside the loop's body, so that the weights "
-          "of one layer at a time are gathered");
-      break;
-    case code::kGradientNotScattered.number:
-      say((found.detail.empty()
-               ? "the gradient `" + one.moved.shape + "`"
-               : "the gradient of " + ShortQuote(found.detail) + " `" +
-                     one.moved.shape + "`") +
-              " of a sharded parameter is all-reduced " + how +
-              ", and no device takes only its slice",
-          "give the gradients the parameters' shardings, with `out_shardings` "
-          "or a sharding constraint, so that they are reduce-scattered");
-      break;
-    case code::kOutputGathered.number:
-      say(what + " is gathered for an output of the program " + how,
-          "declare the output's sharding in `out_shardings` as the program "
-          "computes it, or leave it out");
-      break;
-    case code::kSentInWiderDtype.number:
-      if (found.detail.empty()) {
-        say(what + " is reduced " + how +
-                ", and the sum is then rounded to a "
-                "narrower type",
-            "reduce in the narrower type if its precision is enough: cast "
-            "before the reduction, or set `preferred_element_type`");
-      } else {
-        say(what + " is sent " + how + ", after a cast from `" + found.detail +
-                "`",
-            "cast after the collective: constrain the `" + found.detail +
-                "` value to the sharding that the computation needs, then "
-                "cast");
-      }
-      break;
-    case code::kManySmallCollectives.number:
-      say(found.detail + " separate collectives such as " + what + " " +
-              Over(found) + " send less than 4 KiB each",
-          "send them together: stack the values and reduce once, or reduce "
-          "after the loop");
-      break;
-    default:
-      break;
-  }
-  return out;
-}
 
 }  // namespace
 
