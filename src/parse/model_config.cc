@@ -22,6 +22,7 @@
 #include "parse/model_families.h"
 #include "parse/operations.h"
 #include "parse/project.h"
+#include "parse/rope_config.h"
 #include "source/json.h"
 
 namespace shardc {
@@ -86,9 +87,6 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
-                                          "attn_config.rope_theta"};
-
 // The range of softmax scales is the same as in a settings file.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
@@ -132,7 +130,7 @@ class ModelConfigReader {
     ReadAttention(read);
     ReadLayerKinds(fields_, config_);
     ReadScale();
-    ReadRope();
+    config_.rope = ReadRope(fields_, config_.max_positions, findings_);
     ReadWeights();
     ReadTied();
     ReadQuantisation();
@@ -148,15 +146,7 @@ class ModelConfigReader {
     const auto outer = fields_.root().Find("model_type");
     if (outer && outer->IsString()) config_.model_type = outer->string();
     if (outer && !outer->IsString())
-      RefuseType("model_type", *outer, "a string");
-  }
-
-  // Adds a finding about a value of the wrong type; null counts as absent.
-  void RefuseType(Key key, const JsonValue& value, std::string_view wanted) {
-    if (value.IsNull()) return;
-    findings_.Add(code::kSchema, value.place(),
-                  "`" + std::string(key) + "` is " + DescribeJson(value) +
-                      ", not " + std::string(wanted));
+      RefuseType("model_type", *outer, "a string", findings_);
   }
 
   bool IsA(std::span<const Key> families) const {
@@ -366,83 +356,6 @@ class ModelConfigReader {
     const double m = 0.1 * *mscale * std::log(*factor) + 1;
     UseScale(m * m / std::sqrt(static_cast<double>(*config_.head_dim)),
              "mscale_all_dim", *all);
-  }
-
-  // Returns the number `key` of the object `from`; nullopt if there is no such
-  // object or number.
-  std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
-    const auto value = from ? from->Find(key) : std::nullopt;
-    return value ? fields_.RealOf(*value, key) : std::nullopt;
-  }
-
-  // Reads the settings of rotary embeddings. Recent files have all of them in
-  // `rope_parameters`.
-  void ReadRope() {
-    auto scaling = fields_.Find("rope_scaling");
-    auto all = fields_.Find("rope_parameters");
-    if (all && !all->IsObject()) all.reset();
-    // Models whose layers rotate differently have one object for each kind.
-    const auto full = all ? all->Find("full_attention") : std::nullopt;
-    if (full && full->IsObject()) all = full;
-    if (!scaling && all) scaling = all;
-    if (scaling && !scaling->IsObject()) {
-      RefuseType("rope_scaling", *scaling, "an object");
-      scaling.reset();
-    }
-    RopeConfig rope;
-    std::optional<double> base = RealIn(all, "rope_theta");
-    for (Key key : kRopeBase) {
-      if (!base) base = fields_.Real(key);
-    }
-    if (!base && !scaling) return;
-    rope.base = base.value_or(rope.base);
-    if (scaling) ReadRopeScaling(*scaling, rope);
-    if (rope.base > 1 && std::isfinite(rope.base)) {
-      config_.rope = std::move(rope);
-      return;
-    }
-    const auto said = fields_.Find("rope_theta");
-    findings_.Add(code::kNumber, (said ? *said : fields_.root()).place(),
-                  "the model's rotary base is not above 1",
-                  "`rope_theta` is 10000 or more");
-  }
-
-  void ReadRopeScaling(const JsonValue& scaling, RopeConfig& rope) {
-    for (Key key : {Key("rope_type"), Key("type")}) {
-      const auto kind = scaling.Find(key);
-      if (kind && kind->IsString() && rope.scaling.empty()) {
-        rope.scaling = kind->string();
-      }
-      if (kind && !kind->IsString()) RefuseType(key, *kind, "a string");
-    }
-    if (rope.scaling == "default") rope.scaling.clear();
-    const auto set = [&](Key key, double& to) {
-      if (const auto value = RealIn(scaling, key)) to = *value;
-    };
-    set("factor", rope.factor);
-    rope.original_length =
-        static_cast<double>(config_.max_positions.value_or(0));
-    set("original_max_position_embeddings", rope.original_length);
-    set("beta_fast", rope.beta_fast);
-    set("beta_slow", rope.beta_slow);
-    set("low_freq_factor", rope.low_frequency_factor);
-    set("high_freq_factor", rope.high_frequency_factor);
-    rope.attention_factor = RealIn(scaling, "attention_factor");
-    if (const auto truncate = scaling.Find("truncate")) {
-      if (truncate->kind() == JsonKind::kBool) {
-        rope.truncate = truncate->boolean();
-      } else {
-        RefuseType("truncate", *truncate, "a boolean");
-      }
-    }
-    // DeepSeek multiplies the rotated part by the quotient of the scales for
-    // `mscale` and `mscale_all_dim`.
-    const auto one = RealIn(scaling, "mscale");
-    const auto every = RealIn(scaling, "mscale_all_dim");
-    if (one && every && !rope.attention_factor) {
-      const double log = rope.factor > 1 ? 0.1 * std::log(rope.factor) : 0;
-      rope.attention_factor = (*one * log + 1) / (*every * log + 1);
-    }
   }
 
   void ReadWeights() {
