@@ -29,8 +29,9 @@ struct ReportedProgram {
   std::optional<audit::Report> report;
   AuditText compared;
   Findings findings;
-  // The findings of `check` about limits of the target's budget that its own
-  // program exceeds. Empty for a program of `--program`.
+  // The findings about the target's budget: `check` reports each limit that the
+  // program which the target declares exceeds. Empty for a program that
+  // `--program` names.
   FindingSink over_budget;
 
   report::Program ForPage() const;

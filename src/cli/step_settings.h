@@ -1,0 +1,46 @@
+// The flags of `verify step`, and the settings that they state.
+#ifndef SHARDC_CLI_STEP_SETTINGS_H_
+#define SHARDC_CLI_STEP_SETTINGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/ranks.h"
+#include "cli/stage_flags.h"
+#include "cli/step_memory.h"
+#include "verify/step/step_report.h"
+
+namespace shardc::cli {
+
+struct StepFlags {
+  InputFlags inputs;
+  Strings modes, operations, dtypes;
+  std::string batch, length, policy, part, remat, microbatches, reduce, seed,
+      dump;
+  StepDtypeFlags step_dtypes;
+  bool keep_gathered = false, reduce_each = false;
+  bool full = false, self_test = false;
+  StageFlags stages;
+};
+
+struct StepSettings {
+  std::vector<Mode> modes;
+  std::vector<Dtype> dtypes;
+  StepDtypes step_dtypes;
+  verify::StepRequest request;
+};
+
+// Returns nullopt after findings, for example about a flag that has no effect
+// in the given modes.
+std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
+                                             const Target& target,
+                                             const Common& common,
+                                             const Ranks& ranks,
+                                             Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_STEP_SETTINGS_H_
