@@ -1,0 +1,318 @@
+"""What happens to a rule set in Python before it is returned is followed, as
+Python itself does it here, or refused; it is never read as something else."""
+
+import unittest
+
+from python_rules import A, B, PythonCase, as_python
+
+# What happens to a list; whether it is followed or refused.
+FOLLOWED, REFUSED = True, False
+CHANGES = [
+    (f"R = [{A}]\nR += [{B}]", FOLLOWED),
+    (f"R = [{A}]\nR.append({B})", FOLLOWED),
+    (f"R = [{A}]\nR.reverse()", REFUSED),
+    (f"R = [{A}, {B}]\nR[0] = {B}", REFUSED),
+    (f"R = [{A}, {B}]\nR[0:1] = [{B}]", REFUSED),
+    (f"R = [{A}, {B}]\nR[0:1] += [{B}]", REFUSED),
+    (f"R = [{A}, {B}]\ndel R[0]", REFUSED),
+    (f"R = [{A}, {B}]\nR.clear()\nR.append({A})", REFUSED),
+    (f"R = [{A}, {B}]\nR, s = [{B}], 1", FOLLOWED),
+    (f"R = [{A}]\n(R := [{B}])", REFUSED),
+    (f"R = [{A}]\nif (R := [{B}]): pass", REFUSED),
+    (f"R = [{A}]\nfor i in [1, 2]:\n  if i > 1:\n    R.append({B})", REFUSED),
+    (f"R = [{A}]\nfor i in [1, 2]:\n  if i == 2:\n    R.append({B})", FOLLOWED),
+    (f"R = [{A}]\nfor R in [[{B}]]:\n  pass", FOLLOWED),
+    (f"R = [{A}]\nfor x, R in [[1, [{B}]]]:\n  pass", FOLLOWED),
+    (f"R = [{A}]\nfor i in [1]:\n  R.append({B})\n  break", REFUSED),
+    (f"R = [{A}]\nfor i in [1]:\n  continue\n  R.append({B})", REFUSED),
+    (f"R = [{A}]\nfor i in []:\n  R.append({B})\nelse:\n  R = [{B}]", REFUSED),
+    (f"R = [{A}]\nfor i in range(3, 3):\n  R.append({B})", FOLLOWED),
+    (f"R = [{A}]\nfor i in sorted([1]):\n  R.append({B})", REFUSED),
+    ("R = [(f'h/{i}/{n}', P(a)) for i in range(2) "
+     "for n, a in (('q', 'x'), ('o', 'y')) if i != 1]", FOLLOWED),
+    ("R = [(f'{i}{{2}}', P('x')) for i in range(1, 1_1)]", FOLLOWED),
+    ("n = 0x1_0\nm = 00\nR = [(f'l{n}/{m}', P('x' if n == 16 else 'y'))]",
+     FOLLOWED),
+    ("n = 1e3\nR = [(f'l{n}', P('x'))]", REFUSED),
+    ("R = [('a', P('x' if 1.0 == 1 else 'y'))]", REFUSED),
+    ("R = [(f'{i:02}', P('x')) for i in range(2)]", REFUSED),
+    ("R = [(f'{i + 1}', P('x')) for i in range(2)]", REFUSED),
+    ("R = [(i, P('x')) for i in 'ab']", REFUSED),
+    ("R = [(i, P('x')) for i in ('a', 'b') if i > 'a']", REFUSED),
+    ("R = [(i, P(x)) for i, x in zip(('a', 'b'), ('c', 'd', 'e'))]", FOLLOWED),
+    ("R = [(f'a{i}', P(x)) for i, x in enumerate(['c', 'd'])]", FOLLOWED),
+    ("i = 'kept'\nr = [i for i in ('a',)]\nR = [(i, P('x'))]", FOLLOWED),
+    ("R = list((k, v) for k, v in {'a': P('x'), 'b': P()}.items())", FOLLOWED),
+    ("R = [(k, P()) for k in {'a': 1, 'b': 2}]", FOLLOWED),
+    ("d = {'a': P('x')}\nd['b'] = P('y')\nd['a'] = P('z')\n"
+     "R = list(d.items())", FOLLOWED),
+    ("d = {'a': P('x'), 'b': P(), 'a': P('y')}\nR = list(d.items())",
+     FOLLOWED),
+    ("d = {'a': P('x'), f'a': P('y'), 1: P()}\nR = [('b', d['a'])]", FOLLOWED),
+    ("d = {'a': P('x')}\ne = d\nd['a'] = P('y')\nR = list(e.items())",
+     REFUSED),
+    ("d = {'a': P('x')}\ne = dict(d)\nd['a'] = P('y')\n"
+     "R = list(e.items())", FOLLOWED),
+    ("d = {'a': P('x')}\ne = {'h': d}\nd['a'] = P('y')\n"
+     "R = list(e['h'].items())", REFUSED),
+    (f"r = [{A}]\nR = r\nr.append({B})", REFUSED),
+    (f"r = [{A}]\nR = r\nr += [{B}]", REFUSED),
+    (f"r = ({A},)\nR = r\nr += ({B},)", FOLLOWED),
+    (f"r = [{A}]\nR = list(r)\nr += [{B}]", FOLLOWED),
+    (f"r = [{A}]\nR = r\nR.append({B})", FOLLOWED),
+    ("class C:\n  t = 'x'\nC.t = 'y'\nR = [('a', P(C.t))]", REFUSED),
+    (f"class C:\n  r = [{A}]\nC.r.append({B})\nR = C.r", REFUSED),
+    (f"class C:\n  r = [{A}]\n  def get(self):\n    return self.r\n"
+     f"C.r += [{B}]\nR = C().get()", REFUSED),
+    ("class C:\n  t = 'x'\n  @classmethod\n  def get(cls):\n"
+     "    cls.t = 'y'\n    return [('a', P(cls.t))]\nR = C.get()", REFUSED),
+    (f"r = [{A}, {B}]\nR = r\nr.pop()", REFUSED),
+    (f"r = [{A}]\nd = (r,)\nd[0].append({B})\nR = r", REFUSED),
+    (f"d = {{'r': [{A}]}}\nd['r'].append({B})\nR = d['r']", REFUSED),
+    (f"def f():\n  d = {{'r': []}}\n  for i in range(2):\n"
+     f"    d['r'].append({A})\n  return d['r']\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\ndef f():\n  d = {{'r': [{A}]}}\n"
+     "  q(d['r'])\n  return d['r']\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\ndef p(o):\n  q(o)\ndef f():\n"
+     f"  r = [{A}]\n  p(r)\n  return r\nR = f()", REFUSED),
+    (f"def p(o, n):\n  if n == 0:\n    return 0\n"
+     f"  return p(o, n - 1) + p(o, 0)\ndef f():\n  r = [{A}]\n  p(r, 2)\n"
+     "  return r\nR = f()", FOLLOWED),
+    (f"def p(o, n):\n  if n:\n    p(o, 0)\n  else:\n    o.append({B})\n"
+     f"def f():\n  r = [{A}]\n  p(r, 1)\n  return r\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\nclass C:\n  t = {{}}\nr = [{A}]\n"
+     "C.t['a'] = q(r)\nR = r", REFUSED),
+    (f"def q(o):\n  o.append({B})\nr = [{A}]\nx = sorted([1])\n"
+     "x[0] = q(r)\nR = r", REFUSED),
+    (f"def q(o):\n  o.append({B})\nr = [{A}]\nx = sorted([1])\n"
+     "x.append(q(r))\nR = r", REFUSED),
+    ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
+     "R = list(d.items())", FOLLOWED),
+    ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),
+    # What a comprehension computes is added to a list in the same scope.
+    ("def f(b, c, e, g):\n  d = {'a': P('x')}\n  d.update({f'k{i}': P('y') "
+     "for i in range(2)})\n  return list(d.items())\nR = f(1, 2, 3, 4)",
+     FOLLOWED),
+    ("def f(b, c, e, g):\n  r = [('a', P('x'))]\n  r += [(n, P('y')) for n in "
+     "('b', 'c')]\n  r.append([(n, P()) for n in ('d',)][0])\n  return r\n"
+     "R = f(1, 2, 3, 4)", FOLLOWED),
+    ("def f(b, c):\n  d = {'a': P('x')}\n  d['b'] = [P(n) for n in ('y',)][0]\n"
+     "  return list(d.items())\nR = f(1, 2)", FOLLOWED),
+    # Arguments that are passed on, of which there are none.
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args, **kwargs):\n"
+     "    return [('b', P())] + super().get(*args, **kwargs)\nR = B().get()",
+     FOLLOWED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args):\n    args = ('c',)\n"
+     "    return super().get(*args)\nR = B().get()", REFUSED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args):\n"
+     "    return super().get(*args)\nR = B().get('c')", REFUSED),
+    ("d = {'a': P('x'), **{'a': P('y'), 'b': P()}}\nR = list(d.items())",
+     FOLLOWED),
+    ("d = {**{'a': P('x'), 'b': P()}, 'a': P('y')}\n"
+     "R = [(k, d[k]) for k in d]", FOLLOWED),
+    ("d = dict(a=P('x'), b=P())\nR = [('c', d['b']), ('d', d['a'])]",
+     FOLLOWED),
+    (f"r = [{A}, {B}]\nR = [r[1], r[0]]", FOLLOWED),
+    (f"r = [{A}, {B}]\nR = [r[-1]]", REFUSED),
+    ("def one(n, a='x', *, b=None):\n  return (n, P(a, b))\n"
+     "R = [one('a'), one('b', 'y'), one('c', b='z'), one(n='d', a=None)]",
+     FOLLOWED),
+    ("def one(*n):\n  return (n[0], P('x'))\nR = [one('a')]", REFUSED),
+    ("def one(n):\n  return (n, P('x'))\nR = [one(*('a',))]", REFUSED),
+    ("class A:\n  a = 'x'\n  def get(self, n):\n"
+     "    return [(n, P(self.a))]\nclass B(A):\n  a = 'y'\n"
+     "R = A().get('a') + B().get('b')", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B(A):\n  def get(self):\n    return [('b', P())] + "
+     "super().get()\nclass C(B):\n  def get(self):\n"
+     "    return [('c', P('y'))] + super().get()\nR = C().get()", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B(A):\n  def get(self):\n    return [('b', P())] + "
+     "super().get()\nclass C(A):\n  def get(self):\n"
+     "    return [('c', P('y'))] + super().get()\nclass D(B, C):\n  pass\n"
+     "R = D().get()", FOLLOWED),
+    ("from fractions import Fraction as F\nclass A:\n  def get(self):\n"
+     "    return [('a', P('x'))]\nclass B(F, A):\n  pass\nR = B().get()",
+     REFUSED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B:\n  def __init__(self, a=None):\n    if a is None:\n"
+     "      a = A()\n    self.a = a\n  def get(self):\n"
+     "    return [('b', P())] + self.a.get()\nR = B().get()", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class C(A):\n  pass\nclass B:\n  def __init__(self, a=1):\n"
+     "    self.a = A() if a else C()\n  def get(self):\n"
+     "    return [('b', P())] + self.a.get()\nR = B().get()", REFUSED),
+    # Changes within expressions, in functions, and under other names.
+    (f"R = [{A}]\nR.append({B}) if len(R) == 1 else None", REFUSED),
+    (f"R = [{A}]\nlen(R) == 1 and R.append({B})", REFUSED),
+    (f"R = [{A}]\n[R.append((n, P())) for n in ('b',)]", REFUSED),
+    (f"R = [{A}, {B}]\nr = R.pop()", REFUSED),
+    (f"R = []\nr = R\nr.append({A})", REFUSED),
+    (f"r = []\nR = r\nR.append({A})", FOLLOWED),
+    (f"r = [{A}]\ndef rules():\n  r.append({B})\n  return r", REFUSED),
+    ("d = {'a': P('x')}\ndef rules():\n  d['b'] = P('y')\n"
+     "  return list(d.items())", REFUSED),
+    (f"def add(r):\n  r.append({B})\nR = [{A}]\nadd(R)", REFUSED),
+    (f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\nr = add(R)",
+     REFUSED),
+    (f"def add(r):\n  r.append({B})\n  return r\nr = [{A}]\nR = add(r)",
+     FOLLOWED),
+    (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
+     f"R = [{A}]\ncount(R)\nr = count(R)", FOLLOWED),
+    # Calls in statements that may run or not, and in those that are not run.
+    *((f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\n" + rest, REFUSED)
+      for rest in ("while len(R) < 2:\n  add(R)",
+                   "while len(add(R)) < 3:\n  pass",
+                   "while len(R) < 2:\n  while len(R) < 2:\n    x = add(R)",
+                   "if len(R) == 1:\n  add(R)",
+                   "if len(R) > 1:\n  pass\nelse:\n  x = add(R)",
+                   "for i in [1]:\n  add(R)\n  break",
+                   "for i in sorted([1]):\n  x = [add(R)]",
+                   "match 1:\n  case 1:\n    add(R)",
+                   "def no(r):\n  pass\nno(add(R))",
+                   "x, y = add(R), 1", "x = len(add(R))", "x = add(R) * 2",
+                   "if len(add(R)) > 9:\n  pass",
+                   "x = len(R) == 1 and add(R)",
+                   "x = add(R) if len(R) == 1 else 1")),
+    (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
+     f"R = [{A}]\nwhile len(R) > 1:\n  count(R)\nif len(R) > 1:\n"
+     "  count(R)\nx, y = count(R), 1", FOLLOWED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, **k):\n    k['n'] = 'c'\n"
+     "    return super().get(**k)\nR = B().get()", REFUSED),
+    # An attribute of self is not the variable of that name, and hides the
+    # attribute of the class.
+    ("class A:\n  def get(self, n='a'):\n    self.n = 'b'\n"
+     "    return [(n, P('x'))]\nR = A().get()", FOLLOWED),
+    (f"class A:\n  r = [{A}]\n  def get(self):\n    self.r = [{B}]\n"
+     "    return self.r\nR = A().get()", FOLLOWED),
+    ("class A:\n  n = 'a'\n  def __init__(self):\n    self.n = 'b'\n"
+     "  def get(self):\n    return [(self.n, P('x'))]\nR = A().get()",
+     REFUSED),
+    (f"class A:\n  r = [{A}]\n  def get(self):\n    self.r.append({B})\n"
+     "    return self.r\nR = A().get()", REFUSED),
+    (f"class A:\n  def get(self):\n    return [{A}]\nclass B(A):\n"
+     f"  def get(self):\n    return [{B}]\nclass C:\n  a = A()\n"
+     "  def __init__(self):\n    self.a = B()\n"
+     "  def get(self):\n    return self.a.get()\nR = C().get()", FOLLOWED),
+    (f"R = [{A}]\nwhile len(R) < 2:\n  R = R + [{B}]", REFUSED),
+    (f"R = [{A}]\nmatch 1:\n  case 1:\n    R = [{B}]", REFUSED),
+    (f"R = [{A}]\nmatch [{B}]:\n  case R:\n    pass", REFUSED),
+    (f"if False: x = 1; R = [{A}]\nelse: R = [{B}]", FOLLOWED),
+    (f"p = 'a'\np += 'b'\nR = [(p, P('x'))]", FOLLOWED),
+    (f"p = 'a'\np *= 2\nR = [(p, P('x'))]", REFUSED),
+    (f"p = ('a', P('x'))\np += (1,)\np = p[:2]\nR = [p]", REFUSED),
+    (f"R = [{A}] if 'a' == 'a' == 'b' else [{B}]", REFUSED),
+    (f"R = [{A}] if 'a' == 'a' != 'b' else [{B}]", REFUSED),
+    (f"R = [{A}] if not 'a' == 'b' else [{B}]", FOLLOWED),
+    (f"def rules():\n  for i in [1]:\n    return [{A}]\n  return [{B}]",
+     REFUSED),
+    (f"def rules():\n  for i in []:\n    return [{A}]\n  return [{B}]",
+     REFUSED),
+    (f"def rules():\n  while True:\n    if 1 > 0:\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules(k='v'):\n  match k:\n    case 'v':\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules():\n  if 1 > 0:\n    for i in [1]:\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules():\n  def inner():\n    return [{A}]\n  return [{B}]",
+     FOLLOWED),
+    (f"def rules():\n  for i in []:\n    def inner():\n      return [{A}]\n"
+     f"  return [{B}]", FOLLOWED),
+    (f"try:\n  class C:\n    r = [{A}]\n    def get(self):\n"
+     f"      return self.r\nexcept ImportError:\n  pass\nR = C().get()",
+     FOLLOWED),
+    (f"try:\n  def rules():\n    return [{A}]\nfinally:\n  pass", FOLLOWED),
+    # Functions that change names outside of them.
+    *((f"R = [{A}]\ndef add():\n  {change}\nadd()", REFUSED)
+      for change in (f"R.append({B})", f"R[0] = {B}", "R.pop()",
+                     f"global R\n  R = [{B}]", f"global R\n  R += [{B}]",
+                     f"global R, S\n  S = R = [{B}]")),
+    (f"R = [{A}]\ndef q():\n  R.append({B})\ndef p():\n  q()\np()", REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})\n  return 1\nn = add()",
+     REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})\nclass C:\n  n = add()",
+     REFUSED),
+    (f"R = [{A}]\nclass C:\n  R.append({B})", REFUSED),
+    (f"R = [{A}]\nclass C:\n  def __init__(self):\n    R.append({B})\nC()",
+     REFUSED),
+    (f"R = [{A}]\ndef add(r=R):\n  r.append({B})\nadd()", REFUSED),
+    (f"class C:\n  r = [{A}]\ndef add():\n  C.r.append({B})\nadd()\nR = C.r",
+     REFUSED),
+    (f"r = [{A}]\ndef add():\n  r.append({B})\ndef rules():\n  add()\n"
+     "  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    r.append(x)\n"
+     f"  add({B})\n  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add():\n    nonlocal r\n"
+     f"    r = [{B}]\n  add()\n  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    x.append({B})\n"
+     "  add(r)\n  return r", REFUSED),
+    (f"def add(x):\n  pass\ndef rules():\n  r = [{A}]\n  def add(x):\n"
+     f"    x.append({B})\n  add(r)\n  return r", REFUSED),
+    ("def spec(n):\n  return P('x')\ndef rules():\n  def spec(n):\n"
+     "    return P('y')\n  return [('a', spec(1))]", REFUSED),
+    (f"R = []\ndef add():\n  R.append({B})\ndef rules():\n  global R\n"
+     f"  R = [{A}]\n  add()\n  return R", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def own(x):\n    return [*x, {B}]\n"
+     "  own(r)\n  return r", FOLLOWED),
+    (f"R = []\ndef add():\n  R.append({B})\ndef rules():\n  R = [{A}]\n"
+     "  add()\n  return R", FOLLOWED),
+    (f"R = [{A}]\ndef f(x):\n  (lambda y: 0)(x)\nf(R)", FOLLOWED),
+    (f"R = [{A}]\ndef add():\n  r = R\n  r.append({B})\nadd()", REFUSED),
+    (f"R = [{A}]\ndef add():\n  r = R\n  r = []\nadd()", FOLLOWED),
+    (f"R = [{A}]\ndef put(f):\n  R.append({B})\n  return f\n@put\n"
+     "def g():\n  pass", REFUSED),
+    (f"R = [{A}]\ndef put(x):\n  def made(f):\n    R.append(x)\n"
+     f"    return f\n  return made\n@put({B})\ndef g():\n  pass", REFUSED),
+    (f"R = [{A}]\ndef own(f):\n  return f\nclass C:\n  @staticmethod\n"
+     "  @own\n  def g():\n    pass", FOLLOWED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\nassert not add(1), 'x'",
+     REFUSED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\n[add(i) for i in [1]]",
+     REFUSED),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\nx = [add(i) for i in [1]]",
+     REFUSED),
+    (f"R = [{A}]\nadd = R.append\nadd({B})", REFUSED),
+    (f"R = [{A}]\nx = list(map(R.append, [{B}]))", REFUSED),
+    (f"R = [{A}]\nlist.append(R, {B})", REFUSED),
+    (f"R = [{A}]\nR.__iadd__([{B}])", REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})", FOLLOWED),
+    (f"R = [{A}]\ndef own():\n  R = []\n  R.append({B})\n  return R\n"
+     "x = own()", FOLLOWED),
+    (f"R = [{A}]\ndef own(R):\n  R.append({B})\n  return R\nx = own([])",
+     FOLLOWED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    r = []\n"
+     f"    r.append(x)\n  add({B})\n  return r", FOLLOWED),
+    # Assignments to several names.
+    ("x, (y, z) = 'x', ('y', 'z')\nR = [('a', P(x, y)), ('b', P(z))]",
+     FOLLOWED),
+    ("def two():\n  return 'x', 'y'\nx, y = two()\nR = [('a', P(x, y))]",
+     FOLLOWED),
+    (f"x, *R = 1, {A}", REFUSED),
+    (f"r = R = [{A}]", FOLLOWED),
+    ("Spec = P\nR = [('a', Spec('x'))]", FOLLOWED),
+    ("import fractions as P2, json as Q\nR = [('a', P('x'))]", FOLLOWED),
+]
+
+
+class PythonChanges(PythonCase):
+    def test_what_happens_to_a_list_is_followed_or_refused(self):
+        for source, followed in CHANGES:
+            symbol = "rules" if "def rules" in source else "R"
+            if followed:
+                self.assertEqual(self.rules(source, "--symbol", symbol),
+                                 as_python(source), source)
+                continue
+            as_python(source)  # fine for Python
+            with self.subTest(source):
+                result = self.read(source, 2, "--symbol", symbol)
+            self.assertEqual(result.out, "", source)
+            self.assertRegex(result.err, r'"line": \d+', source)
+            self.assertIn("inexpressible", result.err, source)
+
+
+if __name__ == "__main__":
+    unittest.main()
