@@ -66,9 +66,10 @@ class NearestIndex {
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // For each text with one or two literal parts and no other compared part:
-    // its rarest literal part, which is also found if the name has a typing
-    // error in it. Indexed by LiteralPart::depth.
+    // Texts of which only one or two parts are compared, and these parts are
+    // literal. Such a text is listed below its rarest literal part. A name
+    // finds the part even if it has a typing error in it. Indexed by
+    // LiteralPart::depth.
     std::array<Words, kDepth> words;
     // The texts with too few literal parts for the lists.
     std::vector<uint32_t> always;

@@ -143,28 +143,28 @@ class Sorter {
     }
   }
 
-  // Sorts the texts `alike`, whose next eight bytes are equal. Texts that end
+  // Sorts texts whose next eight bytes are equal. Texts that end
   // within these bytes differ only in trailing zero bytes: they are sorted by
   // length and come first. The longer texts become a run of their own.
-  void SplitEqualKeys(const Run& run, std::span<Key> alike, size_t at) {
+  void SplitEqualKeys(const Run& run, std::span<Key> keys, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
       return texts_[key.text].size();
     };
     const auto on =
-        std::partition(alike.begin(), alike.end(),
+        std::partition(keys.begin(), keys.end(),
                        [&](const Key& key) { return size_of(key) <= depth; });
-    std::sort(alike.begin(), on, [&](const Key& a, const Key& b) {
+    std::sort(keys.begin(), on, [&](const Key& a, const Key& b) {
       return std::pair(size_of(a), a.text) < std::pair(size_of(b), b.text);
     });
     const auto twice = std::adjacent_find(
-        alike.begin(), on,
+        keys.begin(), on,
         [&](const Key& a, const Key& b) { return size_of(a) == size_of(b); });
     distinct_ = distinct_ && twice == on;
-    if (alike.end() - on < 2) return;
+    if (keys.end() - on < 2) return;
     const auto begin =
-        static_cast<uint32_t>(run.begin + at + (on - alike.begin()));
-    runs_.push_back({begin, static_cast<uint32_t>(begin + (alike.end() - on)),
+        static_cast<uint32_t>(run.begin + at + (on - keys.begin()));
+    runs_.push_back({begin, static_cast<uint32_t>(begin + (keys.end() - on)),
                      static_cast<uint32_t>(depth)});
   }
 

@@ -125,9 +125,10 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// Returns the parameter `dead` of the stepper, indexed by pattern: true for the
-// patterns in `mask`. These wanted patterns have already matched a part of the
-// text, so the search need not begin further matches of them.
+// Returns which patterns the stepper may ignore from here on, indexed by
+// pattern: those whose bits are set in `mask`. The text that was read so far
+// already contains a match of each of these patterns, so the search need not
+// begin another match of them.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {
