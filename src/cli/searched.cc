@@ -22,6 +22,7 @@
 #include "cli/new_files.h"
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
+#include "cli/verify_stages.h"
 #include "cli/verify_step.h"
 #include "cost/memory.h"
 #include "emit/emit.h"
@@ -44,9 +45,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The limits on the sizes of a proved step. Meshes of up to 16 devices show the
-// same mistakes as larger meshes, in a fraction of the time.
-constexpr int64_t kMostMicrobatches = 64, kMostProofDevices = 16;
+// The most devices of a proved step. Meshes of up to 16 devices show the same
+// mistakes as larger meshes, in a fraction of the time.
+constexpr int64_t kMostProofDevices = 16;
 
 template <typename Found>  // a sharding or a pipeline
 bool IsGivenAsIs(const Found& one) {
