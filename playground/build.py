@@ -47,9 +47,10 @@ SHARED = """attention_flag check_summary check_targets command_line committed_pl
   committed_step command
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
   option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
-  audit_findings explain_program plan_table program_traffic ranks saved_sharding schedule_table settings_flags
-  format_flags stage_flags staged_costs step_memory step_self_test stray suggested target_audit verified compared_step reported_program
-  verify_process verify_request verify_stages verify_step""".split()
+  audit_findings explain_program plan_table program_traffic ranks saved_sharding
+  schedule_table settings_flags format_flags stage_flags staged_costs step_memory
+  step_self_test step_settings stray suggested target_audit verified compared_step
+  reported_program verify_process verify_request verify_stages verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^floats/bf16_products\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
