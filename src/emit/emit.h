@@ -20,9 +20,9 @@ struct Compiled;
 // is written only if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// Writes the same bytes with several threads. If the sink can change bytes that
-// it has written, two or more threads compute the fingerprint of a large plan
-// while the rest is written.
+// Writes the same bytes as WritePlanJson above. If the sink can change bytes
+// that it has written and `threads` is 2 or more, one thread computes the
+// fingerprint of a large plan while the rest is written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
@@ -36,7 +36,7 @@ struct TextStyle {
   bool color = false;
 };
 // Returns one finding as text: level, code, message, place, source line with a
-// caret, labels, help.
+// caret, labels and help.
 std::string FindingText(const Finding& finding, const TextStyle& style);
 
 }  // namespace shardc

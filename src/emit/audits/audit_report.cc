@@ -290,7 +290,7 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   json.Key("rows");
   json.BeginArray(JsonLayout::kLines);
   // For By::kAll the member `rows` is an empty list, because the member
-  // `collectives` has each collective already.
+  // `collectives` already has each collective.
   const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
   for (const Row& row : rows) {
     json.BeginObject();

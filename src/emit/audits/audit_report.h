@@ -23,14 +23,16 @@ namespace shardc {
 
 struct AuditText {
   audit::By by = audit::By::kAll;
-  // The traffic that grew since an earlier audit; nullopt without such an
-  // audit.
+  // The traffic that grew since an earlier audit; nullopt if there is no
+  // earlier audit.
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
-  // The differences from a plan; nullopt without a plan.
+  // The differences of the program from a plan; nullopt if no plan is given.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // The differences from a step program; nullopt without a step program.
+  // The differences of the program from a step program; nullopt if no step
+  // program is given.
   std::optional<StepCompared> compared = std::nullopt;
-  // Findings to add to the JSON. AuditReportText() does not print them.
+  // The findings that are added to the JSON. AuditReportText() does not print
+  // them.
   std::span<const Finding> findings = {};
 };
 

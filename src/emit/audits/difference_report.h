@@ -19,11 +19,12 @@ struct StepCompared {
   audit::Difference difference;
 };
 
-// Returns "equal", "missing", "extra", "less" or "more".
+// Returns how the compiled program differs from the planned step for one kind
+// of collective and its axes: "equal", "missing", "extra", "less" or "more".
 std::string_view StatusText(const audit::RouteCompared& one);
-// Collectives are rewritten to an equivalent form before they are compared
-// (audit/equivalent.h). Returns the names of the rewrites that were applied,
-// such as "sliced, again"; empty if there are none.
+// Returns the names of the rewrites that were applied before the comparison,
+// such as "sliced, again"; empty if none was applied. A rewrite changes
+// collectives to an equivalent form (audit/equivalent.h).
 std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
 // Writes the member `difference`, which also has the settings of the step.

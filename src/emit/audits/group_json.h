@@ -8,7 +8,8 @@
 namespace shardc {
 
 // Writes the members `collective`, `axes` and `group_size`. `axes` is null if
-// no axes of the mesh give the collective's groups of devices.
+// the collective's groups of devices are not the groups along any axes of the
+// mesh.
 void WriteGroup(JsonWriter& json, const audit::Traffic& one);
 
 }  // namespace shardc

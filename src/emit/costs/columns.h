@@ -1,5 +1,5 @@
-// Aligns rows of cells. A column is as wide as its widest cell, but the last
-// cell of each row may be wider than its column.
+// Aligns the cells of a text table in columns. A column is as wide as its
+// widest cell, except that the last cell of a row may be wider than its column.
 #ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
 #define SHARDC_EMIT_COSTS_COLUMNS_H_
 

@@ -24,8 +24,8 @@ namespace {
 using cost::Component;
 using cost::Report;
 
-// Returns whether the component of memory has a row, which it has if its bytes
-// are unknown or above 0.
+// Returns whether the report has a row for the component of memory. It has a
+// row if the bytes are unknown or above 0.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
   return !bytes || *bytes > 0;

@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct CostText {
-  // Whether to print the assumptions and the tensors of one layer as well.
+  // True if the assumptions and the tensors of one layer are printed as well.
   bool explain = false;
 };
 

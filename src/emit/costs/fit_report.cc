@@ -1,6 +1,6 @@
 // Writes which meshes fit. First come the possible sizes of each axis: a legal
-// size with its figures, and any other size with the reasons why it is not
-// legal. Then the meshes are listed, the best first:
+// size with its figures, and any other size with the reasons why it is illegal.
+// Then the meshes are listed, from the best to the worst:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -78,8 +78,8 @@ std::string NotesText(const FitMesh& one) {
   return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
 }
 
-// Returns the cells of a mesh's row. With `tie`, a cell states that another
-// mesh has the same rank in the list.
+// Returns the cells of a mesh's row. If `tie` is true, a cell states that
+// another mesh has the same rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
@@ -152,8 +152,9 @@ std::string SizesText(const cost::FitReport& report) {
   return table.Text();
 }
 
-// Returns whether a mesh is listed as fitting although a part of its memory is
-// unknown.
+// Returns whether a mesh is legal and is listed as fitting although it is
+// unknown whether its memory suffices. That is so if its known components fit
+// into the capacity, but another component is unknown.
 bool FitsWithoutUnknown(const FitMesh& one) {
   return one.legal && one.memory.capacity && !one.memory.Fits();
 }

@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// Returns the text. It lists the first `most` meshes that fit or may fit or,
-// with `all`, the first `most` meshes of any kind.
+// Returns the report as text. It lists the first `most` meshes that fit or may
+// fit. If `all` is true, it lists the first `most` of all meshes.
 std::string FitReportText(const cost::FitReport& report, int64_t most,
                           bool all);
 void WriteFitJson(const cost::FitReport& report, Sink& out);

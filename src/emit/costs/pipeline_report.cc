@@ -105,8 +105,8 @@ std::string StepText(const PipelineCost& cost) {
   return out;
 }
 
-// Compares the memory that a rank needs with the capacity: "exceeds 80 GiB by 2
-// GiB" or "has 2 GiB of 80 GiB free".
+// Compares the memory that a rank needs with the memory that a device has:
+// "exceeds 80 GiB by 2 GiB" or "has 2 GiB of 80 GiB free".
 std::string LeftText(int64_t needs, int64_t has) {
   return needs > has
              ? "exceeds " + BytesText(has) + " by " + BytesText(needs - has)
@@ -116,8 +116,9 @@ std::string LeftText(int64_t needs, int64_t has) {
 
 // Returns a line on the memory of the fullest rank, including the bytes that
 // the software stack allocates. If a component is unknown, only the known
-// tensors can be compared with the device's capacity. The line then states that
-// they exceed it. It is empty if they do not, or if the capacity is unknown.
+// tensors are compared with the device's capacity: the line states that they
+// exceed it. The line is empty if they do not exceed it, or if the capacity is
+// unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// Returns the cost of a pipeline as text, which lists the assumptions too if
-// `explain` is set.
+// Returns the cost of a pipeline as text. If `explain` is true, the text also
+// lists the assumptions.
 std::string PipelineReportText(const cost::PipelineCost& cost,
                                const std::string& mesh, bool explain);
 void WritePipelineJson(const cost::PipelineCost& cost,

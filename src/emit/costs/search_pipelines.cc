@@ -1,5 +1,6 @@
-// Writes the fastest pipeline that a search found. Its time is compared with
-// the time of the winner, which is always a sharding without a pipeline:
+// Writes the fastest pipeline that a search found. The winner of a search is
+// always a sharding without a pipeline. The pipeline's time is compared with
+// the winner's time:
 //
 //   pipelines   pp:2,dp:32, interleaved with 8 stages a rank, ...: +1.8 %
 #include "emit/costs/search_pipelines.h"

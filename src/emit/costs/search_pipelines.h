@@ -10,18 +10,21 @@
 
 namespace shardc {
 
-// Returns "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
+// Returns the mesh, the schedule and the settings of a pipeline:
+// "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
-// Returns the sentence on the accuracy of a pipeline's time: "no time of a
-// pipeline is calibrated".
+// Returns the sentence about the accuracy of the time of a pipeline: "no time
+// of a pipeline is calibrated".
 std::string_view PipelineAccuracyText();
-// Returns "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is
-// calibrated"; empty if no pipeline is clearly faster than the winner.
+// Returns a sentence if the fastest pipeline is clearly faster than the winner:
+// "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated".
+// Returns an empty text otherwise.
 std::string WouldWinText(const search::Found& found);
-// Returns the lines of the text report: the fastest pipeline, or `none that
-// fits`; its proof if `verify` proved it; and how many of the pipelines with a
-// lower bound on their time were evaluated. If no pipelines were searched,
-// returns only the reason.
+// Returns the lines of the text report about pipelines. They have the fastest
+// pipeline, or `none that fits`. If `verify` proved the pipeline, its proof
+// follows. The last line has how many of the pipelines with a lower bound on
+// their time were evaluated. If no pipelines were searched, returns only the
+// reason.
 std::string SearchPipelinesText(const SearchReport& report);
 // Writes the members `pipeline` and `pipelines`.
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);

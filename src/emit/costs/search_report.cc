@@ -1,6 +1,6 @@
 // Writes the result of a search: the winner, its proof and its time, then the
-// Pareto front, the shardings that tie with the winner, and an entry for each
-// alternative with the reason why it loses:
+// Pareto front, and the shardings that tie with the winner. Then each
+// alternative is listed with the reason why it loses:
 //
 //   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
 //   why not
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 5> kVerdicts = {
     "slower", "tie", "faster", "exceeds_memory", "illegal"};
 constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
                                                      "unsupported"};
-// The shardings that the search does not evaluate.
+// Describes the shardings that the search does not evaluate.
 constexpr std::string_view kNotSearched =
     "pipelines with schedules other than 1f1b and interleaved, and with "
     "`--unmeasured` zb-h1, zb-h2, interleaved-zb, zbv, dualpipe and dualpipev";

@@ -13,41 +13,47 @@
 
 namespace shardc {
 
-// The proof of a sharding by `verify step` at reduced sizes.
+// The proof by `verify step`, at reduced sizes, that a sharding computes what
+// the unsharded model computes.
 struct SearchProof {
   enum class Status : uint8_t { kNotRun, kPass, kFail, kUnsupported };
   Status status = Status::kNotRun;
-  std::string text;  // what was proved, or why it was not
+  std::string text;  // what was proved, or why there is no proof
 };
 
 struct SearchReport {
   std::string target;
   int64_t devices = 1;
   cost::Settings settings;  // the settings of all shardings
-  // The flags that were not given, with the values that are assumed for them.
+  // The flags that the user did not give, with the values that the search
+  // assumes for them.
   std::vector<std::string> assumed;
   search::Found found;
   SearchProof proof;  // the proof of the winner
-  // The proofs of the first shardings of the Pareto front, in the front's
-  // order. Pipelines of the front have kNotRun.
+  // The proofs of the first shardings of the Pareto front, in the order of the
+  // front. The status of a pipeline in the front is kNotRun.
   std::vector<SearchProof> proofs;
-  // The proof of the fastest pipeline; only run if this pipeline would win.
+  // The proof of the fastest pipeline. It is run only if this pipeline is
+  // faster than the winner.
   SearchProof of_pipeline;
 };
 
-// Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".
+// Returns the settings of a sharding: "remat nothing_saveable, 1 micro-batch,
+// ZeRO 0".
 std::string SearchSettingsText(const cost::Settings& settings);
 
-// Returns "dp:2,fsdp:32".
+// Returns a mesh as text: "dp:2,fsdp:32".
 std::string SearchMeshText(const Mesh& mesh);
 // Returns the mesh of a sharding and, for a pipeline, its schedule:
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
-// Returns how accurate the expected time is, and which measurements show that.
+// Returns a sentence about the accuracy of the expected time, and about the
+// measurements that show it.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
-// Returns why the winner was preferred to a faster sharding whose time is equal
-// within the accuracy. The reason follows the order of search::WinnerOf: "a tie
-// with the winner, which has fewer axes or needs less memory".
+// Returns why the winner was preferred to a faster sharding whose time is the
+// same within the accuracy: "a tie with the winner, which has fewer axes or
+// needs less memory". The reasons have the order of the criteria in
+// search::WinnerOf.
 std::string SearchTieText(const search::Sharding& winner,
                           const search::Sharding& fastest);
 // Returns the kinds of shardings that the search does not evaluate.

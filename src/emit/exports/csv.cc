@@ -1,6 +1,7 @@
 // Exports a plan as a table for spreadsheets and scripts (RFC 4180), with one
-// row per parameter. A mode gets its own column if the spec of some parameter
-// in this mode differs from the spec in train mode.
+// row per parameter. There is a column for the specs in train mode. Another
+// mode has its own column if at least one parameter has a different spec in
+// that mode.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -10,9 +11,9 @@
 namespace shardc::exports {
 namespace {
 
-// Invisible characters are escaped as on a terminal. A spreadsheet evaluates a
-// cell that begins with one of `=+-@` as a formula, also after a tab or a
-// carriage return. Such a cell gets a leading apostrophe.
+// Returns the text of a table cell. Invisible characters are escaped as on a
+// terminal. A spreadsheet evaluates a cell that begins with one of `=+-@`, a
+// tab or a carriage return as a formula. Such a cell gets a leading apostrophe.
 std::string Cell(std::string_view raw) {
   std::string text = Printable(raw);
   if (raw.find_first_of("=+-@\t\r") == 0) text.insert(0, 1, '\'');
@@ -39,8 +40,8 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
 }
 
 // Returns the coordinates of the devices that hold a parameter: "ep=3" for a
-// placed parameter, "pp=0,3" for a parameter in stages of two ranks. The text
-// is empty for a parameter that is neither placed nor in a plan with stages.
+// placed parameter, "pp=0,3" for a parameter in stages of two ranks. Returns an
+// empty text for a parameter that is not placed, in a plan without stages.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

@@ -20,7 +20,7 @@ namespace shardc::exports {
 namespace {
 
 struct Placed {
-  int64_t dim = -1;  // -1: replicated
+  int64_t dim = -1;  // the sharded dimension; -1 if replicated
   int64_t factor = 1;
 
   // Returns the placement as PyTorch prints it.
@@ -58,8 +58,8 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
   return out;
 }
 
-// Returns whether no parameter needs `_StridedShard`. Otherwise adds a finding
-// about the first such parameter.
+// Returns whether all parameters can be expressed without `_StridedShard`. If
+// not, adds a finding about the first parameter that needs it.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

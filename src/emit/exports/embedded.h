@@ -1,4 +1,5 @@
-// The Python source that modules for JAX share with the Python package.
+// The Python source that is in both the Python package and the modules that are
+// exported for JAX.
 #ifndef SHARDC_EMIT_EXPORTS_EMBEDDED_H_
 #define SHARDC_EMIT_EXPORTS_EMBEDDED_H_
 

@@ -41,31 +41,33 @@ struct Options {
 struct PipelineChoice {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // of each stage; empty: evenly
+  // Number of layers of each stage; empty: evenly divided.
+  std::vector<int64_t> layers;
 };
 
 struct Request {
   const ReadPlan& plan;
   Options options;
-  const RuleSet* rules = nullptr;  // null when the plan was read from a file
-  const std::vector<LogicalNames>* names = nullptr;  // null if not given
+  const RuleSet* rules = nullptr;  // null if the plan was read from a file
+  // Logical axes by parameter; null if not given.
+  const std::vector<LogicalNames>* names = nullptr;
   const Manifest* state = nullptr;           // `--state`; null if not given
-  const PipelineChoice* pipeline = nullptr;  // null if not given
+  const PipelineChoice* pipeline = nullptr;  // `--stages`; null if not given
 };
 
 struct Exporter {
   std::string_view name;
-  std::string_view what;  // lower case, as in lists of formats
+  std::string_view what;  // description in lower case, for lists of formats
   // The values of --format: "text", "json" or "text|json".
   std::string_view formats;
-  // The options that only some formats accept, this one included, such as
+  // The options that this format accepts and some other formats do not, such as
   // "--mode --form".
   std::string_view flags;
   void (*write)(const Request& request, Sink& out, Findings& findings);
-  // Whether the format has one file per pipeline stage. The exporter then gets
+  // True if the format has one file per pipeline stage. The exporter then gets
   // the plan on the mesh of one stage (WithinStage).
   bool of_stage = false;
-  // Whether the format lists the ranks that hold a parameter.
+  // True if the format lists the ranks that hold a parameter.
   bool lists_ranks = false;
 };
 

@@ -52,8 +52,9 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Returns whether the norm has only an unsharded scale vector, and each device
-// has complete heads of the projection. A head is as long as the scale.
+// Returns whether `norm` has only an unsharded scale vector, and each device
+// has complete heads of `projection`. The length of the scale is the length of
+// a head.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");
@@ -128,11 +129,13 @@ class Block {
           up = true;
           break;
         case Role::kDown:
-        case Role::kRouter:  // of layers with experts in place of this MLP
+        // The router of experts, which other layers have instead of the MLP.
+        case Role::kRouter:
           break;
         default:
-          // Any other module must hold experts, or all its tensors must be
-          // scalars, such as the parameters of activation functions.
+          // Any other module is allowed only if it holds experts or if all its
+          // tensors are scalars, such as the parameters of activation
+          // functions.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;
@@ -171,7 +174,8 @@ class Block {
   }
 
   // Returns whether the block has no parameters outside of its modules, except
-  // attention sinks that are sharded over the axis, one for each head.
+  // attention sinks. The sinks must be sharded over the axis, and there is one
+  // for each head.
   bool Sinks(LocalBlocks& found) const {
     if (owner_ == nullptr) return true;
     const HfTensor* const sinks = owner_->Find("sinks");
@@ -215,7 +219,9 @@ class Block {
   }
 
   std::string name_;
-  const HfModule* owner_;  // the block's own parameters; null: none
+  // The module of the parameters that belong directly to the block; null if
+  // there are none.
+  const HfModule* owner_;
   std::vector<Child> children_;
   int64_t devices_;
 };

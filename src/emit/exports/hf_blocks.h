@@ -1,6 +1,6 @@
-// Finds the local blocks of a model. In a local block each device computes with
-// its own part from one sharded projection to the next, so that no collective
-// is needed between them.
+// Finds the local blocks of a model. In a local block, each device computes
+// with its own part of the activations from one sharded projection to the next,
+// so that no collective is needed between the projections.
 #ifndef SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 #define SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 
@@ -17,15 +17,15 @@ struct LocalBlocks {
   // The names of the projections in local blocks. Their output stays sharded
   // (style `colwise`), or their input is sharded (style `rowwise`).
   std::set<std::string, std::less<>> projections;
-  // The styles that the exported tensor parallel plan gives to other modules
-  // and parameters of local blocks, such as `replicated_with_grad_allreduce`,
-  // keyed by their names. They are norms of heads, the projection to a latent,
-  // attention sinks and the module that owns them, and activation functions
-  // with scalar parameters.
+  // The styles of other modules and parameters of local blocks in the exported
+  // tensor parallel plan, such as `replicated_with_grad_allreduce`, keyed by
+  // their names. These modules and parameters are norms of heads, the
+  // projection to a latent, attention sinks and the module that owns them, and
+  // activation functions with scalar parameters.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 
-// `devices` is the size of the tensor parallel axis.
+// Returns the local blocks. `devices` is the size of the tensor parallel axis.
 LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices);
 
 }  // namespace shardc::exports

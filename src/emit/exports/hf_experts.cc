@@ -25,9 +25,9 @@ constexpr std::string_view kUneven =
     "its projections are not sharded over one inner width";
 
 // Returns the style of a projection of experts that is sharded along dimension
-// `dim`. `down_dim` is the dimension of the inner width in `down_proj`; in all
-// other projections it is 3 - `down_dim`. Returns an empty text for another
-// projection that is not sharded along its inner width.
+// `dim`. `down_dim` is the dimension of the inner width in `down_proj`. In all
+// other projections, the inner width is dimension 3 - `down_dim`; if such a
+// projection is sharded along another dimension, returns an empty text.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";
@@ -36,8 +36,8 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Returns whether the shapes allow these dimensions to be the inner width. Also
-// returns true if a shape is unknown or differs between layers.
+// Returns whether the two dimensions can be the inner width according to the
+// shapes. Also returns true if a shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

@@ -13,18 +13,18 @@ namespace shardc::exports {
 struct ExpertStyles {
   std::string module;                         // style of the module
   std::map<std::string, std::string> leaves;  // styles by tensor name
-  std::string reason;      // why no styles express the sharding
+  std::string reason;      // the reason if no styles express the sharding
   bool by_expert = false;  // each device has some of the experts
 };
 
 // Returns whether some experts return their input and have no tensors, as in
 // LongCat-Flash. Such experts exist if `gate_up_proj` has more experts than
-// `down_proj`. They are in their own module inside the module of all experts,
-// and this inner module needs its own style. The hook of the outer module would
-// otherwise sum the results of all devices, which are equal.
+// `down_proj`. They are in a module inside the module of all experts, and this
+// inner module needs its own style. Without it, the hook of the outer module
+// would sum the results of all devices, which are equal.
 bool HasIdentityExperts(const HfModule& experts);
 
-// Returns the styles of a module of experts. `packed` is whether the version of
+// Returns the styles of a module of experts. `packed` is true if the version of
 // transformers has styles for tensors that hold two projections.
 ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
 

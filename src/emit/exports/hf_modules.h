@@ -16,12 +16,12 @@
 
 namespace shardc::exports {
 
-// How the tensor parallel axis shards one tensor.
+// The dimension of one tensor that the tensor parallel axis shards, and how.
 struct AxisSharding {
-  int64_t dim = -1;  // the sharded dimension; -1: the axis shards none
+  int64_t dim = -1;  // the dimension that the axis shards; -1 if none
   // The product of the sizes of the axes that split `dim` before this axis.
   int64_t stride = 1;
-  int64_t rank = 0;     // rank of the shape or, if unknown, the spec
+  int64_t rank = 0;     // rank of the shape or, if it is unknown, of the spec
   bool placed = false;  // the tensor is at only one coordinate of some axis
 
   bool split() const { return dim >= 0; }
@@ -33,7 +33,7 @@ struct HfTensor {
   std::set<AxisSharding> shardings;
   std::set<Shape> shapes;  // the known shapes
 
-  // Returns the sharding if it is the same for all tensors, else null.
+  // Returns the sharding if all tensors have the same sharding, else null.
   const AxisSharding* Same() const;
   bool AnySplit() const;
   // Return whether at least one shape is known and all known shapes have one
@@ -54,8 +54,9 @@ struct HfModule {
 };
 
 struct HfModules {
-  std::map<std::string, HfModule, std::less<>> of;  // by name; numbers are `*`
-  std::vector<std::string> order;                   // names in plan order
+  // Keyed by name; numbers are `*`.
+  std::map<std::string, HfModule, std::less<>> of;
+  std::vector<std::string> order;  // names in plan order
 };
 
 HfModules ModulesOf(const Request& request, const std::string& axis);

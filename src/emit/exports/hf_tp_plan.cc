@@ -7,15 +7,15 @@
 //   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
 //   h.0.norm.weight [null]                      ->  "h.*.norm": "replicate"
 //
-// Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
-// `colwise_gather_output`, `rowwise_split_input`. Only the axis of tensor
-// parallelism matters. A module whose sharding no style expresses is
-// replicated, with a finding.
+// Outside of local blocks (hf_blocks.h), outputs are gathered and inputs split:
+// `colwise_gather_output`, `rowwise_split_input`. The export uses only the axis
+// of tensor parallelism. If no style expresses the sharding of a module, the
+// module is replicated, and a finding is added.
 //
 // From version 5.16 on, transformers merges the plan into the model's own plan.
-// A module without a style here would keep the style of the model's own plan.
-// For these versions replicated modules therefore get a style too; for earlier
-// versions they get none.
+// A module without a style in the export would keep the style of the model's
+// own plan. For these versions replicated modules therefore get a style too.
+// For earlier versions they get no style.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -38,24 +38,24 @@ namespace {
 
 // The styles that a version of transformers has.
 enum class Vocabulary : uint8_t {
-  kFirst,    // until 5.0
-  kRenamed,  // from 5.1 on
+  kFirst,    // transformers until 5.0
+  kRenamed,  // transformers from 5.1 on
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// The reason, in a finding, why a module that contains other modules is
-// replicated. For example, the experts of MuseSpark normalise their results.
-// With a style, each device would normalise only its own summand.
+// The reason that a finding gives for replicating a module that contains other
+// modules. For example, the experts of MuseSpark normalise their results. With
+// a style, each device would normalise only its own summand.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
-// The last part of the name of a module inside the module of all experts: the
-// experts in it return their input.
+// The last part of the name of the module for experts that return their input.
+// The module is inside the module of all experts.
 constexpr std::string_view kIdentity = ".identity_expert";
 // The output projection of DeepSeek V4, which has a weight for each group of
 // heads in one tensor.
 constexpr std::string_view kGroupedLinear = "o_a_proj";
 
-// A style, or the reason why none fits.
+// A style, or the reason why no style expresses the sharding.
 struct StyleOrReason {
   std::string style;
   std::string reason;
@@ -107,7 +107,7 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // false: a block that owns parameters
+    bool is_module = false;  // false for a block that owns parameters
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
@@ -173,8 +173,8 @@ class TpPlanWriter {
         Replicate(name + "." + leaf, json);
       }
     }
-    // A hook would sum the equal results of all devices, so replicated experts
-    // get no hook.
+    // Replicated experts get no hook, because a hook would sum the equal
+    // results of all devices.
     const bool identity =
         HasIdentityExperts(module) && !(styled && styles.by_expert);
     if (!styled) {
@@ -204,9 +204,9 @@ class TpPlanWriter {
     }
   }
 
-  // Writes the style of a head that shares the embedding's weight. shardc's
-  // plan has no such parameter, but the model's own plan has the head, with a
-  // style for a sharded vocabulary, which must be replaced.
+  // Writes the style of a head that shares the embedding's weight. The plan of
+  // shardc has no parameter for this head. The model's own plan has the head,
+  // with a style for a sharded vocabulary, which must be replaced.
   void TiedHead(JsonWriter& json) const {
     if (vocabulary_ != Vocabulary::kMerged) return;
     const HfModule* embedding = nullptr;
@@ -266,7 +266,7 @@ class TpPlanWriter {
 
   // Returns whether the module is a Conv1D, whose weight is [in, out]. The name
   // decides, except if the bias is as long as the first dimension of the
-  // weight, which shows a linear layer.
+  // weight. Such a bias shows that the module is a linear layer.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
     if (!Classify(name + ".weight", '.').conv1d) return false;

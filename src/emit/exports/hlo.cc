@@ -29,12 +29,14 @@ namespace shardc::exports {
 namespace {
 
 // The device numbers as a row-major grid. Each axis of the mesh is one
-// dimension of the grid, or two if the axis runs over several slices, because
-// slices are numbered before the devices in them. Dimensions of size 1 are
-// dropped.
+// dimension of the grid. An axis that runs over several slices is two
+// dimensions, because slices are numbered before the devices in them.
+// Dimensions of size 1 are dropped.
 struct Grid {
   std::vector<int64_t> sizes;
-  std::vector<std::vector<size_t>> of_axis;  // indices of `sizes`, major first
+  // For each mesh axis, the indices of its dimensions in `sizes`, the major
+  // dimension first.
+  std::vector<std::vector<size_t>> of_axis;
 };
 
 Grid GridOf(const Mesh& mesh) {
@@ -58,9 +60,10 @@ struct Tiles {
   // The number of tiles along each dimension of the tensor, and then the number
   // of replicas if it is above 1.
   std::vector<int64_t> dims;
-  std::vector<size_t> order;  // the grid's dimensions, in tile order
-  bool split = false;         // whether any axis shards the tensor
-  bool replicated = false;    // the last of `dims` counts replicas
+  std::vector<size_t> order;  // indices of the grid's dimensions, in tile order
+  bool split = false;         // true if at least one axis shards the tensor
+  // True if the last of `dims` is the number of replicas.
+  bool replicated = false;
 };
 
 Tiles TilesOf(const Mesh& mesh, const Grid& grid, const Spec& spec) {
@@ -158,7 +161,8 @@ std::string TiledText(const Mesh& mesh, const Grid& grid, const Spec& spec,
 }
 
 // Returns the device numbers in row-major order of the mesh, in iota form:
-// `([2,2,2]T(1,0,2))`. Empty if they are 0, 1, 2 and so on.
+// `([2,2,2]T(1,0,2))`. Returns an empty text if the numbers are 0, 1, 2 and so
+// on.
 std::string DeviceIds(const Grid& grid) {
   std::vector<size_t> order;
   for (const std::vector<size_t>& axis : grid.of_axis) {

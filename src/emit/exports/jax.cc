@@ -1,8 +1,8 @@
 // Writes a Python module for JAX: the mesh, a PartitionSpec for each parameter
-// and mode, and functions that make NamedShardings from them. The data comes
-// first. The code after it is the same in every module, except for a mesh of
-// several slices. The code that finds the parameter of each array in a tree is
-// copied from the Python package, python/shardc/arrays.py:
+// and mode, and functions that make NamedShardings from them. The module begins
+// with the data. The code after the data is the same in every module, except
+// for a mesh of several slices. The code that finds the parameter of each array
+// in a tree is copied from the Python package, python/shardc/arrays.py:
 //
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/embedded.h"
@@ -117,8 +117,8 @@ def _mapped(tree, mode, on, unmatched, use, other):
     return map_arrays(_arrays(), tree, sharding, use, other, unmatched)
 )";
 
-// The two parts of the shared Python source: its imports, and the code after
-// its marker.
+// The two parts of the shared Python source (python/shardc/arrays.py): its
+// imports, and the code after its marker line.
 struct Shared {
   std::string_view imports;
   std::string_view code;

@@ -23,9 +23,10 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
   return out;
 }
 
-// Returns the bytes of all parameters on one device in train mode; with
-// pipeline stages, on a device of the fullest rank. Returns nullopt if the
-// bytes are unknown, or if a parameter is placed at one coordinate of an axis.
+// Returns the bytes of all parameters on one device in train mode. In a plan
+// with pipeline stages, the device is one of the fullest rank. Returns nullopt
+// if the bytes are unknown, or if a parameter is placed at one coordinate of an
+// axis.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   if (plan.stages) {
     BytesByRank bytes(*plan.stages);

@@ -1,20 +1,21 @@
 // Exports a plan as MaxText's logical axis rules: an ordered list of (logical
-// name, mesh axis). Every parameter must get the plan's spec from the logical
-// names of its dimensions. MaxText applies a rule to a dimension only if no
-// earlier rule has applied to it and the rule's axis is still unused in that
-// parameter.
+// name, mesh axis). The rules must give every parameter its spec from the
+// logical names of its dimensions. MaxText applies a rule to a dimension only
+// if no earlier rule has applied to the dimension, and if no earlier rule has
+// used the rule's axis in that parameter.
 //
 //   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
 //     ->  mlp: tp, embed: tp, embed: fsdp
 //
-// The rules are the pairs of a name and axes that occur in the plan; only their
-// order is to be found. In the example, the rule (embed, tp) must not apply to
-// `embed` of the first parameter. In general, a rule R must not apply to a
-// dimension that has the name of R and is sharded over other axes. Two kinds of
-// rules prevent that if they come before R: the rule of that dimension, and the
-// rule of another dimension of the same parameter that uses an axis of R. One
-// of them is enough. The order is found greedily: the next rule is any rule
-// whose requirements are met. If an order exists, this algorithm finds one.
+// The rules are the pairs of a name and axes that occur in the plan, so only
+// their order must be found. In the example, the rule (embed, tp) must not
+// apply to `embed` of the first parameter. In general, a rule R must not apply
+// to a dimension that has the name of R and is sharded over other axes. Two
+// kinds of rules prevent this if they come before R: the rule of that
+// dimension, and the rule of another dimension of the same parameter that uses
+// an axis of R. One of these rules is enough. The order is found greedily: the
+// next rule is any rule whose requirements are met. If an order exists, this
+// algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -51,8 +52,8 @@ bool Shares(const AxisGroup& one, const AxisGroup& other) {
   });
 }
 
-// Orders the rules. If no order gives all parameters their specs, the
-// requirements of the groups with the fewest parameters are dropped.
+// Finds an order of the rules. If no order gives all parameters their specs,
+// the requirements of the groups with the fewest parameters are dropped.
 class Ordering {
  public:
   explicit Ordering(const std::vector<ParameterGroup>& groups)
@@ -149,12 +150,13 @@ class Ordering {
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
-  // Indexed by rule: indices of the requirements that this rule meets if it
+  // For each rule, the indices of the requirements that are met if this rule
   // comes first.
   std::vector<std::vector<size_t>> watchers_;
-  // Indexed by group of parameters: indices of its requirements in needs_.
+  // For each group of parameters, the indices of its requirements in needs_.
   std::vector<std::vector<size_t>> needs_of_;
-  std::vector<size_t> open_;  // unmet requirements, indexed by rule
+  // For each rule, the number of its unmet requirements.
+  std::vector<size_t> open_;
   std::set<size_t> ready_;
 };
 
@@ -234,8 +236,8 @@ class MaxtextWriter {
     return {};
   }
 
-  // Adds a warning about parameters that get another spec from the rules than
-  // in the plan.
+  // Adds a warning about parameters whose spec by the rules differs from their
+  // spec in the plan.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;

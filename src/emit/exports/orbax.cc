@@ -1,8 +1,8 @@
-// Exports the `_sharding` file of an orbax checkpoint: a JSON object whose keys
-// are names of arrays in base64 and whose values are JSON strings. orbax
-// restores a checkpoint without a target only if each of its arrays has an
-// entry. The option `--state` therefore adds the entries of a complete train
-// state:
+// Exports the `_sharding` file of an orbax checkpoint. The file is a JSON
+// object whose keys are names of arrays in base64 and whose values are JSON
+// strings. orbax restores a checkpoint without a target only if each of its
+// arrays has an entry. So with the option `--state` the file has entries for a
+// complete train state:
 //
 //   {"dw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include <map>
@@ -25,9 +25,9 @@ std::string OrbaxName(std::string name, char separator) {
   return name;
 }
 
-// Returns the device numbers in the order of the mesh, or an empty list for
-// more than kMostListed devices. Such a mesh has one slice (CanListDevices),
-// and orbax then uses all devices in the order of their ids.
+// Returns the device numbers in the order of the mesh. Returns an empty list
+// for more than kMostListed devices: such a mesh has one slice
+// (CanListDevices), and orbax then uses all devices in the order of their ids.
 std::vector<int64_t> Devices(const Mesh& mesh) {
   std::vector<int64_t> devices;
   if (mesh.devices > kMostListed) return devices;
@@ -84,7 +84,7 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  std::map<Spec, std::string> texts;  // JSON of each distinct spec
+  std::map<Spec, std::string> texts;  // the JSON text of each distinct spec
   for (const StateArray& array : arrays) {
     const auto [text, fresh] = texts.try_emplace(array.spec);
     if (fresh) text->second = ShardingText(plan.mesh, array.spec);

@@ -24,7 +24,8 @@ bool Refuse(const Request& request, std::string message, std::string help,
   return false;
 }
 
-// Returns whether each stage has one rank that runs all its micro-batches.
+// Returns whether each stage has a single rank, which runs all its
+// micro-batches.
 bool HasOneRankEach(const schedule::Table& table) {
   for (int32_t stage = 0; stage < table.stages; ++stage) {
     for (int32_t micro = 1; micro < table.microbatches; ++micro) {
@@ -78,8 +79,9 @@ std::string Layers(int64_t count) {
   return count == 1 ? "t" : "t*" + std::to_string(count);
 }
 
-// Returns the stages separated by bars. Between the first and the last stage,
-// consecutive equal stages are written as `(t|)*126`.
+// Returns Megatron's layout text, in which bars separate the stages.
+// Consecutive equal stages between the first and the last stage are written as
+// `(t|)*126`.
 std::string LayoutText(const std::vector<ExportedStage>& stages) {
   std::string out = "E";
   for (size_t s = 0; s < stages.size();) {

@@ -6,8 +6,9 @@
 //   model.embed_tokens.weight          ->  model.embed_tokens
 //
 // If the requested stages are those of the plan, each parameter is in the
-// stages that the plan states. Otherwise the layer number in a parameter's name
-// determines its stage. Outside of layers, the parameter's role does.
+// stages that the plan states. If they are not, the stage of a parameter
+// follows from the layer number in its name, or from its role if the parameter
+// is outside of layers.
 #include "emit/exports/stage_modules.h"
 
 #include <algorithm>
@@ -51,8 +52,8 @@ class StageReader {
     return false;
   }
 
-  // Returns whether the requested stages have the axis and the numbers of
-  // layers of the plan's own stages.
+  // Returns whether the requested stages are on the same axis and have the same
+  // numbers of layers as the stages of the plan.
   bool IsPlanned() const {
     const auto& planned = request_.plan.stages;
     const PipelineChoice& choice = *request_.pipeline;
@@ -171,7 +172,7 @@ class StageReader {
   }
 
   // Returns whether the model has an output head with its own parameters
-  // outside of layers. A head without parameters uses the embedding's weight.
+  // outside of layers. If not, the head uses the embedding's weight.
   bool HasHead() const {
     const auto& params = request_.plan.params;
     return std::any_of(params.begin(), params.end(), [&](const auto& param) {

@@ -21,12 +21,11 @@ struct ExportedStage {
   std::vector<std::string> modules;
 };
 
-// Returns the stages in order. They are those of the plan if these have the
-// requested numbers of layers. Otherwise returns nullopt and adds a finding
-// (SHD062) in these cases: no parameter name has the number of a layer; layers
-// are numbered below more than one path; a parameter belongs to no stage; the
-// stages do not have exactly the model's layers; a spec shards over the axis of
-// the stages.
+// Returns the stages in order. The stages of the plan are used if they have the
+// requested numbers of layers. Returns nullopt and adds a finding (SHD062) in
+// these cases: no parameter name has the number of a layer; layers are numbered
+// below more than one path; a parameter belongs to no stage; the stages do not
+// have exactly the model's layers; a spec shards over the axis of the stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
                                                    std::string_view format,
                                                    Findings& findings);

@@ -1,6 +1,6 @@
 // Converts a plan with pipeline stages to a plan without stages, on the same
-// mesh or on the mesh of one stage. Parameters that a plan without stages
-// cannot express are reported together in one finding:
+// mesh or on the mesh of one stage. All parameters that a plan without stages
+// cannot express are reported in one finding:
 //
 //   an embedding that the head shares, on ranks 0 and 3 of 4  ->  inexpressible
 #include "emit/exports/staged.h"

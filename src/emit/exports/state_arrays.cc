@@ -27,13 +27,13 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// The most dimensions for which the dimensions of an array are assigned to
-// those of a parameter of another rank. Beyond this number, trying all
-// assignments would take too long, and the array is replicated.
+// The largest number of dimensions for which an array is compared with a
+// parameter of another rank. With more dimensions, trying all assignments of
+// dimensions would take too long, and the array is replicated.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
-  int64_t count = 1;  // 0, 1, or 2 for two or more
+  int64_t count = 1;  // 0 or 1 elements, or 2 for two and more
   for (const int64_t size : shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }
@@ -49,8 +49,9 @@ class Ways {
   Ways(const Shape& array, const Shape& param, const Spec& spec)
       : array_(array), param_(param), spec_(spec) {}
 
-  // Returns the spec of the array. If assignments yield different specs,
-  // returns the empty spec. Returns nullopt if no assignment exists.
+  // Returns the spec of the array. If different assignments lead to different
+  // specs, returns the empty spec, which means replicated. Returns nullopt if
+  // no assignment exists.
   std::optional<Spec> Only() {
     if (array_.size() == param_.size()) {
       SameRank();
@@ -66,8 +67,9 @@ class Ways {
     return dim < spec_.size() ? spec_[dim] : AxisGroup();
   }
 
-  // The array has the parameter's rank. A dimension of size 1 is a value that
-  // the optimizer stores once for all indices of the parameter's dimension.
+  // Sets the spec of an array that has the parameter's rank. If a dimension of
+  // the array has size 1, the optimizer stores one value for all indices of the
+  // parameter's dimension.
   void SameRank() {
     Spec out(array_.size());
     for (size_t d = 0; d < array_.size(); ++d) {
@@ -144,9 +146,10 @@ class State {
     std::string name;
     Parts parts;
     std::optional<Shape> shape;
-    const ReadParam* param = nullptr;  // null: no name found
-    size_t begin = 0, end = 0;         // the range of `parts` with that name
-    bool same = false;                 // shapes are equal, or one is unknown
+    // Null if no parameter's name is in the path.
+    const ReadParam* param = nullptr;
+    size_t begin = 0, end = 0;  // the range of `parts` with that name
+    bool same = false;  // true if the shapes are equal, or one is unknown
   };
 
   static Parts PartsOf(std::string_view name, char separator) {
@@ -157,9 +160,10 @@ class State {
     return out;
   }
 
-  // Returns the parameter whose name has these parts. If there is none, looks
-  // for the parts without a leading `params`, and then with an additional
-  // leading `params`. Returns null if no parameter is found.
+  // Returns the parameter whose name has these parts. If there is no such
+  // parameter, looks for the parts without a leading `params`, and then for the
+  // parts with an additional leading `params`. Returns null if no parameter is
+  // found.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);
@@ -176,8 +180,8 @@ class State {
     return find(other);
   }
 
-  // Finds the parameter whose name ends last in the array's path. If several
-  // names end there, the longest name is used.
+  // Finds the parameter whose name occurs last in the array's path. If several
+  // names end at the same part of the path, the longest name is used.
   void Find(Array& array) {
     const Parts& parts = array.parts;
     for (size_t end = parts.size(); end > 0 && !array.param; --end) {
@@ -201,7 +205,8 @@ class State {
     return static_cast<std::ptrdiff_t>(index);
   }
 
-  // Returns whether the array is in a copy of the parameters' tree.
+  // Returns whether the array's path begins with one of roots_, so that the
+  // array is in a copy of the parameters' tree.
   bool AmongParameters(const Array& array) const {
     for (size_t n = 0; n < array.parts.size(); ++n) {
       if (roots_.contains(

@@ -1,5 +1,6 @@
-// The formats of `shardc export`, one line each: the record that a .cc file of
-// this folder defines. The includer defines SHARDC_EXPORT first.
+// The formats of `shardc export`, one line each. A line names the record of the
+// format, which is defined in a .cc file of this folder. A file that includes
+// this table must define SHARDC_EXPORT first.
 SHARDC_EXPORT(kJax)
 SHARDC_EXPORT(kJaxJson)
 SHARDC_EXPORT(kShardy)

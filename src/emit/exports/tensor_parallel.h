@@ -10,8 +10,8 @@
 
 namespace shardc::exports {
 
-// Returns the axis that `--axis` names, by default `tp`. Returns nullopt and
-// adds a finding if the mesh lacks it.
+// Returns the axis that `--axis` names, which is `tp` by default. Returns
+// nullopt and adds a finding if the mesh lacks the axis.
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 

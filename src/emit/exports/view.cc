@@ -1,6 +1,7 @@
-// Groups parameters whose names differ only in numbers and that have the same
-// values in a line of output, so that the line is correct for each parameter of
-// its group. Numbers are replaced by `*`:
+// Groups parameters for exports with one line per group. The names in a group
+// differ only in numbers, and all its parameters have the same values in the
+// line, so that the line is correct for each of them. Numbers are replaced by
+// `*`:
 //
 //   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
 //     ->  h/*/up tp (2), h/2/up replicated

@@ -13,15 +13,15 @@
 
 namespace shardc::exports {
 
-// The most devices that an export lists by number.
+// The largest number of devices that an export lists by number.
 constexpr int64_t kMostListed = 1 << 16;
 
-// Returns the separator that more parameter names contain: a slash or a dot. If
-// as many names contain a slash as a dot, it is a slash.
+// Returns the separator that occurs in more parameter names: a slash or a dot.
+// If as many names contain a slash as a dot, returns a slash.
 char SeparatorOf(const ReadPlan& plan);
 
-// Returns the spec with an empty entry for each dimension that it lacks, for a
-// tensor of that rank.
+// Returns the spec for a tensor of the given rank: an empty entry is added for
+// each dimension that the spec lacks.
 Spec Padded(const Spec& spec, size_t rank);
 
 // Return the shape and the bytes of the largest shard. An axis that the mesh

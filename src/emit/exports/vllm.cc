@@ -1,7 +1,8 @@
-// Exports the attributes that vLLM sets on each weight: a column-parallel layer
-// splits the output dimension, a row-parallel layer the input dimension. A
-// matrix is stored as [out, in], but as [in, out] by Flax. The kind of layer
-// therefore follows from the sharded dimension and the name:
+// Exports the attributes that vLLM sets on each weight. A column-parallel layer
+// splits the output dimension, and a row-parallel layer splits the input
+// dimension. PyTorch stores a matrix as [out, in], and Flax stores it as [in,
+// out]. The kind of layer therefore follows from the sharded dimension and the
+// name:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
@@ -14,8 +15,9 @@ namespace shardc::exports {
 namespace {
 
 // Returns the kind of layer: "row" if the input of a matrix is sharded, else
-// "column". The input is the last dimension, or the first of a matrix that Flax
-// calls `kernel`. A vector, such as a bias, belongs to the output.
+// "column". The input is the last dimension of the matrix, or the first
+// dimension if Flax stores the matrix as a `kernel`. A vector, such as a bias,
+// belongs to the output.
 std::string_view Kind(const ReadParam& param, char separator,
                       const Split& split) {
   const size_t rank = param.type.shape ? param.type.shape->size() : 2;

@@ -27,9 +27,9 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// If one of the two texts has more remaining lines, all remaining lines are
-// shown as removed or added. The reason is that a Table has the length of the
-// longest common subsequence for each pair of positions, so the time is
+// The limit on the lines of each text that are compared. Above it, all old
+// lines are shown as removed and all new lines as added. A Table has the length
+// of the longest common subsequence for each pair of positions, so the time is
 // quadratic in the number of lines.
 constexpr size_t kMostLines = 4000;
 

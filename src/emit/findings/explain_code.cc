@@ -1,6 +1,7 @@
-// Prints the explanation of a code. Its texts are in the record of the lint. A
-// code that is no lint has a page (pages/page.h). The texts become paragraphs
-// of 76 columns under headings, and the examples are indented.
+// Prints the explanation of a code. For a lint, the texts are in the record of
+// the lint. For any other code, they are on a page (pages/page.h). The texts
+// become paragraphs of 76 columns under headings, and the examples are
+// indented.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead

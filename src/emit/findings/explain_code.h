@@ -8,8 +8,9 @@
 
 namespace shardc {
 
-// Returns the explanation of a code or name ("SHD101", "catch-all-replicates"),
-// ending with a line break. Returns nullopt if there is no such diagnostic.
+// Returns the explanation of a diagnostic, given its code or its name
+// ("SHD101", "catch-all-replicates"). The text ends with a line break. Returns
+// nullopt if there is no such diagnostic.
 std::optional<std::string> ExplainCode(std::string_view code);
 
 // Returns all diagnostics as Markdown, for the documentation.

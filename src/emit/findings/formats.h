@@ -48,16 +48,17 @@ inline constexpr std::string_view kFindingFormatNames = [] {
   return kBarred.substr(1);
 }();
 
-// Returns whether the place is in a file, not in an option, a pack or standard
-// input.
+// Returns whether the place is in a file. Places in an option, a rule pack or
+// standard input are not in a file.
 bool IsFile(const Place& place);
-// Returns the place of the finding if it is in a file. Otherwise returns its
-// `main_file`, whose source is null if the finding has none.
+// Returns the place of the finding if it is in a file. Otherwise returns the
+// `main_file` of the finding. The source of this place is null if the finding
+// has no main file.
 const Place& FilePlace(const Finding& finding);
 // Returns the message, followed by the first targets to which it applies.
 std::string MessageText(const Finding& finding);
-// Returns the same text as MessageText. If the finding has a place that is not
-// in a file, such as an option, the text begins with the place.
+// Returns the text of MessageText. If the finding's place is not in a file but,
+// for example, in an option, the text begins with the place.
 std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc

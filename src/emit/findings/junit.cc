@@ -2,9 +2,9 @@
 // files' first findings. Only errors are failures. Readers identify test cases
 // by name. Each name therefore includes the place, and a repeated name gets a
 // number. Printable makes control characters visible. XML also forbids U+FFFE
-// and U+FFFF, which Xml() writes as text:
+// and U+FFFF, which Xml() writes as text. An error about `a<b` becomes:
 //
-//   `a<b` of one error  ->  <failure ... message="`a&lt;b` ...">
+//   <failure ... message="`a&lt;b` ...">
 #include <map>
 #include <vector>
 
@@ -109,7 +109,7 @@ void WriteCase(Sink& out, const Case& one) {
 }  // namespace
 
 void FindingsJunit(const FindingReport& report, Sink& out) {
-  // Suites in the order of their first finding.
+  // The suites are in the order of their first finding.
   std::vector<std::string> files;
   std::map<std::string, std::vector<const Case*>> suites;
   size_t failures = 0;

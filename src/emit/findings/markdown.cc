@@ -12,8 +12,8 @@
 namespace shardc {
 namespace {
 
-// Outside code spans, escapes every character with a meaning in Markdown or
-// HTML by a backslash or an entity.
+// Escapes a text outside of code spans: every character that has a meaning in
+// Markdown or HTML is escaped by a backslash or an entity.
 std::string Plain(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -37,7 +37,8 @@ std::string Cell(std::string_view raw) {
   const std::string text = Printable(raw);
   size_t ticks = 0;
   for (char c : text) ticks += c == '`' ? 1 : 0;
-  // The spans are ambiguous, because a name contains a backtick.
+  // An odd number of backticks means that a name contains one. It is then
+  // unclear where code spans begin and end.
   if (ticks % 2 != 0) return Plain(text);
   std::string out;
   bool code = false;

@@ -15,7 +15,8 @@
 namespace shardc {
 namespace {
 
-// Escapes the text of a message: `[text](1)` would be a link in SARIF.
+// Escapes the text of a message. A text such as `[text](1)` would otherwise be
+// a link in SARIF.
 std::string Escaped(std::string_view raw) {
   std::string text = Printable(raw);
   size_t at = text.find("](");
@@ -108,9 +109,10 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// Returns a hash of the code, the file and the parameters, or of the message if
-// there are no parameters. The line is not a part of the hash. A finding with
-// the same values as an earlier one gets a number, which is also hashed.
+// Returns a hash that identifies a finding in later runs. The hash includes the
+// code, the file and the parameters, or the message if there are no parameters.
+// It does not include the line. If an earlier finding has the same values, a
+// number is hashed as well.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

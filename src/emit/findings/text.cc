@@ -24,7 +24,7 @@ namespace shardc {
 namespace {
 
 constexpr size_t kWindow = 96;       // code points shown of a source line
-constexpr size_t kBeforeCaret = 40;  // shown before the caret
+constexpr size_t kBeforeCaret = 40;  // code points shown before the caret
 
 struct Paint {
   bool on;
@@ -55,8 +55,8 @@ size_t CodePoints(std::string_view text) {
                                [](char c) { return !IsContinuation(c); }));
 }
 
-// Return the offset `count` code points before (Back) or after (Forward)
-// `offset`.
+// Back() returns the offset `count` code points before `offset`, and Forward()
+// the offset `count` code points after it.
 size_t Back(std::string_view text, size_t offset, size_t count) {
   while (offset > 0 && count > 0) {
     --offset;

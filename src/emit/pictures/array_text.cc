@@ -1,6 +1,7 @@
-// Draws an array as panels of cells. A panel is a block of lines, and panels
-// are placed next to each other. All cells are as wide as the longest text of a
-// cell or heading. If a row is too wide, its middle is left out:
+// Draws an array as text. A panel of cells shows two dimensions of the array. A
+// panel is a block of lines, and panels are placed next to each other. All
+// cells are as wide as the longest text of a cell or heading. If a row is too
+// wide, its middle is left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"
@@ -78,8 +79,9 @@ class ArrayDrawing {
   }
 
  private:
-  // Chooses the number of columns, and the short or long form of the cell
-  // texts. The short form is used only if it lets more columns fit.
+  // Chooses the number of columns that are drawn, and whether the cells have
+  // short or long texts. The short texts are used only if more columns fit with
+  // them.
   void Fit() {
     const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
     int64_t after = 0;
@@ -171,7 +173,7 @@ class ArrayDrawing {
     return out;
   }
 
-  // Puts the label of a row: `tp 0 `.
+  // Appends the label of a row to the line: `tp 0 `.
   void Label(int64_t row, Line& line) const {
     line.Put(kIndent);
     const int64_t end = static_cast<int64_t>(kIndent.size()) + label_;
@@ -265,7 +267,8 @@ Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
   return out;
 }
 
-// Puts the title on one line, or one part per line if it is too long.
+// Returns the title on one line. If it is too long, each part of it gets a
+// line.
 Lines TitleLines(const std::vector<std::string>& title,
                  const PictureStyle& style) {
   Lines out = {Line(style)};

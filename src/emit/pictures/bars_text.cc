@@ -29,8 +29,8 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(std::llround(share)) + " %";
 }
 
-// Returns the letters of one bar, padded up to the budget. Without a budget,
-// the bar is padded to the full width.
+// Returns the letters of one bar, padded up to the budget. If there is no
+// budget, the bar is padded to the full width.
 std::string Cells(const MemoryBars& memory, const MemoryBar& bar, int64_t scale,
                   int64_t width, const Glyphs& glyphs) {
   std::vector<std::string> cells;

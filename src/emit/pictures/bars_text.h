@@ -16,7 +16,8 @@ namespace shardc {
 struct MemoryBar {
   std::string name;            // "train"
   std::vector<int64_t> parts;  // bytes, in the order of MemoryBars::parts
-  // The bytes of the emptiest device, if they differ from those of the fullest.
+  // The bytes of the emptiest device; absent if they equal those of the fullest
+  // device.
   std::optional<int64_t> least;
 };
 
@@ -27,12 +28,13 @@ struct MemoryPart {
 
 struct MemoryBars {
   int64_t devices = 1;
-  // Whether each bar is of a pipeline rank. Otherwise each bar is of a mode.
+  // True if each bar is of a pipeline rank, false if each bar is of a mode.
   bool of_ranks = false;
   std::vector<MemoryPart> parts;
   std::vector<MemoryBar> bars;
-  std::optional<int64_t> budget;     // bytes of memory of a device
-  std::vector<std::string> unknown;  // left out, with the reason
+  std::optional<int64_t> budget;  // bytes of memory of a device
+  // The parts that the bars do not include, each with the reason.
+  std::vector<std::string> unknown;
 };
 
 std::string MemoryText(const MemoryBars& memory, const PictureStyle& style);

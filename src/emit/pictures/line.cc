@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, picture::kAxisColors> kAxisCodes = {
     "38;5;169", "38;5;32", "38;5;166", "38;5;36",
     "38;5;136", "38;5;67", "38;5;98",  "38;5;245"};
 
-// Returns whether a code point is two columns wide, as East Asian wide forms
-// and most emoji are.
+// Returns whether a terminal shows a code point in two columns, such as East
+// Asian wide characters and most emoji.
 bool IsWide(uint32_t point) {
   constexpr std::pair<uint32_t, uint32_t> kWide[] = {
       {0x1100, 0x115F},   {0x2E80, 0x303E},  {0x3041, 0x33FF},

@@ -25,11 +25,11 @@ struct PictureStyle {
 // Returns the number of columns that a terminal uses for a text without control
 // characters.
 int64_t TextWidth(std::string_view text);
-// Returns the start of the text in at most `width` columns, with a mark if it
-// was shortened; `width` must be at least 4.
+// Returns the start of the text that fits in `width` columns. A shortened text
+// ends in a mark. `width` must be at least 4.
 std::string CutTo(std::string_view text, int64_t width, bool ascii);
 
-// The characters that pictures are drawn with.
+// The characters with which pictures are drawn.
 struct Glyphs {
   std::string_view across, down;
   std::string_view top_left, top, top_right;
@@ -73,15 +73,16 @@ using Lines = std::vector<Line>;
 // Returns the lines without trailing spaces, each ended by a line break.
 std::string TextOfLines(const Lines& lines);
 
-// Places blocks next to each other, as many in a row as fit the width,
-// `between` columns apart; an empty line separates the rows of blocks.
+// Places blocks of lines next to each other, `between` columns apart. A row of
+// blocks has as many blocks as fit the width. An empty line separates the rows.
 Lines SideBySide(const std::vector<Lines>& blocks, int64_t between,
                  const PictureStyle& style);
 
-// Wraps words to the width; the second and later lines are indented.
+// Breaks the text into lines at word boundaries. The second and later lines are
+// indented by `indent` columns.
 Lines Wrapped(std::string_view text, int64_t indent, const PictureStyle& style);
 
-// Puts names of axes in their colours.
+// Writes the names of mesh axes in their colours.
 class AxisInk {
  public:
   explicit AxisInk(const Mesh& mesh);

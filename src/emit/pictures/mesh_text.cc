@@ -22,7 +22,8 @@ using picture::kGap;
 using picture::MeshPicture;
 
 constexpr int64_t kMostMeshPanels = 8;
-constexpr int64_t kMostDevices = 128;  // beyond this, only one panel is drawn
+// If the mesh has more devices than this, only one panel is drawn.
+constexpr int64_t kMostDevices = 128;
 
 class MeshDrawing {
  public:
@@ -206,8 +207,8 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // If the line has no room for the column of strides, it is omitted. The
-  // column of groups, `0-60 step 4`, shows the stride too.
+  // The column of strides is omitted if the line has no room for it. The column
+  // of groups, `0-60 step 4`, shows the stride too.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

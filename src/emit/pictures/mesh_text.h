@@ -1,4 +1,4 @@
-// The mesh with its hosts, drawn for a terminal.
+// Draws a mesh with its hosts for a terminal.
 #ifndef SHARDC_EMIT_PICTURES_MESH_TEXT_H_
 #define SHARDC_EMIT_PICTURES_MESH_TEXT_H_
 

@@ -1,5 +1,5 @@
-// Texts for sets of devices and for coordinates, in the terminal and in the
-// HTML page.
+// Texts for sets of devices and for coordinates. The terminal pictures and the
+// HTML page use the same texts.
 #ifndef SHARDC_EMIT_PICTURES_WORDS_H_
 #define SHARDC_EMIT_PICTURES_WORDS_H_
 

@@ -15,16 +15,16 @@ namespace shardc {
 
 class JsonWriter;
 
-// Returns `device 5: dp=0 fsdp=1 tp=1, process 0`. With several slices, the
-// text also states the slice and the device's position in the mesh, because
-// plans and checkpoints number devices by position.
+// Returns `device 5: dp=0 fsdp=1 tp=1, process 0`. If the mesh has several
+// slices, the text also states the slice and the device's position in the mesh,
+// because plans and checkpoints number devices by position.
 std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
 // Writes {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}.
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);
 
 // For each dimension, the range of indices that a device holds: the first
-// index, and the index after the last. SlicesOf returns nullopt if the shape is
-// unknown or the spec is illegal.
+// index, and the index after the last one. SlicesOf returns nullopt if the
+// shape is unknown or the spec is illegal.
 using Slices = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
                                const ModeLayout& mode);

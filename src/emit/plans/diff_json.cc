@@ -36,7 +36,7 @@ void WriteModes(JsonWriter& json, const std::vector<Mode>& modes) {
   WriteModeNames(json, modes);
 }
 
-// Writes a text as a string, or null if there is none.
+// Writes a member with the text, or with null if the text is nullopt.
 void WriteText(JsonWriter& json, std::string_view key,
                const std::optional<std::string>& text) {
   json.Key(key);

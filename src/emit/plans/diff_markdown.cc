@@ -1,5 +1,6 @@
-// Writes a difference as a comment on a pull request: the totals first, then a
-// row for each change, folded if there are many rows, then messages:
+// Writes the difference of two plans as a comment on a pull request. It has the
+// totals first, then a row for each change, folded if there are many rows, then
+// messages:
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|
@@ -20,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// A table with more rows is folded.
+// A table with more rows than this is folded.
 constexpr size_t kOpenRows = 12;
 
 class DiffMarkdown {

@@ -1,6 +1,6 @@
-// Prints a difference as text. A changed entry is marked with `~`, an entry
-// that only the second plan has with `+`, and an entry that only the first plan
-// has with `-`:
+// Prints the difference of two plans as text. A changed entry is marked with
+// `~`. An entry that only the second plan has is marked with `+`, and an entry
+// that only the first plan has with `-`:
 //
 //   ~ layers.*.mlp.up_proj.weight [14336, 4096] BF16, 32 of them
 //       spec   ["tp", "fsdp"] -> ["tp", null], in decode

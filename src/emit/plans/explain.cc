@@ -1,7 +1,8 @@
 // Prints why a parameter got its spec. The plan stores for every layout how
-// names were resolved and what was corrected; this file prints it. The matched
-// part of the name, the most similar rule for an unmatched name, and the slices
-// of a device are computed here:
+// names were resolved and what was corrected, and this file prints it. Three
+// facts are not in the plan and are computed here: the matched part of the
+// name, the most similar rule for an unmatched name, and the slices of a
+// device.
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"
@@ -28,9 +29,9 @@ const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
   return c.plan.layouts[c.plan.params[param].layout];
 }
 
-// Returns the number of rules that were tried: the rules up to the first match,
-// or all rules if none matched. Returns 0 if no rule was tried, as for a
-// scalar.
+// Returns the number of rules that were tried: the rules up to and including
+// the first match, or all rules if none matched. Returns 0 if no rule was
+// tried, as for a scalar.
 size_t Tried(const Compiled& c, size_t param) {
   const int32_t rule = LayoutOf(c, param).rule;
   if (rule >= 0) return AsIndex(rule) + 1;
@@ -52,8 +53,8 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
 }
 
 // Returns a text with the parallelism axes (`dp`, `tp`, ...) that the mesh
-// lacks; empty if it has all of them. Except with `compat: eformer`, they were
-// left out of the spec, because a missing axis acts as an axis of size 1.
+// lacks, or an empty text if the mesh has all of them. A missing axis acts as
+// an axis of size 1 and is left out of the spec, except with `compat: eformer`.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {
@@ -124,7 +125,7 @@ std::string AddedText(const ModeLayout& mode) {
          " due to corrections";
 }
 
-// Returns the text of a mode without its heading. `stacked` is whether the
+// Returns the text of a mode without its heading. `stacked` is true if the
 // parameter holds the layers of several stages, so that a device has only some
 // of these layers.
 std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
@@ -173,7 +174,8 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
 // which is at the position of the first of these modes.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
               const std::optional<DevicePlace>& holder, bool stacked) {
-  std::vector<std::pair<std::string, std::string>> sections;  // body, heading
+  // Each pair is (body, heading).
+  std::vector<std::pair<std::string, std::string>> sections;
   for (const ModeLayout& mode : layout.modes) {
     const std::string body = ModeBody(c, mode, layout.rule, holder, stacked);
     const auto same =
@@ -190,9 +192,9 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Returns whether the device holds a shard of the parameter. It may not,
-// because parameters may be placed at one coordinate of an axis or be in a
-// pipeline stage.
+// Returns whether the device holds a shard of the parameter. It does not if the
+// parameter is placed at another coordinate of an axis, or is in a pipeline
+// stage of other devices.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   if (const auto& stages = c.plan.stages) {
     const auto axis = c.mesh.Find(stages->axis);

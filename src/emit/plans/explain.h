@@ -1,5 +1,5 @@
-// Explains one parameter: the rules tried, the names resolved, corrections and
-// bytes, by mode.
+// Explains one parameter in each mode: the rules that were tried, how names
+// were resolved, corrections, and bytes.
 #ifndef SHARDC_EMIT_PLANS_EXPLAIN_H_
 #define SHARDC_EMIT_PLANS_EXPLAIN_H_
 
@@ -13,10 +13,10 @@
 
 namespace shardc {
 
-// `param` is an index into the plan's parameters. If a device is given, the
-// part of the parameter that the device holds is printed too, except for a
-// tensor with the layers of several stages. In text, modes that do not differ
-// share a heading.
+// Returns the explanation as text. `param` is an index into the plan's
+// parameters. If a device is given, the part of the parameter that the device
+// holds is printed too, except for a tensor with the layers of several stages.
+// Modes with the same text share a heading.
 std::string ExplainText(const Compiled& compiled, size_t param,
                         const std::optional<DevicePlace>& device = {});
 void WriteExplainJson(const Compiled& compiled, size_t param, Sink& out,

@@ -9,11 +9,11 @@
 
 namespace shardc {
 
-// Returns the parameters with totals. Tensors of the same shape and dtype whose
-// names differ only in numbers, such as the tensors of layers, share a line
-// with their count.
+// Returns the parameters and totals as text. Tensors of the same shape and
+// dtype whose names differ only in numbers, such as the tensors of layers,
+// share a line with their count.
 std::string ManifestText(const Manifest& manifest);
-// Writes shardc.manifest/v1, one parameter per line.
+// Writes shardc.manifest/v1, with one parameter per line.
 void WriteManifestJson(const Manifest& manifest, Sink& out);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// Writes a mesh, its ranks, or the place of one device, as text and as JSON.
+// Writes a mesh, its ranks, or the position of one device, as text and as JSON.
 // The text draws the mesh as a grid of device numbers, in blocks. Of the axes
 // of size above 1, the last is drawn as the columns of a block and the one
-// before it as its rows. There is a block for each coordinate of the other
+// before it as its rows. There is a block for each coordinate of the remaining
 // axes. If the mesh has slices, device numbers may differ from positions in the
 // mesh.
 //
@@ -80,7 +80,7 @@ class Grid {
   const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
 
   // Sets `at` to the next coordinates of the first `count` drawn axes. Returns
-  // false after the last coordinates.
+  // false if `at` had the last coordinates.
   bool Next(std::vector<int64_t>& at, size_t count) const {
     for (size_t i = count; i > 0;) {
       --i;
@@ -118,7 +118,7 @@ class Grid {
   }
 
   const Mesh& mesh_;
-  std::vector<size_t> shown_;  // axes of size above 1
+  std::vector<size_t> shown_;  // indices of the axes of size above 1
   size_t width_ = 1;
 };
 

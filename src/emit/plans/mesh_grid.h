@@ -1,5 +1,5 @@
 // Writes a mesh as text and JSON: the device grid in row-major order, the
-// devices of each process, ranks.
+// devices of each process, and the ranks.
 #ifndef SHARDC_EMIT_PLANS_MESH_GRID_H_
 #define SHARDC_EMIT_PLANS_MESH_GRID_H_
 
@@ -11,27 +11,29 @@
 
 namespace shardc {
 
-// The largest numbers of devices for which the grid is drawn in the text and
-// listed in JSON. For a larger mesh, the text has the number of devices in
-// place of the grid, and the JSON has null.
+// kDrawnDevices is the largest number of devices for which the text has the
+// grid. For a larger mesh, the text has the number of devices instead.
+// kListedDevices is the largest number of devices for which the JSON has the
+// grid. For a larger mesh, the JSON has null.
 inline constexpr int64_t kDrawnDevices = 1024;
 inline constexpr int64_t kListedDevices = 65536;
-// The most devices of a mesh whose ranks are listed.
+// The largest number of devices of a mesh whose ranks are listed.
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
-// Returns the axes, the mesh of hosts if there are several, and the grid of
-// devices. The last two axes of size above 1 are the grid's rows and columns,
-// and there is one block for each coordinate of the other axes. With `ranks`, a
-// line per process is added.
+// Returns the axes, the mesh of hosts if there are several hosts, and the grid
+// of devices. The last two axes of size above 1 are the grid's rows and
+// columns. There is one block for each coordinate of the remaining axes. If
+// `ranks` is true, a line for each process is added.
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
-// Returns the place of one device instead of the grid; 0 <= device <
+// Returns the coordinates and the process of one device; 0 <= device <
 // mesh.devices.
 std::string MeshDeviceText(const Mesh& mesh, int64_t device);
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 
-// Writes the mesh as a plan does, with "host_mesh" (null if processes do not
-// follow the leading axes), "grid" (device numbers nested by axis, null if
-// there are too many) and, if `ranks`, "ranks" (null if there are too many).
+// Writes the mesh as a plan does, with further members. "host_mesh" is null if
+// processes do not follow the leading axes. "grid" has the device numbers
+// nested by axis; it is null if there are too many. If `ranks` is true, "ranks"
+// is written too; it is null if there are too many.
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
                        Sink& out);
 

@@ -1,7 +1,8 @@
 // Writes shardc.plan/v1, or v2 for a plan with stages, one parameter per line.
-// The text of a layout is made once and copied for each parameter with this
-// layout, so that a parameter costs little more than its name. Parameters are
-// written to the sink one by one, so the complete text is never in memory.
+// The JSON text of a layout is made only once. It is copied for each parameter
+// with this layout, so that a parameter costs little more than its name.
+// Parameters are written to the sink one by one, so the complete text is never
+// in memory.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ void WriteSpecMember(JsonWriter& json, const Spec& spec) {
   WriteSpec(json, spec);
 }
 
-// Writes the value before or after a correction. This is the group of axes of
-// the corrected dimension, or `whole` if the entire spec was corrected.
+// Writes the value before or after a correction: the axes of the corrected
+// dimension, or `whole` if the entire spec was corrected.
 void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
                const AxisGroup& group, const Spec& whole) {
   json.Key(key);
@@ -50,8 +51,8 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
-  // The added bytes are known only for all corrections of a mode together. The
-  // last correction states them, and the earlier ones state 0.
+  // The added bytes are known only for all corrections of a mode together. They
+  // are written with the last correction, and 0 is written with the others.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;
@@ -121,8 +122,11 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
   const std::string_view end_of_key = JsonWriter::EndOfKey(json.style());
-  std::vector<std::string> layouts;       // end_of_key and a JSON object
-  std::vector<std::string_view> members;  // the objects without their braces
+  // For each layout, the text between a key and its value (EndOfKey), and the
+  // layout's JSON object.
+  std::vector<std::string> layouts;
+  // For each layout, its object without the braces.
+  std::vector<std::string_view> members;
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     layouts.push_back(std::string(end_of_key) + JsonText([&](JsonWriter& text) {
@@ -176,8 +180,8 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// Writes the corrections of attention's specs. Without corrections, the member
-// is omitted.
+// Writes the corrections of attention's specs. The member is omitted if there
+// are no corrections.
 void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
   bool any = false;
   for (const ModeAttention& attention : plan.attention) {
@@ -246,8 +250,9 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
   out.Put('\n');
 }
 
-// A plan with fewer parameters gets no thread for its fingerprint, because
-// starting a thread would take longer than computing the fingerprint.
+// The smallest number of parameters for which a thread computes the
+// fingerprint. For fewer parameters, starting a thread takes longer than
+// computing the fingerprint.
 constexpr size_t kManyParams = 10'000;
 // The length of a fingerprint in JSON: "sha256:", 64 digits and two quotes.
 constexpr size_t kFingerprintBytes = 73;

@@ -40,8 +40,8 @@ void AddTotals(std::string& out, const Plan& plan) {
          BytesOrUnknown(summary.bytes_per_device) + " per device";
   if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
       plan.mesh.devices > 0) {
-    // The ratio is rounded to tenths as an integer, so that the text does not
-    // depend on the locale or on the rounding mode.
+    // The ratio is rounded to tenths with integer arithmetic, so that the text
+    // does not depend on the locale or on the rounding mode.
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
                          static_cast<double>(*summary.bytes);
@@ -52,7 +52,8 @@ void AddTotals(std::string& out, const Plan& plan) {
   out += '\n';
 }
 
-// Replicated parameters of one shape whose names differ only in numbers.
+// Replicated parameters that have the same shape and whose names differ only in
+// numbers.
 struct ReplicatedGroup {
   size_t first = 0;  // index of its first parameter
   int64_t params = 0;

@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// Whether an entry of a single name keeps its brackets (kAsWritten) or loses
-// them (kShortest).
+// The form of an entry that has a single name: with brackets (kAsWritten, if
+// the rules file has them) or without (kShortest).
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 
 // Writes `[["FSDP", "SP"], "TP", null]`.

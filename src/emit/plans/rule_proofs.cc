@@ -51,8 +51,8 @@ std::string ProofText(const RuleProof& proof) {
   return "not proven: the pattern is too large";
 }
 
-// Returns ascending numbers as text, with three or more consecutive ones as a
-// range:
+// Returns ascending numbers as text. Three or more consecutive numbers are
+// written as a range:
 //
 //   0, 1, 2, 5  ->  [0] to [2], [5]
 std::string RangesText(std::span<const uint32_t> numbers) {
@@ -68,9 +68,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// Returns what was proven about a rule and the rules before it. If one of these
-// matches all names of the rule, it is left out here, because the line "never
-// wins" already names it. For example:
+// Returns what was proven about a rule together with the rules before it. An
+// earlier rule that matches all names of the rule is left out, because the line
+// "never wins" already names it. For example:
 //
 //   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

@@ -34,8 +34,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A list of one name is written as a list, because a name without brackets
-  // would also set the decode rule.
+  // A list with one name is written as a list. Without brackets, the name would
+  // also set the decode rule.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -93,9 +93,9 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
 }
 
 // Returns the value of an axis rule, or nullopt if the value names an axis
-// twice. No file may write such a value. It arises when the value is derived
-// from other rules, such as `batch` if fsdp and dp are the same axis. A reader
-// of the file derives it in the same way.
+// twice, which a file cannot contain. Such a value occurs when it is derived
+// from other rules, for example `batch` if fsdp and dp are the same axis. A
+// reader of the file derives it in the same way.
 std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   AxisValue value = rules.axes.Value(rule);
   AxisGroup sorted = value.axes;
@@ -106,8 +106,8 @@ std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   return value;
 }
 
-// Writes the member "axes". `value_of` returns the value of a rule, or nullopt
-// if the rule is to be omitted.
+// Writes the member "axes". `value_of` returns the value of an axis rule, or
+// nullopt if the rule is omitted.
 template <class Value>
 void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.Key("axes");
@@ -162,8 +162,8 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
-// Returns the member "axes". If there are no axis rules, returns `axes: {}`
-// with `always`, and otherwise an empty text.
+// Returns the member "axes". If there are no axis rules, returns `axes: {}` if
+// `always` is true, and an empty text if it is false.
 std::string AxesYaml(const AxisRules& axes, bool always) {
   std::string out;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
@@ -182,8 +182,8 @@ std::string CommentYaml(const std::string& line, const std::string& indent) {
   return indent + "# " + Printable(line) + "\n";
 }
 
-// Returns the text as a quoted YAML scalar, in single quotes if no character
-// needs an escape.
+// Returns the text as a quoted YAML scalar. Single quotes are used if no
+// character needs an escape.
 std::string QuotedYaml(const std::string& text) {
   if (Printable(text) != text) return JsonString(text);
   std::string out = "'";

@@ -15,22 +15,24 @@
 
 namespace shardc {
 
-// Writes all files together as one rules file in JSON, which the YAML parser
-// can read: every axis rule with its effective value, registrations, bundles,
-// rules, policy and weight decay. The sections `model` and `stages` are left
-// out. One file cannot have rules for both separators: see HasMixedSeparators.
+// Writes the rules of all files as one rules file in JSON, which the YAML
+// parser can read. It has every axis rule with its effective value,
+// registrations, bundles, rules, policy and weight decay. It lacks the sections
+// `model` and `stages`. One file cannot have rules for both separators
+// (HasMixedSeparators).
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 
-// Returns the members of a policy that are given, as key and value of a rules
-// file: {"min_size", "1024"}. The flag of a key is `--min-size`.
+// Returns the members of a policy that are set, as keys and values of a rules
+// file: {"min_size", "1024"}. The command-line flag of this key is
+// `--min-size`.
 std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
     const Policy& policy);
 
 bool HasMixedSeparators(const RuleSet& rules);
 
-// Return the imported rules as a rules file. YAML has all comments. In JSON,
-// the comments on a rule are its `note`, and the comments on the file are
-// omitted.
+// Return the imported rules as a rules file. The YAML form has all comments. In
+// the JSON form, the comments on a rule are its `note`, and the comments on the
+// file are omitted.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
 // Returns the text of a mesh file.

@@ -13,8 +13,8 @@ namespace shardc {
 // Returns `[[FSDP, SP], TP]`, `ColumnWise` or `like: \1.weight`.
 std::string SpecSourceText(const SpecSource& source);
 std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
-// Returns a line for each file whose separator is not written but inferred: the
-// separator, and why.
+// Returns a line for each file that does not state its separator. The line has
+// the separator that was inferred, and the reason.
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
 
 std::string RulesText(const RuleSet& rules);

@@ -11,8 +11,8 @@ namespace shardc {
 
 class JsonWriter;
 
-// Returns "stage 2 of 4 over `pp`, on rank 2", a line for each stage of the
-// parameter.
+// Returns a line for each stage of the parameter: "stage 2 of 4 over `pp`, on
+// rank 2".
 std::string StageLines(const PlannedStages& stages, size_t param);
 
 // Writes the member "stages": {"axis", "of": [{"stage", "ranks", "layers"}]}.

@@ -39,8 +39,8 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-// Returns the CSS class of one of ten colour steps from pale to full. Position
-// 0 is pale, and position `count` - 1 is full.
+// Returns the CSS class of one of ten colour steps from pale to full. The first
+// of `count` positions (`at` is 0) is pale, and the last one is full.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
 }
@@ -122,8 +122,8 @@ class ArrayDrawing {
     gap_ = 3 + (sheets_ > 0 ? 3 : 0) + (sheets_ > 1 ? 2 : 0);
   }
 
-  // Returns the coordinate of `piece` in a dimension, or the longest coordinate
-  // if `piece` is negative.
+  // Returns the coordinate of shard `piece` in a dimension. If `piece` is
+  // negative, returns the longest coordinate.
   std::string Edge(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);
@@ -167,7 +167,8 @@ class ArrayDrawing {
 
   void Panel(int64_t panel) {
     const double names =
-        array_.columns() ? 10 + 8 * kLetter : 0;  // space after the row header
+        // The space after the row header.
+        array_.columns() ? 10 + 8 * kLetter : 0;
     const double width = X(columns_.size()) + 6 + names;
     const double height = Y(rows_.size()) + 6;
     html_.Raw("<div>");

@@ -4,7 +4,6 @@
 // by dimension, because a change of the batch axes changes nine tensors:
 //
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
-//   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>
 #include <map>
 #include <set>
@@ -48,7 +47,7 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   page.SpecOf(change.after);
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
-    // A device holds only some of the placed parameters, so its bytes are not
+    // A device holds only some of the placed parameters. So its bytes are not
     // the bytes of one parameter times the number of parameters.
     if (change.group_before && change.group_after) {
       const int64_t all = *change.group_after - *change.group_before;
@@ -140,7 +139,7 @@ std::string DimName(std::string_view tensor, size_t rank, size_t dim) {
   return "dimension " + std::to_string(dim);
 }
 
-// A change of one dimension that several tensors have in common.
+// A change of one dimension that is the same in several tensors.
 struct DimChange {
   std::vector<Mode> modes;
   std::string name;
@@ -251,8 +250,8 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
 }
 
 // Returns the number of parameters that keep their specs in all modes while
-// their shards change. Parameters are collected in sets, because one whose spec
-// changes differently in several modes is in several groups of changes.
+// their shards change. A parameter whose spec changes differently in several
+// modes is in several groups of changes, so the names are collected in sets.
 int64_t KeptSpecs(const PlanDifference& diff) {
   std::set<std::string_view> kept;
   for (const SpecChange& one : diff.specs) {
@@ -298,7 +297,8 @@ void WriteMeshChange(Page& page) {
   }
 }
 
-// Writes changed members of the plan that the table does not contain.
+// Writes the changed members of the plan that the table of changes does not
+// contain.
 void WriteFields(Page& page) {
   Html& html = page.html;
   for (const FieldChange& field : page.in.base->diff->fields) {

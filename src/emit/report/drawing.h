@@ -1,4 +1,4 @@
-// Measures that the drawings of arrays and of the mesh share.
+// Lengths that the drawings of arrays and of the mesh share.
 #ifndef SHARDC_EMIT_REPORT_DRAWING_H_
 #define SHARDC_EMIT_REPORT_DRAWING_H_
 

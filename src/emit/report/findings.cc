@@ -1,6 +1,6 @@
-// Writes findings as cards: errors and warnings first and unfolded; notes are
-// folded if there are more than two. The level is shown by a sign, a word and a
-// colour, for readers who cannot see one of them.
+// Writes findings as cards. Errors and warnings come first and are unfolded.
+// Notes are folded if there are more than two. The level is shown by a sign, a
+// word and a colour, for readers who cannot see one of these.
 #include <algorithm>
 #include <vector>
 

@@ -31,9 +31,9 @@ using search::Sharding;
 constexpr double kWidth = 760, kHeight = 380;
 constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
-// The margins between the points and the edges of the drawing: above and below,
-// this fraction of the span of times; to the right, this fraction of the
-// largest memory.
+// The width of the margins between the points and the edges of the drawing. The
+// margins above and below are this fraction of the span of times. The margin on
+// the right is this fraction of the largest memory.
 constexpr double kSpare = 0.04;
 
 // Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
@@ -54,7 +54,7 @@ int64_t MemoryStep(int64_t bytes) {
   return step;
 }
 
-// Formats the time at a tick with as many digits as are needed to distinguish
+// Returns the time at a tick, with as many digits as are needed to distinguish
 // it from the next tick.
 std::string TickText(double seconds, double step) {
   const double unit = seconds >= 1 ? 1 : seconds >= 1e-3 ? 1e-3 : 1e-6;
@@ -78,8 +78,8 @@ constexpr std::array<Look, 5> kLooks = {
      {"fits", "the runner-up, on another mesh"},
      {"p3", "the winner"}}};
 
-// Draws a mark around a centre. Marks differ in shape and not in colour alone,
-// so that colour-blind readers can distinguish them.
+// Draws a mark around a centre. Marks differ in shape and in colour, so that
+// colour-blind readers can distinguish them.
 void WriteShape(Html& html, Mark mark, double x, double y) {
   const Look& look = kLooks[static_cast<size_t>(mark)];
   const auto path = [&](const std::vector<std::pair<double, double>>& corners) {
@@ -208,10 +208,9 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // Draws the stairs through the points of the front that are not pipelines.
-  // Pipelines are left out, because a sharding stays on the front even if a
-  // pipeline is better in both time and memory. With them, the line would not
-  // always descend.
+  // Draws the stairs through the points of the front that are not pipelines. A
+  // sharding stays on the front even if a pipeline is better in both time and
+  // memory. With pipelines, the line would therefore not always descend.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {
@@ -221,8 +220,8 @@ class Plot {
     html_.Raw("<path class=host d=\"M");
     html_.Fixed(X(*meshes[0])).Raw(" ").Fixed(Y(*meshes[0]));
     for (size_t i = 1; i < meshes.size(); ++i) {
-      // With an amount of memory between two points, only the slower sharding
-      // fits, so the step is at the memory of the faster one.
+      // For an amount of memory between two points, only the slower sharding
+      // fits. So the step is drawn at the memory of the faster sharding.
       html_.Raw("V").Fixed(Y(*meshes[i]));
       html_.Raw("H").Fixed(X(*meshes[i]));
     }

@@ -13,7 +13,7 @@
 namespace shardc::report {
 namespace {
 
-constexpr size_t kLongest = 400;  // the most bytes of a name that are shown
+constexpr size_t kLongest = 400;  // limit on the bytes of a name that are shown
 
 // Returns the longest beginning of the text with at most `most` bytes that does
 // not end inside a character.
@@ -78,7 +78,7 @@ Html& Html::Message(std::string_view text) {
   bool code = false;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('`', begin), text.size());
-    // A backtick without a partner is part of the text.
+    // A backtick without a second backtick after it is part of the text.
     const bool closes = code || text.find('`', end + 1) != std::string::npos;
     const std::string_view part = text.substr(begin, end - begin);
     if (code) {

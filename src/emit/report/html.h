@@ -17,13 +17,13 @@ class Html {
   explicit Html(Sink& out) : out_(out) {}
 
   Html& Raw(std::string_view markup);
-  // Appends escaped text; invisible characters are shown as on a terminal
+  // Appends escaped text. Invisible characters are shown as on a terminal
   // (Printable).
   Html& Text(std::string_view text);
-  // Appends a name or a path: the browser may break it after separators, and a
-  // very long one is shortened.
+  // Appends a name or a path. The browser may break the line after separators,
+  // and a very long name is shortened.
   Html& Name(std::string_view text);
-  // Appends a message; text in backticks becomes a `<code>` element.
+  // Appends a message. Text between backticks becomes a `<code>` element.
   Html& Message(std::string_view text);
   Html& Bytes(int64_t bytes);
   Html& Bytes(const std::optional<int64_t>& bytes);  // a dash if unknown

@@ -2,7 +2,7 @@
 // the plan's parameters. A figure shows a parameter of the largest group with
 // this sharding. At most Limits::figures figures are drawn, in descending order
 // of bytes. All replicated parameters share one figure, even if their ranks
-// differ:
+// differ. For example, there is one figure for each of these shardings:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -23,13 +23,14 @@ namespace {
 
 struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
-  // The first mode in which some parameter has this sharding.
+  // The first mode in which at least one parameter has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
-  // The number of parameters with this sharding. If the number differs between
-  // groups of modes, it is the largest number.
+  // The number of parameters with this sharding. If it differs between groups
+  // of modes, it is the largest of the numbers.
   int64_t params = 0;
-  std::set<size_t> groups;  // indices of groups of modes with this sharding
+  // The indices of the groups of modes in which a parameter has this sharding.
+  std::set<size_t> groups;
   std::string key;
 };
 

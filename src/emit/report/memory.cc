@@ -27,9 +27,9 @@ using picture::ParamGroup;
 constexpr double kMapWidth = 1056, kMapHeight = 300;
 // A box with a smaller fraction of a device's bytes is not drawn.
 constexpr double kLeast = 0.0004;
-// The smallest width in px at which a box gets a vertical label. There is one
-// value for a wide screen, and one for a phone, where the map is drawn at a
-// third of its full width.
+// The smallest width in px at which a box gets a vertical label. The first
+// value is for a wide screen. The second value is for a phone, where the map is
+// drawn at a third of its full width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
 // The letters of the components of memory, in the order of cost::Component.
@@ -150,8 +150,8 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</tbody></table></div></details>\n");
 }
 
-// Lists the parts that the totals leave out. A part is listed once, with all
-// modes in which it is left out.
+// Lists the parts that the totals do not include. Each part is listed once,
+// with all modes in which it is not included.
 void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;
@@ -159,8 +159,8 @@ void WriteUnknown(Page& page) {
     for (const std::string& text : report.memory.unknown) {
       std::vector<Mode>& in = modes[text];
       if (in.empty()) order.push_back(text);
-      // The reports of a pipeline's ranks all have the same mode, which is
-      // listed once.
+      // The reports of a pipeline's ranks all have the same mode, so the mode
+      // is added only once.
       if (in.empty() || in.back() != report.mode) in.push_back(report.mode);
     }
   }
@@ -273,8 +273,8 @@ std::vector<Region> RegionsOf(const Page& page, Mode mode) {
   return out;
 }
 
-// Returns the longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits
-// the width, or an empty text if none fits.
+// Returns the longest of `mlp.up_proj ×32`, `mlp.up_proj` and `up_proj` that
+// fits the width. Returns an empty text if none of them fits.
 std::string LabelOf(const ParamGroup& group, double width) {
   std::vector<std::string> parts = {""};
   for (char c : group.folded) {
@@ -290,7 +290,8 @@ std::string LabelOf(const ParamGroup& group, double width) {
   }
   const std::string last = parts.back();
   parts.pop_back();
-  // The name `experts.*.down_proj` becomes `experts.down_proj`.
+  // A `*` before the last part is dropped, so that `experts.*.down_proj`
+  // becomes `experts.down_proj`.
   while (!parts.empty() && parts.back() == "*") parts.pop_back();
   const std::string both = parts.empty() ? last : parts.back() + "." + last;
   std::vector<std::string> labels = {both, last};
@@ -316,8 +317,8 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 
-// Writes a vertical label in a narrow box: the name, the bytes and the number
-// of copies, as far as there is room. `place` has the CSS classes of the media
+// Writes a vertical label in a narrow box: the name, and the bytes and the
+// number of copies if they fit too. `place` has the CSS classes of the media
 // (wide screen, phone, paper) on which the label is shown.
 void WriteUpright(const Page& page, const MemoryCell& cell, const Box& box,
                   Mode mode, std::string_view place, Html& html) {
@@ -350,8 +351,8 @@ void WriteCell(const Page& page, const MemoryCell& cell, const Box& box,
   if (shown && box.height > 34 && box.width > 76) {
     lines.push_back(BytesText(cell.bytes));
   }
-  // The number of copies is also written in words, for readers who cannot see
-  // it from the colours.
+  // The colours show the number of copies. It is also written in words, for
+  // readers who cannot see colours.
   if (shown && box.height > 48 && box.width > 96) {
     lines.push_back(CopiesText(page, *cell.group, mode));
   }
@@ -359,8 +360,8 @@ void WriteCell(const Page& page, const MemoryCell& cell, const Box& box,
   for (const std::string& line : lines) {
     longest = std::max(longest, line.size());
   }
-  // Check whether the texts also fit if the map is drawn at half of its width,
-  // as on paper, or at a third, as on a phone.
+  // Check whether the texts also fit at half of the map's width, as on paper,
+  // or at a third, as on a phone.
   const double needed = static_cast<double>(longest) * 7.4 + 6;
   const bool third = shown && needed < box.width / 3;
   const bool half = shown && needed < box.width / 2;
@@ -395,8 +396,8 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (size_t i = 0; i < regions.size(); ++i) {
     std::vector<int64_t> inner;
     for (const MemoryCell& cell : regions[i].cells) inner.push_back(cell.bytes);
-    // Make the box of each part of the model smaller, so that the gap between
-    // parts is wider than the gap between their groups.
+    // The box of each part of the model is made smaller, so that the gap
+    // between parts is wider than the gap between the groups of a part.
     Box box = boxes[i];
     box.width = std::max(0.0, box.width - 2);
     box.height = std::max(0.0, box.height - 2);

@@ -1,7 +1,8 @@
 // Draws the mesh as wide as the page allows. There is one panel for each
-// coordinate of the outer axes, or only the first panel if there are many.
-// Hosts are outlined and separated by gaps. Columns are in percent of the
-// width, so that text keeps its size on a phone, and rows are in px:
+// coordinate of the outer axes. If there are many coordinates, only the first
+// panel is drawn. Hosts are outlined and separated by gaps. Widths are in
+// percent of the panel, so that text keeps its size on a phone. Heights are in
+// px:
 //
 //   8 columns in 2 hosts: 8 cells and 7 gaps of 0.07 cells, and one more gap of
 //   0.2 cells between the hosts; column 4 begins at 4.48 of 8.69 cells, 51.55 %
@@ -22,12 +23,12 @@ using picture::MeshPicture;
 
 // The width of the row numbers in px, as in the style sheet.
 constexpr double kRowNumbers = 56;
-// Widths in cells: of the gap between two columns, and of the additional gap
-// between two hosts.
+// Widths as multiples of the width of a cell: the gap between two columns, and
+// the additional gap between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;
 
-// Draws the mesh as cells with device numbers. If there are too many devices
-// for numbers, the cells are plain squares.
+// Draws the mesh as cells with device numbers. If there are too many cells for
+// numbers, they are drawn as plain squares.
 class MeshDrawing {
  public:
   MeshDrawing(Page& page, const MeshPicture& mesh)
@@ -73,8 +74,8 @@ class MeshDrawing {
     return mesh_.mesh().axes[axis].name;
   }
 
-  // Returns the left edge of a column, in cells, including the gaps between
-  // hosts to the left of it.
+  // Returns the left edge of a column as a multiple of the width of a cell. It
+  // includes the gaps between hosts to the left of the column.
   double Cells(int64_t column) const {
     const double cells = static_cast<double>(column) * (1 + kColumnGap);
     if (mesh_.host_form() != HostForm::kInRow) return cells;

@@ -39,7 +39,8 @@ std::string Share(int64_t part, int64_t whole) {
          (share < 10 ? "." + std::to_string(tenths % 10) : "") + "\u00a0%";
 }
 
-// Returns "train", or "train on rank 0".
+// Returns the mode of a report and, for a pipeline, its ranks: "train", or
+// "train on rank 0".
 std::string PlaceOf(const cost::Report& report) {
   std::string out(ModeName(report.mode));
   return report.ranks.empty() ? out : out + " on " + report.ranks;
@@ -149,7 +150,7 @@ void WriteBaseVerdict(Page& page) {
   if (!diff.empty()) {
     const int64_t shards = ShardChanges(diff);
     // Specs of attention, stages or other members of the plan may have changed
-    // even if no parameter's spec has.
+    // even if the specs of all parameters are unchanged.
     html.Raw(changed == 0 ? "no change of a parameter’s spec, but others"
                           : Counted(changed, "change") + " of " +
                                 (shards == 0         ? "specs"

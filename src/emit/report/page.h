@@ -14,7 +14,7 @@
 
 namespace shardc::report {
 
-// The most items shown of each kind.
+// The largest numbers of items that the page shows.
 struct Limits {
   size_t rows = 200;
   size_t figures = 12;
@@ -53,17 +53,18 @@ class Page {
   std::string AxisClass(std::string_view axis) const;
   void SpecOf(const Spec& spec);
   std::string SpecMarkup(const Spec& spec) const;
-  void Group(const AxisGroup& axes);           // axes of one dimension
-  void Modes(const std::vector<Mode>& modes);  // "train, prefill"
+  void Group(const AxisGroup& axes);  // writes the axes of one dimension
+  void Modes(const std::vector<Mode>& modes);  // writes "train, prefill"
 
   // Opens a section with its heading; the navigation links to `id`.
   void Begin(std::string_view id, std::string_view title);
   void End() { html.Raw("</section>\n"); }
-  // Returns the CSS classes that show an element only in the modes of that
-  // group, such as `m m1s` for group 1.
+  // Returns the CSS classes that show an element only in the modes of the given
+  // group. For group 1 they are `m m1s`.
   static std::string ModeClass(size_t group);
-  // Calls `write(mode, html)` with the first mode of each group. If all groups
-  // get the same text, writes it once. Otherwise writes the text of each group.
+  // Calls `write(mode, html)` with the first mode of each group, and writes the
+  // text of each group. If all groups get the same text, the text is written
+  // only once.
   template <class Write>
   void ByMode(const Write& write) {
     std::vector<std::string> texts;
@@ -89,15 +90,16 @@ std::string ModesText(const std::vector<Mode>& modes);
 // Returns the ranks of a pipeline that the report describes, or its mode if it
 // does not describe single ranks.
 std::string NameOf(const cost::Report& report);
-// Returns a key that is the same for all specs that are drawn as one figure.
+// Returns a key that is equal for two specs if they are drawn as one figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
 // Writes `part` as a rounded percentage of `sum`: `36 %`, or `<1 %`.
 void RoundShare(Html& html, double part, double sum);
-// Writes a small bar with the share of `part` in `whole`.
+// Writes a small bar that shows the fraction of `part` in `whole`.
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
 
-// The sections; each writes nothing if it has no content.
+// These functions write the sections of the page. Each writes nothing if its
+// section has no content.
 void WriteChanges(Page& page);
 // Returns the number of parameters that keep their spec but have other shards
 // on the new mesh.

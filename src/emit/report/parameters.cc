@@ -1,6 +1,6 @@
-// Writes a table of parameter groups, the largest first. If a value differs by
-// mode, its cell has the value of each mode. The page's script filters rows by
-// their text:
+// Writes a table of parameter groups, from the largest to the smallest. If a
+// value differs by mode, its cell has the value of each mode. The page's script
+// filters rows by their text:
 //
 //   model.layers.{0..31}.mlp.up_proj.weight  ×32  [tp, fsdp]  3.5 MiB
 #include <algorithm>

@@ -1,7 +1,8 @@
 // Writes the section on a pipeline: the layers of each stage, and the tasks of
-// the schedule over time, where all tasks have the same length. The section on
-// memory has the bytes of each rank. If the sizes of a step are unknown, that
-// section is missing, and this one states the bytes of parameters:
+// the schedule over time. All tasks are drawn with the same length. The section
+// on memory has the bytes of each rank. If the sizes of a step are unknown, the
+// page has no section on memory, and this section states the bytes of
+// parameters:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>
@@ -14,8 +15,8 @@
 namespace shardc::report {
 namespace {
 
-// The most tasks of a timeline that is drawn, as a multiple of the most rows of
-// a table.
+// The largest number of tasks in a timeline that is drawn, as a multiple of the
+// largest number of rows of a table.
 constexpr size_t kTasksOfRow = 20;
 
 std::string PartsText(const PlanStage& stage) {

@@ -29,9 +29,9 @@ using audit::Unmatched;
 constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
 
 // Returns the text of a source line, with the file's path in the repository. If
-// the file is outside of the repository, only its name is returned: a program
+// the file is outside of the repository, only its name is returned. A program
 // has the paths of the machine that compiled it, and the page must not show
-// them.
+// these paths.
 std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   if (line.file.empty()) return "–";
   std::string path = page.in.repository.PathOf(std::string(line.file));
@@ -41,8 +41,8 @@ std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   return path;
 }
 
-// Returns the words before the total: "at least ", "at most " or "about ".
-// Returns an empty text if the total is exact.
+// Returns the words that are written before the total: "at least ", "at most "
+// or "about ". Returns an empty text if the total is exact.
 std::string_view BoundText(const audit::Report& report) {
   const std::string_view bound = BoundName(report);
   if (bound == "exact") return "";

@@ -32,7 +32,7 @@ struct Base {
   const PlanDifference* diff = nullptr;
 };
 
-// The KV cache in the modes in which it has the same sharding.
+// The KV cache, and the modes in which it has this sharding.
 struct Cache {
   std::vector<Mode> modes;
   std::string title;
@@ -40,11 +40,11 @@ struct Cache {
 };
 
 // The result of another command for this plan, such as verification or the
-// collectives of a step. It becomes a table with a heading.
+// collectives of a step. The page shows it as a table with a heading.
 struct Table {
   std::string title, about;
   std::vector<std::string> heads;
-  std::vector<bool> numbers;  // indexed by column: whether it is right-aligned
+  std::vector<bool> numbers;  // for each column, true if it is right-aligned
   std::vector<std::vector<std::string>> rows;
 };
 
@@ -57,17 +57,18 @@ struct Program {
   std::span<const Finding> findings;
 };
 
-// The contents of a page. Empty members are left out, or reported as missing.
+// The contents of a page. Empty members are not shown, or are reported as
+// missing.
 struct Input {
   std::string title;
-  std::string made_from;  // empty if there is no plan file
+  std::string made_from;  // name of the plan file; empty if there is none
   std::string version;    // the version of shardc
   const picture::FoldedPlan* plan = nullptr;
-  bool checked = false;  // whether lints ran
+  bool checked = false;  // true if lints ran
   std::span<const Finding> findings;
-  Repository repository;  // the root that places are relative to
-  // The costs of each mode. A plan with pipeline stages has the costs of
-  // training instead: one report for each set of ranks that hold the same
+  Repository repository;  // places are relative to its root
+  // The costs of each mode. For a plan with pipeline stages, these are the
+  // costs of training: one report for each set of ranks that hold the same
   // bytes.
   std::vector<cost::Report> costs;
   std::optional<cost::PipelineCost> pipeline;  // only for a plan with stages

@@ -1,7 +1,7 @@
 // Writes the page of a schedule: a drawing of its timeline, and a table of its
 // ranks. Each rank is a row of the drawing. The background of a row has the
-// pattern for idle time (the bubble), and the tasks are drawn over it. The
-// background that remains visible is the bubble:
+// pattern for idle time (the bubble). The tasks are drawn over it, so that the
+// background remains visible only where the rank is idle:
 //
 //   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
 #include "emit/report/schedule_page.h"
@@ -26,8 +26,8 @@ constexpr double kLetterWidth = 6.7;
 struct TaskLook {
   std::string_view fill, text;
 };
-// The CSS classes and names of tasks, in the order of TaskKind. The last one is
-// for pairs of overlapped tasks.
+// The CSS classes and names of tasks, in the order of TaskKind. The last entry
+// is for a pair of overlapped tasks.
 constexpr std::array<TaskLook, 5> kTaskLooks = {
     {{"p1", "F, forward"},
      {"p4", "B, backward"},

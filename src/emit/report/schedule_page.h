@@ -10,14 +10,14 @@
 
 namespace shardc::report {
 
-// The most tasks that a page draws.
+// The largest number of tasks that a page draws.
 inline constexpr size_t kMostDrawnTasks = 20'000;
 
 // Returns the number of tasks of a schedule. Two overlapped tasks in one cell
 // are counted as one.
 size_t DrawnTasks(const ScheduleReport& report);
 // Draws the tasks of each rank over time, with the bubbles between them, and a
-// table of the ranks. The schedule has at most kMostDrawnTasks tasks.
+// table of the ranks. The schedule must have at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
 // Write the parts that the page of a plan's report also has. WriteTimeline()

@@ -48,8 +48,8 @@ std::string PolicyHash(std::string_view text) {
     count -= 6;
     out += kDigits[bits >> count & 63];
   }
-  // Write the last digit. 256 bits are 42 base64 digits of 6 bits and 4 more
-  // bits.
+  // Write the last digit. 256 bits are 42 base64 digits of 6 bits, and 4 bits
+  // remain.
   out += kDigits[(bits & 63) << (6 - count) & 63];
   return out + "=";
 }

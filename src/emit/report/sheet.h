@@ -14,8 +14,8 @@ namespace shardc::report {
 
 // Returns the text of an embedded file, page.css or page.js.
 std::string_view PageFile(std::string_view name);
-// Returns `sha256-` and the digest in base64, the form of a source in a content
-// security policy.
+// Returns `sha256-` and the digest of the text in base64. This is how a content
+// security policy names an allowed source.
 std::string PolicyHash(std::string_view text);
 // Returns two SVG fill patterns: one for replicated parts in a treemap, and one
 // for replicated arrays and for bubbles.

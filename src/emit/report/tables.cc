@@ -1,8 +1,8 @@
 // Writes tables: the rules in their order, attention's specs by mode, the
 // devices that own parts of the KV cache, the communication, and the results of
 // other commands. In the table of attention's specs, modes with the same values
-// share a column. A bar to the left of a value marks that it differs from the
-// first column:
+// share a column. A bar to the left of a value shows that the value differs
+// from the first column:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>
@@ -34,7 +34,7 @@ void WriteState(Html& html, const picture::RuleLine& rule) {
   html.Raw("</span>");
 }
 
-// Attention's tensors in the plan's order, with their specs by mode.
+// The tensors of attention in the plan's order, with their specs in each mode.
 struct Tensors {
   std::vector<std::string> names;
   std::map<std::pair<std::string, Mode>, Spec> specs;

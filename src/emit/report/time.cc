@@ -1,7 +1,7 @@
 // Draws the time of a step as a waterfall: the bar of each part begins where
 // the bar of the previous part ends, so that the last bar ends at the time of
-// the step. A mode may have no expected time. The bars of computation, memory
-// and collectives then all begin at zero, because these can overlap:
+// the step. If a mode has no expected time, the bars of computation, memory and
+// collectives all begin at zero, because these can overlap:
 //
 //   products            ████████████              812 ms   62 %
 //   weight collectives              ███           190 ms   14 %
@@ -99,9 +99,9 @@ void WriteBounds(Page& page, const cost::Report& report) {
              time.Most());
 }
 
-// Writes the time of a pipeline's step: the tasks of the rank that computes the
-// longest, the time that this rank waits, and the work of all ranks after their
-// tasks.
+// Writes the time of a pipeline's step. It consists of the tasks of the rank
+// that computes the longest, the time for which this rank waits, and the work
+// of all ranks after their tasks.
 void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
   if (!cost.timed) return;
   const auto& ranks = cost.timeline.ranks;
@@ -181,7 +181,8 @@ void WriteTime(Page& page) {
 void WriteAssumptions(Page& page) {
   if (page.in.costs.empty()) return;
   Html& html = page.html;
-  // The ranks of a pipeline have the same settings.
+  // All ranks of a pipeline have the same settings, so only the first report is
+  // used.
   const auto costs = std::span(page.in.costs)
                          .first(page.in.pipeline ? 1 : page.in.costs.size());
   page.Begin("assumptions", "Assumptions");

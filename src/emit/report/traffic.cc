@@ -23,7 +23,7 @@
 namespace shardc::report {
 namespace {
 
-constexpr int64_t kMostDrawn = 128;  // devices in a strip
+constexpr int64_t kMostDrawn = 128;  // limit on the devices in a strip
 
 struct Destination {
   AxisGroup axes;
@@ -49,7 +49,8 @@ std::vector<Destination> DestinationsOf(const cost::Communication& all) {
   return out;
 }
 
-// Returns device 0 and the devices that differ from it only along the axes.
+// Returns device 0 together with the devices whose coordinates differ from
+// those of device 0 only along the axes.
 picture::DeviceSet GroupOf(const Mesh& mesh, const AxisGroup& axes) {
   std::vector<bool> free;
   for (const MeshAxis& axis : mesh.axes) {

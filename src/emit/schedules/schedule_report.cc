@@ -1,6 +1,6 @@
 // Writes the report of a schedule, with the bubble (idle time) measured in two
-// ways. `step` is the time until the last rank ends; it is relevant if the
-// optimizer waits for all ranks. `longest rank` is the longest time from a
+// ways. `step` is the time until the last rank ends. It is the relevant time if
+// the optimizer waits for all ranks. `longest rank` is the longest time from a
 // rank's first task to its last. For zb-h2 on 4 ranks with 8 micro-batches:
 //
 //   step          27 ticks, 11.1 % of it bubble
@@ -70,8 +70,8 @@ std::vector<int32_t> StagesOf(const schedule::Table& table, int32_t rank) {
   return out;
 }
 
-// Returns the stages of a rank: "0 4". If there are more than eight, returns
-// the first seven and the last: "0 4 8 12 16 20 24 .. 60".
+// Returns the stages of a rank: "0 4". If the rank has more than eight stages,
+// returns the first seven and the last: "0 4 8 12 16 20 24 .. 60".
 std::string StagesText(const std::vector<int32_t>& stages) {
   std::string out;
   constexpr size_t kShown = 8;

@@ -15,21 +15,23 @@
 
 namespace shardc {
 
-// The capacity that the channels of kind `scope` need if a rank posts its
-// receives in the order `receives`.
+// The capacity that the channels between ranks need. `scope` is the kind of
+// channels, and `receives` is the order in which a rank posts its receives.
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
-  std::optional<int64_t> capacity;  // in messages; nullopt: none suffices
-  std::string reason;               // why none suffices
+  // In messages; nullopt if no capacity suffices.
+  std::optional<int64_t> capacity;
+  std::string reason;  // the reason why no capacity suffices
 };
 
 struct ScheduleReport {
   schedule::Table table;
   schedule::Times times;
   schedule::Timeline timeline;
-  // Indexed by rank: the most micro-batches whose activations the rank holds at
-  // the same time. A micro-batch is counted once for each stage of the rank.
+  // For each rank, the largest number of micro-batches whose activations the
+  // rank holds at the same time. A micro-batch is counted once for each stage
+  // of the rank.
   std::vector<int64_t> held;
   std::vector<ChannelNeed> channels;
 };

@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// Returns the drawing. A tick is as long as the shortest task, and dots are
-// idle time. If the ticks do not fit the width, the drawing continues in
+// Returns the drawing. A tick is as long as the shortest task, and a dot is an
+// idle tick. If the ticks do not fit the width, the drawing continues in
 // further blocks of lines. Returns nullopt if the drawing would have more than
 // about kMostPicture characters.
 std::optional<std::string> TimelineText(const schedule::Table& table,

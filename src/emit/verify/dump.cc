@@ -1,5 +1,6 @@
-// Writes a case's tensors as one safetensors file, each in its own dtype, and
-// its settings as JSON, so that another program can compute the same case.
+// Writes the tensors and the settings of a verified case, so that another
+// program can compute the same case. The tensors are one safetensors file, each
+// in its own dtype. The settings are JSON.
 //
 //   query BF16, output BF16, reference F64  |  "settings": {"causal": true ...
 #include "emit/verify/dump.h"
@@ -33,8 +34,8 @@ void WriteSpecs(JsonWriter& json, const Case& test) {
   json.EndObject();
 }
 
-// Writes all settings that a settings file may have, and the options of this
-// run.
+// Writes the options of this run and all settings that a settings file may
+// have.
 void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
@@ -55,8 +56,8 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
   json.Member("padding_segment", o.padding_segment);
   json.Member("masked_rows",
               o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
-  // Written as a string, because many JSON readers keep only 53 bits of an
-  // integer.
+  // The seed is written as a string, because many JSON readers keep only 53
+  // bits of an integer.
   json.Member("dropout_seed", std::to_string(o.dropout_seed));
   WriteSettingsMembers(json, test, true);
   WriteSpecs(json, test);

@@ -23,9 +23,9 @@ namespace shardc {
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // Writes {"case": ..., "settings": {...}}. `settings` is written only if the
-// case has one reference result. A case that did not run has no reference
-// result. A case that is verified call by call over a cache or pages has
-// several. The settings are scale (null: computed from the head dimension),
+// case has exactly one reference result. A case that did not run has no
+// reference result. A case that is verified call by call over a cache or pages
+// has several. The settings are scale (null: computed from the head dimension),
 // causal, window, mask value, padding segment, dropout seed, masked rows, every
 // setting of a settings file, and the spec of each tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,

@@ -1,8 +1,8 @@
 // Prints the results of cases, one row per case. Columns are as wide as their
-// widest cell, and the column of features is printed only if a case has some.
-// Each reason is printed once. Failures of one operation and mode with the same
-// remedy are one reason. The message of the first is printed, followed by the
-// number of the others:
+// widest cell, and the column of features is printed only if a case has
+// features. Each reason is printed once. Failures of the same operation and
+// mode with the same remedy are printed as one reason: the message of the first
+// failure, followed by the number of the other failures:
 //
 //   fail: vanilla decode: ...
 //       help: set kv_head to ...
@@ -44,7 +44,8 @@ std::string TrafficText(const exec::SentBytes& sent) {
   return out.empty() ? "-" : out;
 }
 
-// Returns `BF16`, or `BF16/I8` with the dtype of the cache.
+// Returns the dtype of a case, `BF16`. If the cache has another dtype, it is
+// added: `BF16/I8`.
 std::string DtypesText(const Case& test) {
   std::string out(DtypeName(test.dtype));
   if (test.kv_dtype && *test.kv_dtype != test.dtype) {
@@ -141,7 +142,7 @@ std::string ModeList(const std::vector<Mode>& modes) {
 }
 
 // Appends `projections: 3 of 4 shard heads as the axis rules do`, and a line
-// for each projection that shards heads differently.
+// for each projection that shards its heads differently from the axis rules.
 void AppendProjections(const Report& report, std::string& out) {
   int64_t compared = 0, agree = 0;
   std::string failed;
@@ -164,7 +165,7 @@ void AppendProjections(const Report& report, std::string& out) {
          failed;
 }
 
-// Returns the remarks of the run and of its cases, each once.
+// Returns the remarks of the run and of its cases, without repetitions.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
   const auto add = [&](const Case& test, const std::string& remark) {
@@ -191,7 +192,7 @@ std::string ReportText(const Report& report) {
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
-  // Remove the column of features if no case has any.
+  // Remove the column of features if no case has features.
   const bool plain =
       std::all_of(report.cases.begin(), report.cases.end(),
                   [](const Case& test) { return FeatureNames(test).empty(); });

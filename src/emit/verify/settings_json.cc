@@ -1,6 +1,6 @@
-// Writes the settings of a case's operation with the values that the case uses,
-// including defaults. The scale is always written as a number. An axis that was
-// not named is written as null.
+// Writes the settings of a case's attention operation with the values that the
+// case uses, including defaults. The scale is always written as a number. An
+// axis that the settings do not name is written as null.
 //
 //   head_dim 16, scale not given  ->  "softmax_scale": 0.25
 #include "emit/verify/settings_json.h"

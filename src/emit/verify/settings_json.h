@@ -7,9 +7,9 @@
 
 namespace shardc {
 
-// Writes the members of an object. With `all`, these are all settings, each
-// under its key in a settings file. Without `all`, only the settings that apply
-// to the operation are written.
+// Writes the settings as members of an object. If `all` is true, all settings
+// are written, each under its key in a settings file. Otherwise only the
+// settings that apply to the operation are written.
 void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
 
 }  // namespace shardc

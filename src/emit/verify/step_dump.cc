@@ -31,8 +31,8 @@ void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
   WriteStepReport(json, report);
   json.Key("settings");
   json.BeginObject();
-  // Written as a string, because many JSON readers keep only 53 bits of an
-  // integer.
+  // The seed is written as a string, because many JSON readers keep only 53
+  // bits of an integer.
   json.Member("seed", std::to_string(report.seed));
   json.Member("dtype", DtypeName(report.dtype));
   json.EndObject();

@@ -16,9 +16,9 @@ namespace shardc {
 // `0012.reference`.
 std::string StepDumpTensors(const verify::StepReport& report);
 
-// Writes {"step": ..., "settings": {...}, "tensors": [...]}: the report as in a
-// step's JSON, the other options of the run, and the meaning of each tensor
-// number.
+// Writes {"step": ..., "settings": {...}, "tensors": [...]}. `step` is the
+// report as in a step's JSON. `settings` has the other options of the run.
+// `tensors` describes the tensor that each number of StepDumpTensors names.
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
 
 }  // namespace shardc

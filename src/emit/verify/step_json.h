@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// Writes one entry of `steps`.
+// Writes one entry of the member `steps`.
 void WriteStepReport(JsonWriter& json, const verify::StepReport& report);
 // Writes an object whose member `steps` is the array of the reports.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);

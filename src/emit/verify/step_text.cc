@@ -1,4 +1,4 @@
-// Prints a step, one line per collective; layers with the same collectives
+// Prints a step, one line per collective. Layers with the same collectives
 // share a line. The sharding conflicts follow, then the total of the bytes
 // sent, the stages of a pipeline, the memory, and the result of the proof.
 //
@@ -150,8 +150,9 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
-// Returns "2 stages each", or the number of all stages, "5 stages", if ranks
-// have different numbers of stages, as in a schedule from a file.
+// Returns the number of stages on a rank, "2 stages each". If the numbers
+// differ between ranks, as they may in a schedule from a file, returns the
+// number of all stages, "5 stages".
 std::string StagesOnRanks(std::optional<int32_t> each, int32_t all) {
   return each ? Counted(*each, "stage") + " each" : Counted(all, "stage");
 }

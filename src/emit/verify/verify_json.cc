@@ -68,7 +68,8 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
   json.EndArray();
 }
 
-// Minimum, mean and maximum over devices. If a value is NaN, all three are NaN.
+// The minimum, mean and maximum of a value over devices. If the value of one
+// device is NaN, all three are NaN.
 struct Spread {
   double least = 0, mean = 0, greatest = 0;
 };
@@ -78,7 +79,8 @@ Spread SpreadOf(const std::vector<double>& values) {
   if (values.empty()) return out;
   out.least = out.greatest = values[0];
   for (double v : values) {
-    // A NaN is never replaced, because every later comparison with it is false.
+    // A NaN in `least` or `greatest` is never replaced, because every
+    // comparison with NaN is false.
     if (v < out.least || std::isnan(v)) out.least = v;
     if (v > out.greatest || std::isnan(v)) out.greatest = v;
     out.mean += v;

@@ -15,7 +15,8 @@
 
 namespace shardc {
 
-// Per-device metrics: a value per device, or minimum, mean and maximum.
+// How values per device are written: one value per device (kStacked), or the
+// minimum, mean and maximum over devices (kReduced).
 enum class Metrics { kReduced, kStacked };
 
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,

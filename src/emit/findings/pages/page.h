@@ -34,7 +34,8 @@ struct CodePage {
   std::string_view good;  // the same session, corrected: it reports nothing
 };
 
-// Each function returns the pages of a family of codes, sorted by number.
+// Each of these functions returns the pages of a family of codes, sorted by
+// number.
 std::span<const CodePage> FilePages();      // SHD001-007, 060, 061
 std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
 std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
