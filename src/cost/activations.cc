@@ -1,14 +1,15 @@
 // Computes the bytes of the activations of a layer from its projections. An
 // activation is the input or the output of a projection. On a device it has as
 // many rows as the device has tokens. Its width is divided over the axes that
-// shard this width of the weight while the weight is used. Attention logits
-// count only for operations that store all of them; fused kernels keep one
+// shard this width of the weight while the weight is used. Attention logits are
+// included only for operations that store all of them; fused kernels keep one
 // log-sum per token and head instead.
 //
-//   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
-//   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
-//   dropout masks 2sbh: 34sbh in total. Source: Korthikanti et al., "Reducing
-//   Activation Recomputation in Large Transformer Models" (arXiv 2205.05198).
+//   GPT-3's layer with s tokens, b rows, hidden size h, in 16 bits, takes these
+//   bytes: inputs and outputs of two norms 8sbh, q, k, v and context 8sbh, up
+//   and its activation 16sbh, two dropout masks 2sbh: 34sbh in total.
+//   Source: Korthikanti et al., "Reducing Activation Recomputation in Large
+//   Transformer Models" (arXiv 2205.05198).
 #include "cost/activations.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ class Layers {
   std::vector<LayerTensor> Take(int64_t hidden) {
     hidden_ = ShareOf(hidden, work_.Parts(work_.hidden));
     const ParamClass* down = work_.Find(Role::kDown);
-    // A layer with cross-attention has two output projections, so their number
-    // is not the number of layers.
+    // A layer with cross-attention has two output projections, so the number of
+    // output projections is not the number of layers.
     crosses_ = HasStream(work_, Stream::kCrossed);
     layers_ = work_.LayersWith(Role::kDown);
     if (!crosses_) {
@@ -70,8 +71,8 @@ class Layers {
     Add(what, layers, Times(tokens_.All(), hidden_), width);
   }
 
-  // Returns how many elements of a projection's input or output, along its
-  // dimension `dim`, one device has for each token.
+  // Returns the number of elements that one device holds for each token along
+  // `dim`, which is the input or the output dimension of a projection.
   int64_t Width(const ParamClass& param, int dim) const {
     return ShareOf(param.SizeAt(dim),
                    work_.Parts(work_.Kept(param.AxesAt(dim))));
@@ -80,9 +81,9 @@ class Layers {
     return Times(tokens_.Of(param.stream), Width(param, param.out_dim));
   }
 
-  // Returns whether each layer consists of a single block, as in Nemotron-H.
-  // The block is either a mixer or attention, which has an output projection,
-  // or an MLP, which has a down projection.
+  // Returns whether each layer has only one block, as in Nemotron-H. The block
+  // is a mixer or attention, which has an output projection, or an MLP, which
+  // has a down projection.
   bool AreApart(int64_t downs, int64_t outputs) const {
     const bool mixes =
         std::any_of(work_.params.begin(), work_.params.end(),
@@ -142,9 +143,9 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // At most one norm counts for each block (attention, cross-attention or the
-    // MLP). A norm after a block is left out: its output is only added to the
-    // residual, so no gradient reads it.
+    // At most one norm is counted for each block (attention, cross-attention or
+    // the MLP). A norm after a block is left out: its output is only added to
+    // the residual, so no gradient reads it.
     norms = std::min<int64_t>(norms, crosses_ ? 3 : 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
@@ -235,9 +236,10 @@ class Layers {
     Hidden({"dropout_mask", "", Made::kOther}, layers, 1);
   }
 
-  // Returns the tokens that a device's experts compute; a token counts once for
-  // each expert that it is sent to. The router is assumed to choose all experts
-  // equally often, so all devices have the same number of tokens.
+  // Returns the tokens that a device's experts compute; a token that is sent to
+  // several experts is counted once for each of them. The router is assumed to
+  // choose all experts equally often, so all devices have the same number of
+  // tokens.
   int64_t ExpertTokens(const ParamClass& param) const {
     const int64_t chosen =
         work_.model ? work_.model->experts_per_token.value_or(1) : 1;
@@ -305,11 +307,11 @@ class Layers {
   int64_t bytes_;
   int64_t hidden_ = 0;
   int64_t layers_ = 0;
-  bool crosses_ = false;  // whether layers have cross-attention
+  bool crosses_ = false;  // true if layers have cross-attention
   std::vector<LayerTensor> out_;
 };
 
-// Returns the tensors of all layers, the encoder's first.
+// Returns the tensors of all layers. Those of the encoder come first.
 std::vector<LayerTensor> TensorsOf(const CostInputs& work,
                                    const Settings& settings,
                                    const Tokens& tokens, int64_t hidden) {
@@ -335,9 +337,9 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
   return out;
 }
 
-// Returns the bytes of the logits; 0 for an encoder alone; nullopt if the model
-// has no head and no embedding, or if the bytes do not fit in 64 bits. Sets
-// `sharded` to whether the vocabulary is sharded.
+// Returns the bytes of the logits. Returns 0 if the model is only an encoder.
+// Returns nullopt if the model has no head and no embedding, or if the bytes do
+// not fit in 64 bits. Sets `sharded` to whether the vocabulary is sharded.
 std::optional<int64_t> LogitsOf(const CostInputs& work,
                                 const Settings& settings, const Tokens& tokens,
                                 bool& sharded) {

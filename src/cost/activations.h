@@ -16,38 +16,39 @@ struct LayerTensor {
   Candidate what;
   int64_t layers = 0;    // number of layers that have this tensor
   int64_t bytes = 0;     // bytes of one layer's tensor on one device
-  bool kept = false;     // whether the policy keeps it for the backward pass
-  bool encoder = false;  // whether the tensor is of an encoder's layers
+  bool kept = false;     // true if the policy keeps it for the backward pass
+  bool encoder = false;  // true if the tensor is of an encoder's layers
 };
 
 struct Activations {
   std::vector<LayerTensor> tensors;
   int64_t kept = 0;     // bytes of the kept tensors of all layers
   int64_t working = 0;  // bytes of the tensors of one layer that are not kept
-  bool encoder_works = false;  // whether `working` is of an encoder layer
+  bool encoder_works = false;  // true if `working` is of an encoder layer
   std::optional<int64_t> logits;
-  bool logits_sharded = false;  // whether the vocabulary is sharded
+  bool logits_sharded = false;  // true if the vocabulary is sharded
 
   int64_t Total() const { return (Size(kept) + working).value(); }
 };
 
-// The tokens and rows of a micro-batch on a device.
+// The numbers of tokens and rows of a micro-batch on a device.
 struct Tokens {
   int64_t rows = 1;    // rows of the batch
   int64_t length = 1;  // tokens of the sequence
   int64_t keys = 1;    // keys, over all devices, that a token attends to
-  // The encoder's tokens on a device for each row: 0 without an encoder, and in
-  // decoding, which does not run the encoder. `encoder_keys` counts the
-  // encoder's tokens on all devices.
+  // The encoder's tokens on a device for each row. It is 0 without an encoder,
+  // and in decoding, which does not run the encoder. `encoder_keys` is the
+  // number of the encoder's tokens on all devices.
   int64_t encoder_length = 0;
   int64_t encoder_keys = 0;
   int64_t All() const { return (Size(rows) * length).value(); }
-  // Returns the tokens that a parameter of the stream is applied to.
+  // Returns the number of tokens that a parameter of the stream is applied to.
   int64_t Of(Stream stream) const;
 };
 // Returns the tokens of a micro-batch on a device. Returns nullopt if the
-// settings have no batch or, except in the modes decode and insert, no length,
-// or if the number of tokens does not fit in 64 bits.
+// settings have no batch, or if the number of tokens does not fit in 64 bits.
+// Also returns nullopt if the settings have no length, except in the modes
+// decode and insert.
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 

@@ -1,7 +1,7 @@
-// Computes the bytes that attention sends. The attention operation
-// (exec::Operation) is run on arrays that have a shape but no elements, only to
-// check that the operation supports their specs. The bytes come from the
-// operation's own formula:
+// Computes the bytes that an attention operation (exec::Operation) sends. The
+// operation is run on arrays that have a shape but no elements, only to check
+// that the operation supports their specs. The bytes come from the operation's
+// own formula:
 //
 //   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Multiplies what one layer's attention sends by the layers and micro-batches
-// of a step, and adds the backward pass:
+// Computes the bytes that attention sends in a step. The bytes of one layer are
+// multiplied by the number of layers and micro-batches, and the bytes of the
+// backward pass are added:
 //
 //   a ring that sends 1 MiB of keys and values in a layer, 32 layers, 2
 //   micro-batches  ->  64 MiB forward, 128 MiB backward
@@ -19,7 +20,9 @@ namespace {
 // On more devices than this, the bytes of attention are not computed, because
 // the computation would take long.
 constexpr int64_t kMostDevices = 8192;
-constexpr int64_t kRoom = 1 << 10;  // room for constant factors of the formulas
+// An upper bound on the constant factors in the formulas of bytes. The check
+// for overflow multiplies the sizes by this bound.
+constexpr int64_t kRoom = 1 << 10;
 
 // Returns the bytes that a collective of attention sends in the backward pass,
 // as a multiple of its forward bytes. Gathered keys are gathered again and
@@ -30,8 +33,8 @@ int64_t TimesBackward(Collective kind) {
                                                                          : 1;
 }
 
-// Returns the product of a number and of layers, of which a stage may have a
-// fraction; rounded, and saturated at the largest 64-bit integer.
+// Returns `number` times `layers`, which may be a fraction for a stage of a
+// pipeline. The product is rounded, and is at most the largest 64-bit integer.
 int64_t TimesLayers(int64_t number, double layers) {
   const double whole = std::floor(layers);
   const double rest = Real(number) * (layers - whole);

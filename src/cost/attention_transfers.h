@@ -6,8 +6,8 @@
 
 namespace shardc::cost {
 
-// Appends the transfers of the attention operation, of all layers and
-// micro-batches, to `out`. If their bytes are unknown, appends the reason to
+// Appends the transfers of the attention operation in all layers and
+// micro-batches to `out`. If their bytes are unknown, appends the reason to
 // Communication::unknown.
 void AddAttention(const CostInputs& work, const Settings& settings,
                   Communication& out);

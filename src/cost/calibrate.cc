@@ -26,11 +26,12 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// If there is only one step, figures are fitted only if the time that the base
-// predicts differs from the measured time by more than this fraction.
+// A single step is used only if the time that the base profile predicts differs
+// from the measured time by more than this fraction. A smaller difference may
+// be noise.
 constexpr double kNoise = 0.10;
-// The efficiency of attention is fitted only if the fraction of the time that
-// attention takes differs by more than this factor between two steps.
+// The efficiency of attention is fitted only if attention's fraction of the
+// time in one step is more than this many times its fraction in another step.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {
@@ -83,8 +84,8 @@ class Fitting {
   // constant.
   void Search(Figure figure) {
     const bool scale = figure == Figure::kScale;
-    // The profile's curve of efficiency by product size is replaced by one
-    // constant, which is the figure that is fitted.
+    // The fitted figure is one constant. It replaces the profile's curve of
+    // efficiency by product size.
     if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
     if (figure == Figure::kMatmulFp8) {
       profile_.efficiency.matmul_fp8_curve.clear();
@@ -115,8 +116,8 @@ class Fitting {
   std::span<const MeasuredStep> steps_;
 };
 
-// Returns the figure of the attention kernel that the step runs; nullopt if
-// attention is unfused.
+// Returns the figure for the attention kernel that the step runs. Returns
+// nullopt if attention is unfused.
 std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
   const Stack& stack = StackOf(step.inputs, step.settings);
   if (IsUnfused(step.settings, stack)) return std::nullopt;
@@ -162,9 +163,9 @@ std::vector<Figure> ProductFigures(const DeviceProfile& base,
   return out;
 }
 
-// Returns the efficiencies of attention kernels to fit: one for each kernel
-// whose fraction of the time differs by more than the factor kOtherPart between
-// the steps that run the kernel.
+// Returns the efficiencies of attention kernels that can be fitted. A kernel's
+// efficiency can be fitted if attention's fraction of the time differs by more
+// than the factor kOtherPart between the steps that run the kernel.
 std::vector<Figure> AttentionFigures(const Fitting& fitting,
                                      std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;

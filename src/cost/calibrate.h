@@ -27,7 +27,7 @@ struct MeasuredStep {
   double seconds = 0;
 };
 
-// A figure of a profile that measured steps can determine.
+// A figure of a device profile that can be fitted to measured steps.
 enum class Figure : uint8_t {
   kMatmul,
   kMatmulFp8,
@@ -49,8 +49,11 @@ struct CalibratedStep {
 };
 
 struct Calibration {
-  Efficiency efficiency;        // the base's, except for the fitted figures
-  std::vector<Figure> figures;  // the fitted ones; empty if the base is kept
+  // The efficiencies of the base profile, in which the figures in `figures` are
+  // replaced by fitted values.
+  Efficiency efficiency;
+  // The fitted figures; empty if nothing was fitted.
+  std::vector<Figure> figures;
   std::vector<CalibratedStep> steps;
   std::vector<std::string> remarks;
 };

@@ -1,4 +1,4 @@
-// The inputs of the cost model for some of a plan's parameters.
+// Makes the inputs of the cost model for some of a plan's parameters.
 #ifndef SHARDC_COST_CHOSEN_INPUTS_H_
 #define SHARDC_COST_CHOSEN_INPUTS_H_
 

@@ -35,7 +35,8 @@
 namespace shardc::cost {
 namespace {
 
-constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Ends
+// Numbers per row of logits that the loss reduces.
+constexpr int64_t kStatistics = 3;
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
   return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
@@ -121,8 +122,8 @@ class StepCollectives {
       }
       return;
     }
-    // The step does not use a parameter of a tower (Stream::kNone), so the
-    // parameter has no gradient either.
+    // The step does not use a parameter with Stream::kNone, such as one of a
+    // tower for images, so the parameter has no gradient either.
     if (param.stream == Stream::kNone) return;
     const auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
@@ -142,7 +143,7 @@ class StepCollectives {
     const Dtype used = GatheredDtype(work_, settings_, *param.type.dtype);
     const int used_width = std::max(DtypeBits(used) / 8, 1);
     const bool once = settings_.gathers_once;
-    // Each layer that shares a block gathers its weights.
+    // Each layer that applies a shared block gathers the block's weights.
     const int64_t gathers =
         Times(std::max(count, param.sharing_layers), repeats_);
     Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
@@ -175,9 +176,10 @@ class StepCollectives {
         gradient, reductions(false));
   }
 
-  // Returns whether the backward pass reads a parameter. The gradient of a
-  // table that is only looked up (of embeddings or positions) does not depend
-  // on the table. An embedding that is also the model's head is read.
+  // Returns whether the backward pass reads a parameter. It does not read a
+  // table that is only looked up (of embeddings or positions), because the
+  // gradient of such a table does not depend on the table. It does read an
+  // embedding that is also the model's head.
   bool IsReadBackward(const ParamClass& param) const {
     const Role role = param.role.module_role;
     if (role == Role::kPosition || param.role.role == Role::kPosition) {
@@ -207,8 +209,9 @@ class StepCollectives {
   int64_t Rows() const { return tokens_.All(); }
 
   // Adds the collectives that reduce a hidden state which is partial over
-  // `axes`: an all-reduce over the axes that do not shard the hidden state, a
-  // reduce-scatter over the axes that do, and a gather before the next use.
+  // `axes`. Over the axes that do not shard the hidden state, an all-reduce is
+  // added. Over the axes that shard it, a reduce-scatter and a gather before
+  // the next use are added.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
     Reduce(part, backward, axes, layers, Rows());
@@ -233,9 +236,10 @@ class StepCollectives {
         Times(layers, repeats_));
   }
 
-  // Adds the collectives of the attention block or the MLP. Projections of the
-  // roles `first` read the block's input, and the projection `last` computes
-  // its output. `again` is whether the backward pass recomputes the block.
+  // Adds the collectives of the attention block or the MLP. The projections
+  // whose roles are in `first` read the block's input. The projection with the
+  // role `last` computes the block's output. `again` is true if the backward
+  // pass recomputes the block.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
@@ -255,8 +259,8 @@ class StepCollectives {
       const ParamClass* first_class = work_.Find(role);
       if (first_class == nullptr || !first_class->IsWeight()) continue;
       // Projections with the same input, such as q, k and v, add their
-      // gradients of the input on each device before one reduction. So only the
-      // first role that the model has is counted.
+      // gradients of the input on each device before one reduction. So the
+      // reduction is added only for the first role that the model has.
       for (const ParamClass& param : work_.params) {
         if (param.role.module_role != role || !param.IsApplied() ||
             param.role.expert) {
@@ -276,9 +280,9 @@ class StepCollectives {
           false);
   }
 
-  // Adds the collectives of matrices whose names do not show their block. If
-  // the inputs are sharded, the results are partial; if the outputs are, the
-  // gradients of the inputs are.
+  // Adds the collectives of matrices whose names do not show their block. The
+  // results are partial over the axes that shard the inputs. The gradients of
+  // the inputs are partial over the axes that shard the outputs.
   void UnnamedMatrices() {
     constexpr std::string_view kPart = "projections";
     for (const ParamClass& param : work_.params) {
@@ -299,7 +303,8 @@ class StepCollectives {
     }
   }
 
-  // Within a mixer, only the collectives of its output projection are known.
+  // Adds the collectives of the output projections of mixers. The other
+  // collectives within a mixer are not known.
   void Mixers() {
     for (const ParamClass& param : work_.params) {
       if (!param.mixes || !param.IsApplied() ||
@@ -316,9 +321,9 @@ class StepCollectives {
     }
   }
 
-  // Returns the axes over which a weight's experts are distributed: the axes of
-  // its expert dimensions that are experts' axes. The weight is gathered over
-  // any other axis.
+  // Returns the axes over which a weight's experts are distributed: the
+  // experts' axes among the axes that shard its expert dimensions. The weight
+  // is gathered over all other axes.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());
@@ -332,7 +337,7 @@ class StepCollectives {
   }
 
   // Adds the collectives of experts. If an axis of the experts also shards
-  // tokens, the tokens are sent to their experts and back. Otherwise all
+  // tokens, the tokens are sent to their experts and back. If it does not, all
   // devices of the axis have the same tokens, and the experts' outputs are
   // summed.
   void Experts() {
@@ -360,7 +365,8 @@ class StepCollectives {
           work_.model ? work_.model->experts_per_token.value_or(1) : 1;
       for (const bool backward : {false, true}) {
         if (backward && !train_) break;
-        // The tokens are sent to the experts and back.
+        // Two all-to-alls for each layer: one sends the tokens to the experts,
+        // and one sends the results back.
         Add("experts", backward, Collective::kAllToAll, exchanged,
             Times(Rows(), chosen, hidden_), bytes_,
             Times(int64_t{2}, layers, repeats_));
@@ -400,8 +406,8 @@ class StepCollectives {
         width, repeats_);
   }
 
-  // Returns the collectives, where collectives that differ only in size are
-  // merged.
+  // Returns the collectives. Collectives with the same part, pass, kind and
+  // axes are merged into one Transfer.
   Communication Joined() {
     std::vector<Transfer> joined;
     for (Transfer& one : out_.transfers) {

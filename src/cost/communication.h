@@ -1,6 +1,5 @@
 // Computes the bytes that devices send in a step. The formulas for the bytes of
-// a collective are in src/comm; each attention operation has a formula of its
-// own.
+// collectives are in src/comm. Each attention operation has its own formula.
 #ifndef SHARDC_COST_COMMUNICATION_H_
 #define SHARDC_COST_COMMUNICATION_H_
 
@@ -16,8 +15,8 @@
 
 namespace shardc::cost {
 
-// Collectives of a step with the same part, pass, kind and axes. Their sizes
-// may differ.
+// The collectives of a step that have the same part, pass, kind and axes. Their
+// sizes may differ.
 struct Transfer {
   std::string_view part;  // "parameters", "attention", "experts" ...
   bool backward = false;
@@ -30,19 +29,21 @@ struct Transfer {
 
 struct Communication {
   std::vector<Transfer> transfers;
-  std::vector<std::string> unknown;  // parts that are left out, and why
-  // Whether the collectives were read from the lowered program of the step
-  // (cost/program.h). If not, they come from formulas for a layer.
+  // The parts of the step whose bytes are not included, each with the reason.
+  std::vector<std::string> unknown;
+  // True if the collectives were read from the lowered program of the step
+  // (cost/program.h), false if they come from formulas for a layer.
   bool from_program = false;
-  std::string why_not;  // why no program could be used; may be empty
+  // The reason why the lowered program could not be used; may be empty.
+  std::string why_not;
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
 };
 
 Communication CommunicationOf(const CostInputs& work, const Settings& settings);
-// Returns the communication without the bytes that the attention operation
-// itself sends. On many devices, the attention bytes take much longer to
-// compute than all others.
+// Returns the communication except the bytes that the attention operation
+// itself sends. On many devices, computing these bytes takes much longer than
+// computing all others.
 Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
@@ -50,7 +51,7 @@ Communication CommunicationWithoutAttention(const CostInputs& work,
 // attention, and with it the sum of its partial results.
 bool RecomputesOutputProjection(const Settings& settings);
 
-// Sizes of one attention operation over all devices.
+// The unsharded sizes of the operands of one attention operation.
 struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
@@ -61,9 +62,9 @@ struct AttentionSizes {
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
-// Returns the sizes in one micro-batch; nullopt if the model's heads or head
-// dimension are unknown. The settings must have a batch; a length that they
-// lack counts as 1.
+// Returns the sizes for one micro-batch. Returns nullopt if the model's heads
+// or head dimension are unknown. The settings must have a batch. If they have
+// no length, the length is 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
 // Returns the specs of the operation's operands, taken from `work`. For some
@@ -73,10 +74,11 @@ exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {
   std::vector<Transfer> transfers;  // without `seconds`
-  std::string unknown;  // why the bytes are unknown; empty if they are known
+  // The reason why the bytes are unknown; empty if they are known.
+  std::string unknown;
 };
-// Returns the bytes of one layer's forward pass, by the operation's own
-// formula. The specs are in dimension order bthd.
+// Returns the bytes that one layer's forward pass sends, computed by the
+// operation's own formula. The specs are in dimension order bthd.
 AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const Mesh& mesh,
                                 const exec::AttentionSpecs& specs,

@@ -3,16 +3,21 @@
 // - A matrix product takes as long as its floating-point operations at a
 //   fraction of the peak rate, or as long as reading and writing its operands
 //   if this is longer.
+//
 // - Attention runs at a fraction of the peak rate that depends on the kernel.
+//
 // - Norms and activation functions take as long as reading and writing their
 //   operands.
+//
 // - All-gathers of weights run while other layers are computed. The longer of
-//   the two determines the time, and a hidden all-gather slows the computation
+//   the two determines the time. A hidden all-gather also slows the computation
 //   down by a fraction of the all-gather's own time.
+//
 // - Collectives of activations make the step longer.
 //
-//   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms. At a
-//   fraction of 15 % both take max(20.96 + 0.15 * 1.08, 1.08) = 21.12 ms
+// Example: a layer's forward pass takes 20.96 ms and its all-gather takes 1.08
+// ms. At a fraction of 15 %, the two together take max(20.96 + 0.15 * 1.08,
+// 1.08) = 21.12 ms.
 //
 // The collectives come from Communication, as for all other figures of `cost`.
 #include "cost/expected.h"
@@ -34,17 +39,20 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;  // other kernels of a layer's forward pass
+constexpr double kOtherKernels = 8;  // other kernels in a layer's forward pass
 constexpr double kLossBytes = 20;    // bytes per logit, forward and backward
 constexpr double kScoreBytes = 11;   // bytes per score of unfused attention
-constexpr double kRingCost = 0.1;    // exposed fraction of a hidden ring
-// Reductions of gradients are hidden by this fraction of a micro-batch's time.
+// Fraction of a hidden ring's time that is exposed.
+constexpr double kRingCost = 0.1;
+// Reductions of gradients are hidden for up to this fraction of the time of a
+// micro-batch.
 constexpr double kGradientsHidden = 0.8;
-// The fraction of the reductions' time that counts even if they are hidden.
+// The fraction of the reductions' time that is added to the step even if they
+// are hidden.
 constexpr double kGradientsCost = 0.05;
 
-// The seconds of a forward pass, or of the part that the backward pass
-// recomputes, over all layers and micro-batches.
+// The seconds of a forward pass over all layers and micro-batches, or of the
+// part of it that the backward pass recomputes.
 struct Pass {
   double products = 0, attention = 0, other = 0;
   double Sum() const { return products + attention + other; }
@@ -115,8 +123,9 @@ class StepTime {
     double tensor = 0, ring = 0, experts = 0;
     double Sum() const { return tensor + ring + experts; }
   };
-  // A ring's transfers are hidden, at a small cost, while attention computes
-  // with the blocks that have already arrived.
+  // A ring's transfers run while attention computes with the blocks that have
+  // already arrived. While hidden, a transfer adds the fraction kRingCost of
+  // its time.
   static Exposed ExposedOf(const PassMoves& moves, double attention,
                            const Rates& rates) {
     return {rates.exposed * moves.tensor,
@@ -144,8 +153,10 @@ class StepTime {
     return std::max(0.0, seconds - hidden) + kGradientsCost * seconds;
   }
 
-  // Returns a number that is equal for roles whose weights one kernel
-  // multiplies with the same rows: queries, keys and values; gate and up.
+  // Returns an identifier of the kernel that multiplies a role's weight. One
+  // kernel multiplies the weights of queries, keys and values with the same
+  // rows, so these roles have the same identifier. Gate and up share another
+  // identifier.
   static int KernelOf(Role role) {
     switch (role) {
       case Role::kQuery:
@@ -226,7 +237,7 @@ class StepTime {
   // bytes per element.
   double OtherBytes() const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
-    double outputs = 0;  // rows of the outputs of attention, over all layers
+    double outputs = 0;  // rows of attention's outputs, summed over all layers
     for (const Product& one : products_) {
       const double layer_rows = one.rows * one.layers;
       switch (one.role) {
@@ -271,8 +282,8 @@ class StepTime {
     return 2 * elements;
   }
 
-  // Returns the number of parts into which axes that shard no tokens split the
-  // heads.
+  // Returns the number of parts into which the heads are sharded by the axes
+  // that shard no tokens.
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
     const AxisGroup tokens = work_.TokenAxes();

@@ -1,10 +1,10 @@
-// The expected time of a training step. Each part of the step runs at a
-// fraction of the peak rate that published runs reach.
+// The expected time of a training step. Each part of the step is assumed to run
+// at the fraction of its peak rate that published runs reach.
 //
 // The fractions (devices/profiles.h, cost/stack.h) were fitted to 364 published
-// runs of dense models, from 4 to 16,384 devices: the median error is 3.7 %,
-// and 90 of 100 runs are within 12 %. Experts, serving, and devices without
-// runs are not calibrated.
+// runs of dense models, on 4 to 16,384 devices. The median error is 3.7 %, and
+// 90 % of the runs are within 12 %. The fractions are not calibrated for
+// experts, for serving, or for devices without published runs.
 #ifndef SHARDC_COST_EXPECTED_H_
 #define SHARDC_COST_EXPECTED_H_
 
@@ -33,7 +33,7 @@ struct TimePart {
 
 struct ExpectedTime {
   double seconds = 0;
-  std::vector<TimePart> parts;  // their sum is `seconds`
+  std::vector<TimePart> parts;  // the sum of their seconds is `seconds`
   // Bounds of `seconds`. In `least` every part runs at its peak rate, and every
   // collective that can be hidden is hidden. In `most`, products, attention and
   // element-wise ops run at the rates of the worst published runs, and no
@@ -45,11 +45,13 @@ struct ExpectedTime {
   double model_flops_share = 0, tokens_per_second = 0;
   const Stack* stack = nullptr;
   bool stack_assumed = false;
-  bool calibrated = false;  // published runs cover the device and the model
+  // True if published runs cover the device and the model.
+  bool calibrated = false;
 };
 
-// Returns nullopt if the mode is not training, if there is no profile, batch or
-// length, or if the hidden size is unknown.
+// Returns the expected time of a step. Returns nullopt if the mode is not
+// training, if the profile, the batch or the length is missing, or if the
+// hidden size is unknown.
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
                                            const Memory& memory,

@@ -20,12 +20,13 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Communication& communication);
 
 // The expected seconds of a step. `tasks` are the seconds of all micro-batches.
-// `after` are the seconds of what follows: the reduction of gradients over
-// replicas and the optimizer's update.
+// `after` are the seconds of the work after the micro-batches: the reduction of
+// gradients over replicas and the optimizer's update.
 struct StepSeconds {
   double tasks = 0, after = 0;
 };
-// Returns nullopt in the same cases as ExpectedTimeOf.
+// Returns the two parts of the expected seconds. Returns nullopt in the same
+// cases as ExpectedTimeOf.
 std::optional<StepSeconds> ExpectedStepSecondsOf(
     const CostInputs& work, const Settings& settings, const Memory& memory,
     const Communication& communication);

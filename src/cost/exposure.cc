@@ -1,10 +1,10 @@
-// Computes the seconds of collectives, and which computation hides them.
-// Collectives of weights are hidden by the computation of other layers, and
-// reductions of gradients over replicas by the backward pass. All other
-// collectives are partly exposed. The bytes come from Communication:
+// Computes the seconds of collectives, and decides which computation hides
+// them. Collectives of weights are hidden by the computation of other layers.
+// Reductions of gradients over replicas are hidden by the backward pass. All
+// other collectives are partly exposed. The bytes come from Communication:
 //
 //   an all_gather over fsdp 8 in which each device sends 382 MB, in a host of
-//   H100s whose links reach 0.8 of 450 GB/s: 1.1 ms
+//   H100s whose links reach 0.8 of 450 GB/s, takes 1.1 ms
 #include "cost/exposure.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
   }
 }
 
-// Returns the bytes that a member of the group sends in a second.
+// Returns the bytes per second that a member of the group sends.
 double Exposure::BusRate(const Place& place, const Rates& rates) const {
   const double port = rates.far * network_.leaving / Real(network_.inside);
   if (IsTorus(network_.fabric)) {
@@ -97,7 +97,7 @@ bool Exposure::OverLength(const Transfer& one) const {
       });
 }
 
-// Returns whether the backward pass repeats a layer's collectives. If nothing
+// Returns whether the backward pass repeats a layer's collectives. If no tensor
 // of a layer is kept, software other than XLA repeats all of the layer's
 // collectives, even those that no gradient needs.
 bool Exposure::RepeatsCollectives() const {
@@ -120,21 +120,21 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   const Place place =
       PlaceOf(work_.WholeMesh(), network_, DropTrivial(work_.mesh, one.axes));
   if (place.members == 1 || one.sent == 0) return 0;
-  // Each device of a ring adds one latency to a shift.
+  // A shift in a ring takes one latency for each device of the ring.
   const CollectiveDef& of = DefOf(one.kind);
   const double passes =
       of.route == Route::kShift ? Real(place.members) : Real(of.passes);
   double count = Real(one.count);
   double latency = passes * rates.latency;
   if (OfWeights(one)) {
-    // All weights of a layer are gathered in one collective, so each
-    // micro-batch has at most as many collectives as layers.
+    // All weights of a layer are gathered in one collective, so the number of
+    // collectives in a micro-batch is at most the number of layers.
     count = std::min(count, layers_ * Real(settings_.microbatches));
     latency += GroupLatency(rates);
   }
   const Curve* const curve = CurveOf(one.kind, place, rates);
   if (curve != nullptr) {
-    // A measured rate includes the latency, so none is added.
+    // A measured rate includes the latency, so no latency is added.
     return Real(one.sent) / ValueAt(*curve, Real(one.sent) / count);
   }
   return Real(one.sent) / BusRate(place, rates) + count * latency;
@@ -145,7 +145,7 @@ Moves Exposure::At(const Rates& rates) const {
   for (const Transfer& one : communication_.transfers) {
     const double seconds = Seconds(one, rates);
     // In ZeRO stage 2 the updated weights are gathered for the next forward
-    // pass, so this all-gather counts in the forward pass.
+    // pass, so the time of this all-gather is added to the forward pass.
     const bool early = one.part == "parameters" && settings_.zero == 2;
     PassMoves& pass = one.backward && !early ? out.backward : out.forward;
     if (OfWeights(one)) {

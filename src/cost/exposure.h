@@ -26,11 +26,13 @@ struct PassMoves {
 };
 struct Moves {
   PassMoves forward, backward;
-  double gradients = 0;  // collectives over replicas and of the optimizer
+  // The seconds of collectives over the replicas of parameters, and of the
+  // optimizer.
+  double gradients = 0;
 };
 
-// Computes the times of the collectives. Keeps references to the arguments; the
-// settings must have a profile.
+// Computes the times of the collectives of a step. Keeps references to the
+// arguments of the constructor. The settings must have a profile.
 class Exposure {
  public:
   Exposure(const CostInputs& work, const Settings& settings,
@@ -38,8 +40,8 @@ class Exposure {
            double layers);
 
   Moves At(const Rates& rates) const;
-  // Returns log2 of the number of hosts. On a torus, 256 devices count as a
-  // host.
+  // Returns the base-2 logarithm of the number of hosts. On a torus, 256
+  // devices are treated as one host.
   double Doublings() const;
 
  private:
@@ -63,7 +65,7 @@ class Exposure {
   const Stack& stack_;
   const double layers_;
   const Network network_;
-  std::set<AxisGroup> gathered_;  // the axes of gathered weights
+  std::set<AxisGroup> gathered_;  // the axes over which weights are gathered
 };
 
 }  // namespace shardc::cost

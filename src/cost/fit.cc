@@ -1,6 +1,6 @@
 // Evaluates the meshes on which a model may run, for `shardc fit`. 64 devices
-// have 28 meshes of three axes and 84 meshes of four axes. These are few, so
-// all of them are compiled.
+// have 28 meshes of three axes and 84 meshes of four axes. Because there are so
+// few, every mesh is compiled.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
-// Returns a key by which meshes that fit come first, then meshes that may fit,
-// then meshes of unknown memory, then the other legal meshes, then illegal
+// Returns a key that sorts meshes into five groups: meshes that fit, meshes
+// that may fit, meshes of unknown memory, the other legal meshes, and illegal
 // meshes.
 int FitOrder(const FitMesh& one) {
   if (!one.legal) return 4;
@@ -47,8 +47,8 @@ int FitOrder(const FitMesh& one) {
   return one.MayFit() ? 1 : 3;
 }
 
-// Returns whether the time of a mesh is known. Seconds() is 0 if no part of the
-// time is known.
+// Returns whether the time of a mesh is known. Seconds() is 0 if none of the
+// parts of the time is known.
 bool HasTime(const FitMesh& one) { return one.Seconds().value_or(0) > 0; }
 
 // Returns a key that sorts meshes by time. Meshes whose time is unknown or
@@ -64,8 +64,8 @@ std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
           one.MemoryOrder()};
 }
 
-// Returns a key that sorts meshes whose times tie: by memory, then by the
-// number of axes in use, then by time.
+// Returns a key that sorts meshes whose times tie: first by memory, then by the
+// number of axes with more than one device, then by time.
 std::tuple<int64_t, int64_t, double> TieOrder(const FitMesh& one) {
   const auto used =
       std::count_if(one.mesh.axes.begin(), one.mesh.axes.end(),
@@ -103,8 +103,9 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
-  // The mesh has each axis with size 1, which shards nothing. If the mesh
-  // lacked an axis, `place` in a rule could not name that axis.
+  // The mesh for this first compilation has every axis, each with size 1, which
+  // shards nothing. If the mesh lacked an axis, `place` in a rule could not
+  // name that axis.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -166,8 +167,8 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
-  // Evaluating the first mesh finds the identical layers, so that the copies of
-  // the workers need not find them again.
+  // Evaluating the first mesh also finds the identical layers. The workers copy
+  // this result, so that they need not find the layers again.
   if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
     if (task == 0) return;
@@ -300,8 +301,8 @@ void SortByCost(std::vector<FitMesh>& meshes) {
   const auto ranked = [](const FitMesh& one) {
     return (one.Fits() || one.MayFit()) && HasTime(one);
   };
-  // In each group the meshes of unknown time are last, so meshes that may fit
-  // can follow a mesh without a rank.
+  // Each group of FitOrder is sorted by time, and the meshes of unknown time
+  // are last in it. So meshes that may fit can follow a mesh without a rank.
   for (auto first = std::find_if(meshes.begin(), meshes.end(), ranked);
        first != meshes.end();
        first = std::find_if(first, meshes.end(), ranked)) {

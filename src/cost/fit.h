@@ -30,21 +30,22 @@ struct FitInputs {
   Manifest manifest;
   CompileOptions options;
   std::optional<ModelConfig> model;
-  Mesh like;  // its `device` is used for all meshes
+  Mesh like;  // the `device` of this mesh is used for all meshes
   Mode mode = Mode::kTrain;
   Settings settings;
-  // The pipeline for which the model is divided into stages; nullopt for none.
+  // The pipeline for which the model is divided into stages; nullopt if the
+  // model is not divided.
   std::optional<StagesOfMeshes> stages;
 };
 
 struct FitMesh {
   Mesh mesh;
-  // The axes of the batch if it is better to shard the batch over the experts'
-  // axis too; they include that axis. Empty if the batch is sharded as the
-  // rules define.
+  // The axes over which the batch is sharded, if sharding it over the experts'
+  // axis too is faster than the sharding that the rules define. Empty if the
+  // rules' sharding is used.
   AxisGroup batch;
   bool legal = false;
-  std::vector<std::string> reasons;  // why it is illegal
+  std::vector<std::string> reasons;  // the reasons why it is illegal
   Memory memory;
   std::optional<int64_t> communication;  // bytes a device sends per step
   std::optional<Time> time;
@@ -52,21 +53,25 @@ struct FitMesh {
   std::optional<double> flops;  // operations per device and step
   std::optional<FitStages> stages;
   std::vector<Finding>
-      refused;  // why the stages are refused; empty if they are not
-  // Set by SortByCost for a mesh that fits or may fit and whose time is known.
-  // The best mesh has rank 1. Meshes of the same rank tie.
+      // The reason why the stages are refused; empty if they are not refused.
+      refused;
+  // The rank of the mesh by cost, which SortByCost sets for a mesh that fits or
+  // may fit and whose time is known. The best mesh has rank 1. Meshes of the
+  // same rank tie.
   std::optional<int64_t> rank;
 
-  // Returns the seconds of a step by which meshes are compared. For a pipeline
-  // they are the time of the schedule and of the update. Otherwise they are the
-  // expected time if it is known, as in training, or else the sum of the times
-  // of computation, memory and communication. Returns nullopt if no time is
-  // known, for example because no profile, batch or length is given.
+  // Returns the seconds of a step by which meshes are compared. For a pipeline,
+  // they are the time of the schedule and of the update. In training, they are
+  // the expected time if it is known. In all other cases, they are the sum of
+  // the times of computation, memory and communication. Returns nullopt if no
+  // time is known, for example because the profile, the batch or the length is
+  // missing.
   std::optional<double> Seconds() const;
 
   // Returns the bytes of the fullest device, by which meshes are sorted.
-  // Returns INT64_MAX if the bytes of the parameters or the sum are unknown:
-  // the sum of the remaining components alone would rank such a mesh first.
+  // Returns INT64_MAX if the bytes of the parameters or the sum are unknown.
+  // Otherwise a mesh with unknown parameters would come first, because the sum
+  // of its other components is small.
   int64_t MemoryOrder() const {
     const bool known = memory.most.Of(Component::kParameters).has_value();
     return known ? memory.most.total.value_or(INT64_MAX) : INT64_MAX;
@@ -77,27 +82,27 @@ struct FitMesh {
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
-// Evaluates a target that is compiled for one mesh. `traffic` must be made for
-// the same target. If `compiled` has only representatives of the parameters,
-// `representatives` must be given.
+// Evaluates a target on the mesh for which it is compiled. `traffic` must be
+// made for the same target. If `compiled` has only representatives of the
+// parameters, `representatives` must be given.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);
 
-// Evaluates meshes of one target. Work that does not depend on the mesh is done
-// once: names are matched, parameters are grouped, and the step's graph is
-// built.
+// Evaluates meshes of one target. The work that does not depend on the mesh is
+// done only once: names are matched, parameters are grouped, and the step's
+// graph is built.
 class MeshEvaluator {
  public:
-  // Returns null with findings if the target cannot be compiled for meshes of
-  // these axes. Keeps a reference to the inputs.
+  // Makes an evaluator for meshes with these axes. Returns null after findings
+  // if the target cannot be compiled. Keeps a reference to the inputs.
   static std::unique_ptr<MeshEvaluator> Make(
       const FitInputs& inputs, const std::vector<std::string>& axes,
       Findings& findings);
 
-  // Evaluates a mesh. Returns nullopt with findings if the mesh cannot be
+  // Evaluates a mesh. Returns nullopt after findings if the mesh cannot be
   // compiled. If the mesh is legal and has several devices along the experts'
-  // axis, it is also evaluated with the batch sharded over that axis too
+  // axis, it is also evaluated with the batch sharded over that axis
   // (batch_over_experts_), and the better result is returned.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
   // Evaluates several meshes, on at most `threads` threads. Returns nullopt
@@ -105,7 +110,7 @@ class MeshEvaluator {
   std::optional<std::vector<FitMesh>> OnEach(std::span<const Mesh> meshes,
                                              int threads, Findings& findings);
 
-  // Uses these settings for all further meshes.
+  // Uses these settings for all meshes that are evaluated afterwards.
   void Use(const Settings& settings);
 
   // Returns the number of ops that were lowered so far, over all meshes.
@@ -120,7 +125,8 @@ class MeshEvaluator {
   std::optional<FitMesh> Evaluate(const Mesh& mesh, const RuleSet& rules,
                                   StepTraffic& traffic,
                                   Findings& findings) const;
-  // Evaluates the model divided into stages on a mesh that has their axis.
+  // Evaluates the model on a mesh with a pipeline axis, over which the model is
+  // divided into stages.
   std::optional<FitMesh> EvaluateStages(Mesh mesh, RuleSet rules,
                                         Findings& findings) const;
 
@@ -130,21 +136,21 @@ class MeshEvaluator {
   const Representatives representatives_;
   // The target, compiled for `representatives_` only.
   const std::unique_ptr<const Compiled> few_;
-  // The rules with the experts' axis added to the batch. It is nullopt if the
-  // model has no experts, if the rules have no experts' axis, or if they
-  // already shard the batch over that axis.
+  // The rules, changed so that the batch is also sharded over the experts'
+  // axis. It is nullopt if the model has no experts, if the rules have no
+  // experts' axis, or if they already shard the batch over that axis.
   std::optional<RuleSet> batch_over_experts_;
   std::optional<StepTraffic> traffic_;
 };
 
-// Returns the parallelism axes that the rules use, the outermost first: data,
-// fully sharded, experts (only with `experts`), sequence (only with
-// `sequence`), tensor.
+// Returns the parallelism axes that the rules use, from the outermost to the
+// innermost: data, fully sharded, experts (only if `experts` is true), sequence
+// (only if `sequence` is true), tensor.
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
                                    bool sequence);
 // Returns all factorisations of the device count over the axes, in a fixed
-// order; the first axis is the outermost. Returns nullopt if there are more
-// than `most`.
+// order. The first axis is the outermost. Returns nullopt if there are more
+// than `most` factorisations.
 std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
                                           const std::vector<std::string>& axes,
                                           size_t most);
@@ -153,14 +159,14 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 // time of published runs has a median error of about 4 %.
 inline constexpr int64_t kTiePerHundred = 5;
 
-// Sorts the meshes and sets their ranks. Meshes that fit come first, then
-// meshes that may fit, then meshes of unknown memory (MemoryOrder), then the
-// other legal meshes, then illegal meshes. Each of these groups is sorted by
-// time, then by bytes sent, then by memory, where a mesh with an unknown figure
-// follows those that have it. In the first two groups, the meshes that tie with
-// the fastest mesh are sorted by memory, then by the number of axes in use,
-// then by time. The fastest of the remaining meshes and the meshes that tie
-// with it follow, sorted in the same way, and so on.
+// Sorts the meshes and sets their ranks. The meshes are first divided into five
+// groups: meshes that fit, meshes that may fit, meshes of unknown memory
+// (MemoryOrder), the other legal meshes, and illegal meshes. Each group is
+// sorted by time, then by bytes sent, then by memory. A mesh with an unknown
+// figure follows the meshes that have the figure. In the first two groups, the
+// meshes that tie with the fastest mesh are then sorted by memory, then by the
+// number of axes in use, then by time. The same is done with the fastest of the
+// remaining meshes and the meshes that tie with it, and so on.
 void SortByCost(std::vector<FitMesh>& meshes);
 // Returns the legal mesh on which a device holds the fewest known bytes.
 // Returns the first legal mesh if the bytes are unknown on all of them, and
@@ -173,12 +179,13 @@ struct FitChange {
   std::vector<std::string> flags;  // for example "--remat nothing_saveable"
   FitMesh fit;
 };
-// If no mesh fits: finds the smallest change of the settings with which a mesh
-// fits, and returns the change with the best of these meshes. The changes are
-// tried in this order: keep nothing for the backward pass; more micro-batches
-// (up to 64); both. Only the 32 legal meshes on which a device holds the fewest
-// known bytes are tried. Returns nullopt if no change suffices, if the mode is
-// not train, or without a batch or a length. Changes the evaluator's settings.
+// Finds the smallest change of the settings with which a mesh fits, for the
+// case that no mesh fits. Returns the change together with the best mesh that
+// fits. The changes are tried in this order: keep nothing for the backward
+// pass; more micro-batches (up to 64); both. Only the 32 legal meshes on which
+// a device holds the fewest known bytes are tried. Returns nullopt if no change
+// suffices, if the mode is not train, or if the batch or the length is missing.
+// Changes the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,
@@ -198,8 +205,8 @@ struct FitReport {
   std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
   std::optional<FitChange> change;  // set only if no mesh fits
   std::vector<std::string> unknown;
-  // Whether the number of micro-batches is the default of the schedule on each
-  // mesh, because the user gave none.
+  // True if the user gave no number of micro-batches, so that each mesh uses
+  // the default number of its schedule.
   bool usual_microbatches = false;
 };
 

@@ -1,8 +1,9 @@
-// Finds the smallest change of the settings with which a mesh fits.
+// Finds the smallest change of the settings with which a mesh fits. The changes
+// are tried one after the other:
 //
 //   everything kept for the backward pass, 1 micro-batch: no mesh fits
-//   --remat nothing_saveable: none fits
-//   --microbatches 2: dp=8 fits
+//   --remat nothing_saveable: no mesh fits
+//   --microbatches 2: the mesh dp=8 fits
 #include <algorithm>
 #include <utility>
 
@@ -12,8 +13,8 @@
 namespace shardc::cost {
 namespace {
 
-// The number of meshes that are tried, which are the meshes of least memory,
-// and the largest number of micro-batches.
+// The number of meshes that are tried, which are the meshes with the least
+// memory, and the largest number of micro-batches that is tried.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -22,8 +23,8 @@ struct ChangedSettings {
   Settings settings;
 };
 
-// Returns changes of the settings that need less memory, the smallest change
-// first. The numbers of micro-batches divide the batch.
+// Returns the changes of the settings that need less memory, from the smallest
+// to the largest change. Each number of micro-batches divides the batch.
 std::vector<ChangedSettings> Changes(const Settings& settings, int64_t batch) {
   std::vector<ChangedSettings> out;
   const auto add_parts = [&](const ChangedSettings& from) {

@@ -31,7 +31,8 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   out.taken = FullestOf(cost).taken;
   out.unknown = cost.Unknown();
   for (const RankCost& rank : cost.ranks) {
-    // The logits may be unknown on a rank that is not the fullest one.
+    // The logits of a rank other than the fullest one may be unknown. The
+    // logits of the pipeline are then unknown too.
     if (!rank.held.Of(Component::kLogits)) {
       out.most.by[static_cast<size_t>(Component::kLogits)].reset();
     }

@@ -18,25 +18,27 @@
 
 namespace shardc::cost {
 
-// The pipeline that the meshes of a target have.
+// The pipeline axis of a target's meshes, and how the model is divided into
+// stages on each mesh.
 struct StagesOfMeshes {
   std::string axis;  // a mesh without this axis has no stages
-  // Returns the request to divide the model on a mesh. `microbatches`, if
-  // given, takes precedence over the declared number. Returns nullopt after a
-  // finding. Several threads may call it.
+  // Returns the request to divide the model on a mesh. If `microbatches` is
+  // given, it replaces the number of micro-batches that the target declares.
+  // Returns nullopt after a finding. Several threads may call the function.
   std::function<std::optional<StageRequest>(const Mesh& mesh,
                                             std::optional<int64_t> microbatches,
                                             Findings& findings)>
       request;
-  bool exposed = false;  // whether a rank computes nothing while it sends
+  bool exposed = false;  // true if a rank computes nothing while it sends
 };
 
 struct FitStages {
   std::string axis, schedule;
   int64_t microbatches = 1;
-  std::vector<int64_t> layers;    // number of layers of each stage
-  double bubble = 0;              // idle fraction of the step
-  std::optional<double> seconds;  // of a step; nullopt without a profile
+  std::vector<int64_t> layers;  // number of layers of each stage
+  double bubble = 0;            // idle fraction of the step
+  // The seconds of a step; nullopt without a profile.
+  std::optional<double> seconds;
 };
 
 // The cost of a pipeline as `fit` compares it with other meshes: the memory of

@@ -45,9 +45,10 @@ constexpr std::array<std::string_view, 8> kMixerInputs = {
     "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
     "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
 
-// Recognises the projections into and out of a mixer. The projection out of a
-// mixer, such as `layers.*.mamba.out_proj.weight`, is assigned the role of an
-// output projection.
+// Recognises the projections into and out of a mixer, such as a state-space
+// block. The projection out of a mixer, such as
+// `layers.*.mamba.out_proj.weight`, is assigned the role of an output
+// projection.
 void FindMixer(ParamClass& param, char separator) {
   ParameterRole& role = param.role;
   if (!IsWeight(role) || role.module_role != Role::kOther) return;
@@ -65,7 +66,8 @@ void FindMixer(ParamClass& param, char separator) {
 // projection is `c_proj`. In other models, `w2` is the down projection.
 void FindSecondUps(CostInputs& work, char separator) {
   const std::string ending = {separator, 'w', '2'};
-  // Indexed by MLP: its first down projection, and whether it has a second one.
+  // Maps the path of each MLP to its first down projection, and to whether it
+  // has a second down projection.
   std::unordered_map<std::string, std::pair<std::string, bool>> outs;
   for (const ParamClass& param : work.params) {
     const ParameterRole& role = param.role;
@@ -104,7 +106,7 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const int rank = param.Rank();
   if (rank < 2) return;
   if (role.packed_blocks) {
-    // [out, blocks, bytes of a block]
+    // The dimensions are [out, blocks, bytes of a block].
     param.out_dim = rank - 2;
     param.in_dim = rank - 1;
     return;
@@ -148,15 +150,16 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.type = type;
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
-  // Roles that are only likely are used too: a missing matrix product is a
-  // larger error than a wrong role.
+  // Roles of which Classify is not certain are used too, because a missing
+  // matrix product is a larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
   UseUnusualWord(param, separator);
 }
 
-// Replaces the layer dimension of a stack (or its three dimensions, see
-// StackSlice) by a first dimension whose size is the slice's number of layers.
+// Replaces the layer dimension of a layer stack by a first dimension whose size
+// is the slice's number of layers. A stack may have three layer dimensions, as
+// StackSlice describes, which are all replaced.
 void Take(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;
@@ -168,7 +171,7 @@ void Take(const StackSlice& slice, ParamClass& param) {
   param.spec.insert(param.spec.begin(), std::move(axes));
 }
 
-// Moves the dimension of scanned layers to the front if that dimension is
+// Moves the dimension of scanned layers to the front, if the dimension is
 // known. The cost model expects dimensions that count matrices, such as layers
 // and experts, before the dimensions of a matrix.
 void MoveStacksFirst(CostInputs& work, char separator) {
@@ -199,11 +202,11 @@ void MoveStacksFirst(CostInputs& work, char separator) {
   }
 }
 
-// A square matrix is not taken for a head, although it may have a head's name:
-// RoBERTa's `lm_head.dense` precedes the head, which is the embedding. The
-// matrix is a head if the vocabulary is as large as the hidden size.
-// XLM-RoBERTa stores the matrix that its head and its embedding share below the
-// head's name only; the vocabulary is then that of the configuration.
+// Removes the role of a head from square matrices, which may have a head's
+// name: RoBERTa's `lm_head.dense` precedes the head, which is the embedding.
+// The matrix is a head only if the vocabulary is as large as the hidden size.
+// XLM-RoBERTa stores the matrix that its head and its embedding share only
+// under the head's name. The vocabulary is then read from the configuration.
 void KeepHeadsOnly(CostInputs& work) {
   const ParamClass* const table = work.Find(Role::kEmbedding);
   if (table != nullptr && table->type.shape->size() != 2) return;
@@ -285,7 +288,8 @@ char SeparatorOf(const ReadPlan& plan) {
 }
 
 // Adds a note if experts are sharded over axes of tokens. Without rules it is
-// unknown whether weights are gathered over such axes, or tokens sent.
+// unknown whether weights are gathered over these axes, or whether tokens are
+// sent over them.
 void NoteExpertAxes(CostInputs& work) {
   const AxisGroup tokens = work.TokenAxes();
   for (const ParamClass& param : work.params) {
@@ -420,8 +424,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   }
   DropUnevenHeads(compiled, out);
   if (compiled.rules.model != nullptr) {
-    // Only models with a causal mask are decoded, so the mask is causal if the
-    // model has the mode decode.
+    // The mask is assumed to be causal if the model has the mode decode,
+    // because only models with a causal mask are decoded.
     out.causal =
         step::HasMode(*compiled.rules.model, out.model ? &*out.model : nullptr,
                       Mode::kDecode);

@@ -49,69 +49,71 @@ enum class Stream : uint8_t {
 // Parameters whose names differ only in numbers and that have the same type and
 // sharding.
 struct ParamClass {
-  std::string name;  // name with `*` for numbers, or the only name
+  std::string name;  // the name with `*` for numbers, or the only name
   TensorType type;
-  Spec spec;  // the spec of the mode; one entry per dimension
+  Spec spec;  // the spec in this mode; one entry per dimension
   ParameterRole role;
   int64_t count = 0;
   // Tensors that are placed at single coordinates of an axis (`place` in a
-  // rule), instead of being held by all devices.
-  std::string placed_along;           // axis of `placed`; empty: not placed
-  std::map<int64_t, int64_t> placed;  // number of tensors at a coordinate
+  // rule), and are not held by all devices.
+  std::string placed_along;  // the axis of `placed`; empty if not placed
+  std::map<int64_t, int64_t> placed;  // coordinate -> number of tensors there
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
   int64_t packing = 1;  // the number of weights in one stored number
   Stream stream = Stream::kModel;
-  // Whether the parameter is a projection into or out of a state-space mixer,
-  // or of linear attention whose projections have names of their own. The
+  // True if the parameter is a projection into or out of a mixer: a state-space
+  // block, or linear attention that has its own names of projections. The
   // projection out of the mixer has the role of an output projection.
   bool mixes = false;
-  // The number of layers that apply these tensors, if they belong to a block
-  // that several layers share, as in Zamba2; 0 if each is of one layer.
+  // The number of layers that apply these tensors, if the tensors belong to a
+  // block that several layers share, as in Zamba2. It is 0 if each tensor
+  // belongs to one layer.
   int64_t sharing_layers = 0;
 
   bool IsWeight() const { return out_dim >= 0; }
   // Returns whether the step multiplies its tokens, or the tokens of its
   // encoder, with this weight.
   bool IsApplied() const { return IsWeight() && stream != Stream::kNone; }
-  // Returns the number of matrices in all tensors of this class; 0 if they are
-  // not weights. A tensor holds one matrix for each index of its leading
+  // Returns the number of matrices in all tensors of this class; 0 if the class
+  // is not a weight. A tensor holds one matrix for each index of its leading
   // dimensions.
   int64_t Matrices() const;
   // Returns the number of tensors of this class on the device that holds the
-  // most of them. That is `count` unless the tensors are placed.
+  // most of them. The number is `count` unless the tensors are placed.
   int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
   // Returns the number of inputs of a weight's matrix. It is the size of
-  // `in_dim`, unless a block of 4-bit numbers or a packed number holds several
-  // inputs.
+  // `in_dim`, except in quantised weights, where a stored number or a block of
+  // 4-bit numbers holds several inputs.
   int64_t Inputs() const;
   const AxisGroup& AxesAt(int dim) const;
-  // Returns the number of dimensions, without a dimension for the bytes of a
-  // block.
+  // Returns the number of dimensions. In quantised weights, the dimension of
+  // the bytes of a block is not counted.
   int Rank() const {
     return static_cast<int>(type.shape->size()) - (role.packed_blocks ? 1 : 0);
   }
-  // Returns whether a dimension of an expert's parameter may count the experts:
-  // the tensor holds several experts, and the dimension precedes the dimensions
+  // Returns whether `dim` may be the dimension of the experts. It may be if the
+  // tensor holds several experts, and if the dimension precedes the dimensions
   // of the matrix or, for a bias, of the vector.
   bool MayCountExperts(int dim) const;
 };
 
 struct CostInputs {
   Mesh mesh;
-  // The mesh of all stages, if `mesh` is that of one stage. The hosts of the
-  // stage's devices follow from it.
+  // The mesh of all stages of a pipeline, if `mesh` is that of one stage. It
+  // determines on which hosts the stage's devices are.
   std::optional<Mesh> all_stages;
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
-  // The number of layers with attention of a stage, and the number of those
-  // with a window; nullopt for a complete model. They are shares of the model's
-  // layers and may be fractions, because it is not known which layers have a
-  // window. LayersWithAttention() and LayersWithWindow() serve both cases.
+  // The number of the stage's layers that have attention, and the number of
+  // them whose attention has a window. Both are nullopt for a complete model.
+  // They may be fractions: it is not known which layers have a window, so each
+  // stage gets a share of the model's number. LayersWithAttention() and
+  // LayersWithWindow() return the numbers for stages and for complete models.
   std::optional<double> attention_layers, windowed_layers;
-  // Whether a query sees no later keys.
+  // True if a query attends only to its own and to earlier keys.
   bool causal = true;
   // The specs of attention's operands and result, in dimension order bthd.
   Spec query, key, value, output;
@@ -119,8 +121,8 @@ struct CostInputs {
   // the axes are unknown because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
-  // The hidden size of the entire model, if `params` are chosen from it, such
-  // as those of a stage without the embedding.
+  // The hidden size of the entire model. It is set if `params` are only a part
+  // of the model's parameters, such as those of a stage without the embedding.
   std::optional<int64_t> hidden_size;
   // The axes of the experts (axis rule `expert`); nullopt if there are no
   // rules.
@@ -136,8 +138,9 @@ struct CostInputs {
   // used: axes that shard no tokens, and axes of the heads. Weights are
   // gathered over all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
-  AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
-  // Return Kept() and Gathered() of the axes of a parameter's dimension.
+  // All axes except Kept(axes).
+  AxisGroup Gathered(const AxisGroup& axes) const;
+  // Return Kept() and Gathered() for the axes of a parameter's dimension.
   // Experts are not gathered, because the tokens are sent to them. So a
   // dimension that counts experts stays sharded over its leading axes that are
   // experts' axes, even if these axes shard tokens too. Without rules, all axes
@@ -146,8 +149,9 @@ struct CostInputs {
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   // Returns whether a parameter is gathered over any axis before it is used.
   bool IsGathered(const ParamClass& param) const;
-  // Returns the shape of a device's shard of a parameter while it is used: each
-  // dimension is divided over its KeptAt(). The parameter must have a shape.
+  // Returns the shape of a device's shard of a parameter while the parameter is
+  // used: each dimension is divided over its axes in KeptAt(). The parameter
+  // must have a shape.
   Shape UsedShape(const ParamClass& param) const;
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
@@ -157,28 +161,31 @@ struct CostInputs {
   // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
   // Returns the number of layers with attention, which may be a fraction for a
-  // stage; nullopt if the configuration does not define it, which also holds
-  // for a complete model of which all layers have attention.
+  // stage. Returns nullopt if the configuration does not define the number, as
+  // in a complete model in which all layers have attention.
   std::optional<double> LayersWithAttention() const;
   // Returns the number of layers whose attention has a window or chunks, which
   // may be a fraction for a stage.
   double LayersWithWindow() const;
-  // Returns the number of experts of a layer, by the shapes of the parameters,
-  // or else by the configuration, or else by the numbers of experts and of
-  // routers; 0 if there are none.
+  // Returns the number of experts of a layer; 0 if there are no experts. The
+  // number is read from the shapes of the parameters or, if they do not show
+  // it, from the configuration. If both lack it, it is computed from the
+  // numbers of expert tensors and of routers.
   int64_t Experts() const;
   // Returns the first weight or embedding of a role that is applied to the
-  // tokens of the step (Stream::kModel); null if there is none. With `expert`
-  // only weights of experts count, otherwise only other weights.
+  // tokens of the step (Stream::kModel); null if there is none. Only experts'
+  // weights are searched if `expert` is true, and only other weights if it is
+  // false.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 
  private:
-  // Returns whether a weight that the axis shards stays sharded over it.
+  // Returns whether a weight that is sharded over the axis stays sharded over
+  // it while the weight is used.
   bool Keeps(const std::string& axis) const;
-  // Calls take(axis, kept) for each axis of a parameter's dimension, without
-  // axes of size 1. A search calls this for every parameter of every sharding,
-  // so it makes no lists of axes.
+  // Calls take(axis, kept) for each axis of more than one device that shards a
+  // parameter's dimension. A search calls this function for every parameter of
+  // every sharding, so it makes no lists of axes.
   template <typename Take>
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
@@ -187,35 +194,37 @@ struct CostInputs {
 // all parameters, instead of once for each parameter of an expert.
 class LayerCounts {
  public:
-  // The inputs must outlive this object and keep their parameters.
+  // The inputs must outlive this object, and their parameters must not change.
   explicit LayerCounts(const CostInputs& work) : work_(work) {}
-  // Returns the number of layers that apply this weight, of which several may
-  // share one tensor; 0 if it is no weight.
+  // Returns the number of layers that apply this weight; 0 if the parameter is
+  // not a weight. Several layers may apply one tensor.
   int64_t Of(const ParamClass& param);
 
  private:
   const CostInputs& work_;
-  int64_t experts_ = 0;  // of a layer, at least 1; 0: not counted yet
+  // The number of experts of a layer, at least 1. It is 0 while the experts
+  // have not been counted yet.
+  int64_t experts_ = 0;
 };
 
-// A part of a layer stack: `layers` of the `all` layers that the tensor holds
-// in dimension `dim`, or in the three dimensions from `dim` on, which are
-// [virtual stages, ranks, layers of a stage].
+// A part of a layer stack: `layers` of the `all` layers that the tensor holds.
+// The layers are in dimension `dim`, or in three dimensions from `dim` on,
+// which are [virtual stages, ranks, layers of a stage].
 struct StackSlice {
   int dim = 0;
   int64_t layers = 0, all = 0;
 };
-// The slices by the index of the plan's parameter; nullopt means the complete
-// tensor.
+// The slices of layer stacks, indexed by the plan's parameter. An entry that is
+// nullopt means the complete tensor.
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
 // Makes the inputs of a compiled target, with the specs of the mode. If the
-// mode was not planned, the specs of train are used. The specs of attention
-// lack axes that do not divide the model's heads, unless the policy for illegal
-// specs is `error` (legality.h). If `compiled` has only one parameter of each
-// group, `representatives` has the number of parameters in each group. With
-// `slices`, only the given layers of a layer stack are counted, and the layers
-// become the first dimension.
+// plan does not have the mode, the specs of train are used. The specs of
+// attention lack axes that do not divide the model's heads, unless the policy
+// for illegal specs is `error` (legality.h). If `compiled` has only one
+// parameter of each group, `representatives` has the number of parameters in
+// each group. With `slices`, only the given layers of a layer stack are
+// included, and the layers become the first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

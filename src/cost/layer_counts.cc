@@ -10,7 +10,8 @@
 namespace shardc::cost {
 
 int64_t CostInputs::Experts() const {
-  int64_t tensors = 0, routers = 0;  // tensors: down projections of experts
+  // `tensors` is the number of down projections of experts.
+  int64_t tensors = 0, routers = 0;
   for (const ParamClass& param : params) {
     if (!param.IsWeight()) continue;
     const int rank = param.Rank();

@@ -28,8 +28,8 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // Adds a reason if `parts` does not divide `size`. `what` is the name of the
-  // counted things, for example "KV heads".
+  // Adds a reason if `parts` does not divide `size`. `what` names the things of
+  // which there are `size`, for example "KV heads".
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
       Add(CountText(size) + " " + what + " are not divisible by " +
@@ -83,13 +83,14 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
       }
     }
   }
-  // Quantised numbers have a common scale per block, so a dimension that stays
-  // sharded while it is used must not split a block.
+  // The quantised numbers of a block have a common scale. So a dimension that
+  // stays sharded while it is used must not split a block.
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
     const int64_t parts = work.Parts(work.KeptAt(param, param.in_dim));
-    // Weights that are packed into one stored number belong to one block.
+    // The weights that are packed into one stored number belong to the same
+    // block.
     const int64_t size = Times(param.SizeAt(param.in_dim), param.packing);
     if (parts > 1 && size % parts == 0 && size % block == 0 &&
         size / parts % block != 0) {

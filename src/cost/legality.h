@@ -14,28 +14,29 @@ namespace shardc::cost {
 
 // A number of heads that is not divisible by the axes of attention's specs.
 struct UnevenHeads {
-  bool kv = false;  // whether `heads` are KV heads
+  bool kv = false;  // true if `heads` are KV heads
   int64_t heads = 0;
   AxisGroup axes;
-  int64_t parts = 1;  // the product of the axes
+  int64_t parts = 1;  // the product of the axes' sizes
 };
 
-// Returns the uneven heads of the query and of the key. Without a model, or if
-// it does not define heads, there are none.
+// Returns an entry for the heads of the query and one for those of the key, if
+// they are uneven. Returns no entries without a model, or if the model does not
+// define its heads.
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 
 // Returns for example `"tp" of 8 does not divide the 2 KV heads`.
 std::string UnevenText(const UnevenHeads& one);
 
-// Drops or shrinks the axes of uneven heads in the specs of attention, by the
-// policy for illegal specs. Under the policy `error` nothing changes.
+// Drops or shrinks the axes of uneven heads in the specs of attention, as the
+// policy for illegal specs requires. Changes nothing under the policy `error`.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
-// Does the same for a plan that was read from a file, which does not contain
-// the policy: drops the axes, and adds a note for uneven query heads and one
-// for uneven KV heads.
+// Drops the axes of uneven heads in the specs of attention, for a plan that was
+// read from a file, which does not contain the policy for illegal specs. Adds a
+// note for uneven query heads and a note for uneven KV heads.
 void DropUnevenHeadsOfFile(CostInputs& work);
 
-// Returns why a mesh is illegal for a target; empty if it is legal.
+// Returns the reasons why a mesh is illegal for a target; empty if it is legal.
 std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
                                         const CostInputs& work,
                                         const Settings& settings);

@@ -34,10 +34,11 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// The bytes of a parameter while it is used. It is then unsharded over the axes
-// over which it is gathered, and still sharded over all others. `gathers` is
-// whether it is gathered over any axis. Under ZeRO 3 it is also gathered over
-// the axes of replicas. The bytes are nullopt if they do not fit in 64 bits.
+// The bytes of a parameter while it is used. The parameter is then unsharded
+// over the axes over which it is gathered, and still sharded over all other
+// axes. Under ZeRO 3 it is also gathered over the axes of replicas. `gathers`
+// is true if it is gathered over at least one axis. The bytes are nullopt if
+// they do not fit in 64 bits.
 struct UsedWeight {
   Bytes bytes;
   bool gathers = false;
@@ -110,8 +111,8 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
   return GatheredWeights{.layer = *layers, .largest = *largest};
 }
 
-// Returns the bytes of a copy, in the dtype of the activations, of all trained
-// parameters whose dtype is wider.
+// Returns the bytes of a copy of all trained parameters whose dtype is wider
+// than that of the activations. The copy has the dtype of the activations.
 int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   HeldBytes out;
   for (const ParamClass& param : work.params) {
@@ -175,17 +176,18 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
-// Returns whether a device has gradients only from the backward pass to the
-// update: nothing reduces them, and no gradients of other micro-batches are
-// there while the loss is computed.
+// Returns whether the gradients exist only from the backward pass to the
+// update. That is so on a single device with one micro-batch: nothing reduces
+// the gradients, and there are no gradients of earlier micro-batches. Software
+// that keeps gradients in buffers is an exception.
 bool FreesGradients(const CostInputs& work, const Settings& settings) {
   return work.mode == Mode::kTrain && !work.all_stages &&
          work.mesh.devices == 1 && settings.microbatches == 1 &&
          !StackOf(work, settings).memory.keeps_gradients;
 }
 
-// Returns the gradients of a step whose gradients are freed; `all` are those of
-// all parameters.
+// Returns the gradients of a step for which FreesGradients is true. `all` are
+// the bytes of the gradients of all parameters.
 StepGradients GradientsOf(const CostInputs& work, const Settings& settings,
                           int64_t all) {
   const Role last =

@@ -23,8 +23,8 @@ enum class Component : uint8_t {
   kCache,
   kActivations,
   kLogits,
-  // Gathered weights: of the layer that is computed, or of all layers if they
-  // are gathered once a step.
+  // Gathered weights: those of the layer that is being computed, or those of
+  // all layers if they are gathered once a step.
   kGathered,
 };
 inline constexpr size_t kComponentCount = 7;
@@ -32,12 +32,12 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
-// Why logits are unknown, for Memory::unknown.
+// The reason for unknown logits, which is added to Memory::unknown.
 inline constexpr std::string_view kUnknownLogits =
     "logits: no embedding and no head was found";
 
-// Returns the dtype in which weights are gathered: the stored dtype or, in
-// training, the dtype of the activations if that is narrower.
+// Returns the dtype in which weights are gathered. It is the stored dtype or,
+// in training, the dtype of the activations if that is narrower.
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
                     Dtype stored);
 
@@ -55,9 +55,9 @@ struct Held {
 // The device memory that a training step uses: its tensors, the reserve of the
 // allocator, the device's context and its communicators.
 struct TakenBytes {
-  int64_t least = 0;              // lower estimate: only tensors
-  int64_t expected = 0;           // the device's tensors and the reserve
-  int64_t most = 0;               // upper estimate, with all additions
+  int64_t least = 0;     // lower estimate: only tensors
+  int64_t expected = 0;  // the device's tensors and the allocator's reserve
+  int64_t most = 0;      // upper estimate, with all additions
   Moment moment = Moment::kLoss;  // the moment of the peak
   const Stack* stack = nullptr;
   bool stack_assumed = false;
@@ -71,16 +71,16 @@ struct Memory {
   // On a single device the gradients of one micro-batch do not exist while the
   // loss is computed.
   Held most, least;
-  // The bytes of the gradients of all parameters, of which fewer may exist at
-  // the peak; nullopt if a size is unknown.
+  // The bytes of the gradients of all parameters; nullopt if a size is unknown.
+  // At the peak of the step, only a part of these gradients may exist.
   std::optional<int64_t> gradients;
   // Set in training if the activations and the sizes of all parameters and
   // gathered weights are known.
   std::optional<TakenBytes> taken;
-  std::optional<int64_t> capacity;  // of a device
+  std::optional<int64_t> capacity;  // bytes of memory of a device
   std::optional<Activations> activations;
   std::optional<GatheredWeights> weights;  // only in training
-  std::vector<std::string> unknown;        // unknown parts, and why
+  std::vector<std::string> unknown;  // the unknown parts, each with the reason
 
   // Returns the bytes that a device is expected to use. If `taken` is set, they
   // are taken->expected. Otherwise they are the sum of the known components, or
@@ -92,20 +92,22 @@ struct Memory {
   bool Complete() const;
   // Returns whether the memory suffices. If `taken` is set, a step fits if the
   // upper estimate is within the capacity, and may fit if only the lower
-  // estimate is. Otherwise the sum of the known components is compared with the
-  // capacity. Returns nullopt if the capacity is unknown, if the sum overflows,
-  // or if the known components fit but another component is unknown.
+  // estimate is within it. Otherwise the sum of the known components is
+  // compared with the capacity. Returns nullopt if the capacity is unknown, if
+  // the sum overflows, or if the known components fit but another component is
+  // unknown.
   std::optional<Fit> Verdict() const;
-  // Returns the verdict as if the unknown components took no memory.
+  // Returns the verdict that follows if the unknown components take no memory.
   std::optional<Fit> VerdictOfKnown() const;
   std::optional<bool> Fits() const;
 };
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
-// Returns the memory of a device of a mesh: the memory in the settings, else
-// the memory that the mesh file states, else that of the profile. A profile in
-// the settings takes precedence over the profile that the mesh file names.
+// Returns the bytes of memory of a device of a mesh: the memory in the settings
+// or, if it is not set, the memory that the mesh file states, or else that of
+// the profile. A profile in the settings takes precedence over the profile that
+// the mesh file names.
 std::optional<int64_t> CapacityOf(const Device& device,
                                   const Settings& settings);
 
@@ -115,13 +117,14 @@ std::optional<int64_t> CapacityOf(const Device& device,
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    int64_t states, const Peak& peak);
 
-// Returns `bytes` times `factor`, which is what an allocator reserves for
-// tensors of `bytes`; INT64_MAX if the product overflows.
+// Returns `bytes` times `factor`: the bytes that an allocator reserves for
+// tensors of `bytes`. Returns INT64_MAX if the product overflows.
 int64_t Grown(int64_t bytes, double factor);
 
-// Returns the bytes that a GPU needs outside of tensors: 1 GB for its context,
-// and 0.7 GB for the communicators of each mesh axis in use. Returns 0 for a
-// stack without them. Source: NVIDIA/nccl issues 964 and 1685.
+// Returns the bytes that a GPU needs in addition to tensors: 1 GB for its
+// context, and 0.7 GB for the communicators of each mesh axis of more than one
+// device. Returns 0 for a stack without a context (StackMemory::context).
+// Source: NVIDIA/nccl issues 964 and 1685.
 int64_t ContextBytes(const CostInputs& work, const Stack& stack);
 
 }  // namespace shardc::cost

@@ -1,7 +1,7 @@
 // Finds how many weights a stored number of a quantised matrix holds. An
 // integer may hold several weights, along the inputs (compressed-tensors, GPTQ)
-// or along the outputs (AWQ). The number follows from a matrix that reads the
-// hidden state, and all matrices of the same dtype have it:
+// or along the outputs (AWQ). The number of weights follows from a matrix that
+// reads the hidden state, and is the same for all matrices of that dtype:
 //
 //   up_proj.weight_packed I32 [2048, 896], hidden size 7168  ->  8 weights
 //   gate_proj.qweight I32 [4096, 1792], hidden size 4096, 14336 outputs by the
@@ -24,8 +24,8 @@ bool IsPackable(const ParamClass& param) {
          MayPack(*param.type.dtype);
 }
 
-// Returns the numbers of outputs that a projection of a role may have by the
-// configuration.
+// Returns the possible numbers of outputs of a projection of a role, computed
+// from the configuration.
 std::vector<int64_t> OutputsOf(const CostInputs& work, Role role) {
   std::vector<int64_t> out;
   if (!work.model) return out;

@@ -9,8 +9,9 @@
 
 namespace shardc::cost {
 
-// Sets how many weights one number of each quantised matrix holds. The matrices
-// must have their output and input dimensions.
+// Sets ParamClass::packing, the number of weights in one stored number, for
+// each quantised matrix. The output and input dimensions of the matrices must
+// be set.
 void FindPacking(CostInputs& work, std::optional<int64_t> hidden);
 
 }  // namespace shardc::cost

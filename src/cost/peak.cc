@@ -141,8 +141,8 @@ Peak PeakOf(const CostInputs& work, const Settings& settings,
   const double at_loss =
       copies.expected * logits + hidden + (stack.frees_gathered ? 0 : weights);
   const double kept = parts.Kept(true), least_kept = parts.Kept(false);
-  // In the backward pass gradients replace what is kept, so the peak is in its
-  // first or in its last layer.
+  // In the backward pass, gradients replace kept activations, so the peak is in
+  // the first layer or in the last layer of the backward pass.
   const double first = Real(gradients.first), all = Real(gradients.all);
   const double at_first = layer + weights + first;
   const double at_last = layer + weights + all - kept;

@@ -1,7 +1,8 @@
 // Computes the peak of the bytes that a device holds during a training step in
 // addition to parameters, gradients and optimizer states. The peak is either
-// while the loss is computed or in the backward pass of a layer. Gradients may
-// also belong to the peak (StepGradients).
+// while the loss is computed or in the backward pass of a layer. If gradients
+// do not exist during the entire step (StepGradients), the peak includes those
+// that exist at that moment.
 #ifndef SHARDC_COST_PEAK_H_
 #define SHARDC_COST_PEAK_H_
 
@@ -26,12 +27,11 @@ struct Peak {
   // The activations that are kept from the forward pass for the backward pass:
   // the expected bytes, and a lower estimate.
   int64_t kept = 0, least_kept = 0;
-  // The expected bytes in addition to `kept`: `working` of the layer in its
-  // backward pass, `logits` with the copies that the loss makes, and `gathered`
-  // of gathered weights. `working` is 0 if the peak
-  // is at the loss, and `logits` is 0 if it is in the backward pass of a layer.
-  // `gradients` are those that exist at the peak, and are 0 without
-  // StepGradients.
+  // The expected bytes at the peak in addition to `kept`. `working` are the
+  // bytes of the layer in its backward pass, and 0 if the peak is at the loss.
+  // `logits` includes the copies that the loss makes, and is 0 if the peak is
+  // in the backward pass. `gathered` are the gathered weights. `gradients` are
+  // the gradients that exist at the peak, and 0 without StepGradients.
   int64_t working = 0, logits = 0, gathered = 0, gradients = 0;
   // A lower and an upper estimate of the bytes in addition to `kept`.
   int64_t least = 0, most = 0;
@@ -60,10 +60,11 @@ struct GatheredWeights {
   int64_t casts = 0;
 };
 
-// The bytes of gradients that exist only from the backward pass to the update:
-// `first` after the backward pass of the head, `all` after that of the first
-// layer, when no activations are kept any more. Both are 0 if gradients exist
-// during the entire step, and then they are no part of the peak.
+// The bytes of gradients that exist only from the backward pass to the update.
+// `first` are the bytes after the backward pass of the head. `all` are the
+// bytes after the backward pass of the first layer, when no activations are
+// kept any more. Both are 0 if gradients exist during the entire step; they are
+// then not included in the peak.
 struct StepGradients {
   int64_t first = 0, all = 0;
 };

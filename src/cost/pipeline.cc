@@ -1,8 +1,8 @@
-// Computes the cost of a pipeline. The cost of each stage is computed as that
-// of a model with fewer layers on the mesh without the pipeline's axis, by the
-// same formulas as for a complete model. The bytes of a rank are the sums over
-// its stages. Its activations are the most bytes that it keeps at any point of
-// its row of the schedule.
+// Computes the cost of a pipeline. A stage is treated as a model with fewer
+// layers on the mesh without the pipeline's axis. Its cost is computed by the
+// same formulas as for a complete model. The parameters of a rank are the sums
+// over its stages. The activations of a rank are the most bytes that it keeps
+// at any point of its row of the schedule.
 //
 //   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
 //   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
@@ -27,16 +27,19 @@
 namespace shardc::cost {
 namespace {
 
-// The report suggests another division of the layers if a step with it takes
-// less than this fraction of the time of a step with the division in use.
+// The report suggests another division of the layers if its step takes less
+// than this fraction of the time of a step with the current division.
 constexpr double kClearlyBetter = 0.99;
 
-// The most divisions that are tried until one fits in memory.
+// The largest number of divisions that are tried to find one that fits in
+// memory.
 constexpr size_t kMostDivisions = 4;
-// The limit on the steps of one search for a division, stages * units^2.
+// The largest number of operations in one search for a division, which is
+// stages * units^2.
 constexpr int64_t kMostSteps = int64_t{1} << 30;
 
-// Returns the bytes of the fullest stage as AssignUnits counts them.
+// Returns the bytes of the fullest stage, computed by the same formula as in
+// AssignUnits.
 int64_t FullestStageBytes(std::span<const schedule::Unit> units,
                           std::span<const int64_t> in_flight,
                           const schedule::StageBounds& bounds) {
@@ -91,8 +94,8 @@ class Pipeline {
  private:
   using StageBounds = schedule::StageBounds;
 
-  // Returns false after a finding if the number of micro-batches does not
-  // divide the rows of a replica.
+  // Returns true if the number of micro-batches divides the rows of a replica.
+  // Otherwise adds a finding and returns false.
   bool CheckRows() {
     const int64_t parts = work_.Parts(work_.Batch());
     const int64_t rows = *settings_.batch / parts;
@@ -140,8 +143,8 @@ class Pipeline {
                        settings_, units_, begin, end);
   }
 
-  // Returns one value for each rank that has the last stage: whether the rank
-  // has the first stage as well. Such a rank has the embedding already, whose
+  // Returns one value for each rank that has the last stage: true if the rank
+  // has the first stage as well. Such a rank already has the embedding, whose
   // weights the head may share. Returns no values for a single stage.
   std::vector<bool> SharedEnds() const {
     const schedule::Table& table = planned_.table;
@@ -153,7 +156,8 @@ class Pipeline {
   }
 
   // Returns the cost of the last stage on a rank that also has the first stage.
-  // There the last stage has no copy of an embedding that the head shares.
+  // On such a rank, the last stage needs no copy of an embedding that the head
+  // shares.
   StageCost WithoutCopy(StageCost last) const {
     const Memory memory = MemoryOf(
         StageInputs(model_, work_, planned_, last.begin, last.end, false),
@@ -169,10 +173,11 @@ class Pipeline {
     return stage.times.forward + stage.times.input + stage.times.weight;
   }
 
-  // Returns the time of a unit. `cost` is the cost of a stage with only this
-  // unit. For an end of the model (embedding or head), the time is the
-  // difference that it makes to a stage with the neighbouring layer, because a
-  // stage without layers lacks their collectives.
+  // Returns the time of a unit, which is a layer or an end of the model
+  // (embedding or head). `cost` is the cost of a stage with only this unit. A
+  // stage without layers lacks the collectives of layers. So the time of an end
+  // is the time of a stage with the end and the neighbouring layer, minus the
+  // time of a stage with that layer.
   double TimeOfUnit(int64_t u, const StageCost& cost) {
     const bool first = u == 0, last = u + 1 == units_.count();
     if ((!first && !last) || units_.layers == 0) return TimeOf(cost);
@@ -228,19 +233,20 @@ class Pipeline {
           schedule::AssignUnits(Units(), InFlight(), std::nullopt);
       if (found) tried.push_back(DivisionOf(*found));
     }
-    // The division whose slowest stage is fastest need not have the fastest
+    // The division whose slowest stage is fastest may not have the fastest
     // step. So the schedule is also run with the even division, and the better
-    // of the two is returned.
+    // of the two divisions is returned.
     tried.push_back(DivisionOf(planned_.bounds));
     return BestOf(tried).bounds;
   }
 
-  // A division that Search tries.
+  // A division of the layers into stages that Search has tried.
   struct Division {
     StageBounds bounds;
     Fit fit = Fit::kFits;  // kFits also if the memory is not known
     double step = 0;
-    int64_t missing = 0;  // bytes of the fullest rank beyond the capacity
+    // Bytes by which the fullest rank exceeds the capacity.
+    int64_t missing = 0;
   };
 
   static const Division& BestOf(const std::vector<Division>& tried) {
@@ -255,8 +261,8 @@ class Pipeline {
     return (Size(planned_.table.stages) * units * units).value() <= kMostSteps;
   }
 
-  // Tries the divisions that AssignUnits finds until one fits in memory, and
-  // returns all that were tried. Returns none if a search takes too long.
+  // Tries divisions from AssignUnits until one fits in memory, and returns all
+  // divisions that were tried. Returns no divisions if a search takes too long.
   std::vector<Division> Search() {
     if (!CanSearch()) return {};
     const std::vector<schedule::Unit> units = Units();
@@ -268,9 +274,9 @@ class Pipeline {
       if (!found) break;
       tried.push_back(DivisionOf(*found));
       if (!limit || tried.back().fit == Fit::kFits) break;
-      // AssignUnits underestimates a rank's bytes: it ignores the rank's other
-      // stages and what the allocator reserves. So the next limit for the
-      // fullest stage is lower by the bytes that are missing.
+      // AssignUnits underestimates the bytes of a rank: it ignores the rank's
+      // other stages and the allocator's reserve. So the next limit for the
+      // fullest stage is lower by the bytes that exceed the capacity.
       limit =
           FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }
@@ -365,9 +371,9 @@ class Pipeline {
   }
 
   // Sets `better` and `better_step` if the best division that Search finds is
-  // clearly faster than the requested division and fits as well. Does nothing
-  // if the layers are unknown, or if the requested division was searched
-  // itself.
+  // clearly faster than the requested division and also fits. Does nothing if
+  // the layers are unknown, or if the requested division was itself found by a
+  // search.
   void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {
@@ -452,7 +458,8 @@ class Pipeline {
   Findings& findings_;
   PipelineCost out_;
   bool timed_ = false;
-  bool reduces_once_ = false;  // ZeRO stage 2, without a requested reduction
+  // True under ZeRO stage 2 if the user did not request a reduction.
+  bool reduces_once_ = false;
 };
 
 }  // namespace

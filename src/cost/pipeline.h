@@ -1,6 +1,6 @@
 // Computes the cost of a pipeline: the bytes of each rank, and the time of a
-// step. For the time, the schedule is run with the times of each stage, whose
-// cost is computed as that of a model of its own.
+// step. Each stage is costed as a separate model. The time of a step is found
+// by running the schedule with the times of the stages.
 #ifndef SHARDC_COST_PIPELINE_H_
 #define SHARDC_COST_PIPELINE_H_
 
@@ -34,11 +34,11 @@ struct PipelineCost {
   std::vector<RankCost> ranks;
   int64_t boundary = 0;  // bytes of a message between stages
   double hop = 0;        // seconds of such a message
-  bool timed = false;    // whether times are seconds, not FLOPs
+  bool timed = false;    // true if times are seconds, false if FLOPs
   schedule::Timeline timeline;
-  double after = 0;  // the longest `StageCost::after` of a rank
+  double after = 0;  // the longest RankCost::after of a rank
   std::optional<int64_t> capacity;
-  Settings settings;  // with the table's micro-batches
+  Settings settings;  // with the number of micro-batches of the table
   // The number of layers of each stage in the best division that a search
   // finds, and the time of a step with that division. Both are set only if that
   // step is clearly faster than the step with the requested division.
@@ -47,37 +47,40 @@ struct PipelineCost {
   std::vector<std::string> assumptions;
 
   double Step() const { return timeline.step + after; }
-  // Returns the time of the slowest stage as a multiple of the mean.
+  // Returns the time of the slowest stage divided by the mean time of the
+  // stages.
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
-  // Returns the rank that is expected to take the most memory; null if a
-  // component of any rank, other than its logits, is unknown.
+  // Returns the rank that is expected to use the most memory. Returns null if a
+  // component other than the logits is unknown on a rank.
   const RankCost* FullestRank() const;
-  // Returns whether all ranks fit, as Memory::Verdict does for one device.
+  // Returns the verdict of all ranks together, with the same meaning as
+  // Memory::Verdict has for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
-  // Returns the reasons why activations and logits of stages are unknown, each
-  // once.
+  // Returns the reasons why activations and logits of stages are unknown,
+  // without repetitions.
   std::vector<std::string> Unknown() const;
 };
 
-// Returns the communication of a device of a rank in a step: the collectives of
-// its stages in all micro-batches, and the messages to other ranks as kPpermute
-// of the part "stages" over the pipeline's axis. `rank` must be a rank of
-// `cost`.
+// Returns what a device of a rank sends in a step: the collectives of its
+// stages in all micro-batches, and the messages to other ranks. A message is a
+// Transfer of the kind kPpermute and the part "stages" over the pipeline's
+// axis. `rank` must be a rank of `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
 
-// Return one report for each set of ranks whose devices hold the same bytes, or
-// send the same bytes, in the order of the first rank of each. The reports have
-// the memory alone, or the communication alone.
+// ReportsOfMemory returns one report for each set of ranks whose devices hold
+// the same bytes. ReportsOfTraffic returns one for each set of ranks whose
+// devices send the same bytes. The reports are in the order of the first rank
+// of each set, and contain only the memory or only the communication.
 std::vector<Report> ReportsOfMemory(const PipelineCost& cost, const Mesh& mesh);
 std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
                                      const Mesh& mesh);
 
-// Computes the cost of a pipeline. `stages` are the stages of the plan; with
-// StageBalance::kSearched the times of tasks decide how the layers are divided.
-// With `exposed` a rank computes nothing while it sends. The number of
-// micro-batches comes from the stages' table, not from the settings. If the
+// Computes the cost of a pipeline. `stages` are the stages of the plan. With
+// StageBalance::kSearched, the layers are divided by the times of their tasks.
+// With `exposed`, a rank computes nothing while it sends. The number of
+// micro-batches comes from the table of `stages`, not from the settings. If the
 // settings have no profile, the mesh's profile is used. Returns nullopt after a
 // finding (microbatches-indivisible).
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
@@ -86,7 +89,8 @@ std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings);
 
-// Does the same with the loss of the target's rules (WithLossOf).
+// Computes the cost of a compiled target's pipeline, with the loss that the
+// target's rules define (WithLossOf).
 inline std::optional<PipelineCost> PipelineCostOf(
     const Compiled& compiled, const CostInputs& work, const Settings& settings,
     const PlannedStages& stages, bool exposed, Findings& findings) {
@@ -95,7 +99,7 @@ inline std::optional<PipelineCost> PipelineCostOf(
                         findings);
 }
 
-// Computes the cost of a pipeline's plan that was read from a file.
+// Computes the cost of a pipeline whose plan was read from a file.
 inline std::optional<PipelineCost> PipelineCostOf(const StagedPlan& plan,
                                                   const CostInputs& work,
                                                   const Settings& settings,

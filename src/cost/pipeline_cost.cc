@@ -1,6 +1,7 @@
-// Combines the figures of a pipeline's stages and ranks: whether all ranks fit,
-// and the collectives and messages that a device of a rank sends in a step. A
-// rank with several stages sends the collectives of each:
+// Combines the figures of a pipeline's stages and ranks. It decides whether all
+// ranks fit, and lists the collectives and messages that a device of a rank
+// sends in a step. A rank with several stages sends the collectives of all of
+// them:
 //
 //   a rank with two stages of 4 layers each, all_reduce over tp of 2 GiB each
 //     ->  all_reduce over tp of 4 GiB, and the messages of both stages
@@ -51,10 +52,10 @@ bool SendEqual(const Report& a, const Report& b) {
 }
 
 // Returns the collectives of one kind that a stage sends in `part` of its `all`
-// micro-batches. `sent` are its collectives in all of them, and `of_one` those
-// in a step of one micro-batch. Collectives that run once a step, such as the
-// all-gather of weights that are gathered once, are part of both and are
-// counted once.
+// micro-batches. `sent` are the collectives in all micro-batches. `of_one` are
+// the collectives in a step of one micro-batch. Collectives that run once a
+// step, such as the all-gather of weights that are gathered once, are in both
+// and are counted only once.
 Transfer TransferOfPart(Transfer sent, const Communication& of_one,
                         int64_t part, int64_t all) {
   if (part == all || all < 2 || sent.count == 0) return sent;

@@ -1,10 +1,12 @@
 // Lists the matrix products of a plan, with their sizes on a device. Each
-// weight has one, and so has an output head that shares the embedding:
+// weight has one product. An output head that shares the embedding has a
+// product too:
 //
 //   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
 //   rows 16,384, in 4,096, out 1,792, layers 32
 //
-// The products inside attention have no weight. AttentionFlops counts them.
+// The products inside attention have no weight. AttentionFlops computes their
+// floating-point operations.
 #include "cost/products.h"
 
 #include <algorithm>
@@ -46,10 +48,10 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
 }
 
 // Returns the number of parts into which axes divide the hidden state that a
-// product reads. If an axis shards the hidden state but not the weight, a
-// device multiplies only its own part of the hidden state, and the results are
-// summed over the axis. Returns 1 for products of experts and for products that
-// do not read the hidden state.
+// product reads. Only axes that do not shard the weight are considered. Over
+// such an axis, a device multiplies only its own part of the hidden state, and
+// the results are summed. Returns 1 for products of experts and for products
+// that do not read the hidden state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||
@@ -64,10 +66,11 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
   return Real(work.Parts(axes));
 }
 
-// Returns the product of a convolution, [out, in, window], before the layers of
-// an encoder of sound; nullopt for other parameters. A token is two frames of
-// sound. The first convolution has a result for each frame; the last one, whose
-// input has the hidden size, has a result for each token.
+// Returns the product of a convolution, whose weight is [out, in, window],
+// before the layers of an encoder of sound. Returns nullopt for other
+// parameters. A token is two frames of sound. The first convolution has a
+// result for each frame. The last one, whose input has the hidden size, has a
+// result for each token.
 std::optional<Product> ConvolutionOf(const CostInputs& work,
                                      const ParamClass& param,
                                      const Tokens& tokens) {
@@ -161,9 +164,10 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
       model->sliding_window ? model->sliding_window : model->attention_chunk;
   const double windowed = limit ? work.LayersWithWindow() : 0;
   const double heads = Real(*model->heads) / Real(HeadParts(work));
-  // With causal attention, a query sees half of the keys on average, or half of
-  // its chunk. With a sliding window, the first queries see less than the
-  // window: with 64 tokens and a window of 16, a query sees 14 keys on average.
+  // With causal attention, a query attends to half of the keys on average, or
+  // to half of its chunk. With a sliding window, the first queries attend to
+  // fewer keys than the window: with 64 tokens and a window of 16, a query
+  // attends to 14 keys on average.
   const bool sees_all =
       IsGeneration(work.mode) || !model->causal || !work.causal;
   const double seen = sees_all ? 1 : 0.5;
@@ -192,7 +196,8 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
                          ? 0
                          : (layers - windowed) * keys * seen * full_width +
                                windowed * window * windowed_width;
-  // An encoder's tokens, and cross-attention, see all keys of the encoder.
+  // The tokens of an encoder, and cross-attention, attend to all keys of the
+  // encoder.
   const double encoder_keys = Real(tokens.encoder_keys);
   const double crossed = AttentionLayers(work, Stream::kCrossed) * encoder_keys;
   const double encoder = AttentionLayers(work, Stream::kEncoder) * encoder_keys;

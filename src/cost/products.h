@@ -16,21 +16,21 @@ struct Product {
   Role role = Role::kOther;
   bool expert = false;
   double rows = 0, in = 0, out = 0;  // sizes on a device
-  double matrices = 1;               // weights among which the rows are divided
-  double layers = 1;                 // number of layers that have this product
+  double matrices = 1;  // number of weights among which the rows are divided
+  double layers = 1;    // number of layers that have this product
 
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 
 // Returns the products with the weights of all layers, with the convolutions of
 // an encoder of sound, and with the head. If the head shares the embedding
-// table, the table counts as the head's weight.
+// table, the product of the head is that with the table.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
 // Returns the number of parts into which a step divides the query heads. Axes
-// shard the heads, from the first on, as long as the product of their sizes
-// divides the number of heads. The heads are replicated over the remaining
-// axes. If the number of heads is unknown, all axes count.
+// shard the heads, from the first axis on, as long as the product of their
+// sizes divides the number of heads. The heads are replicated over the
+// remaining axes. If the number of heads is unknown, all axes shard the heads.
 int64_t HeadParts(const CostInputs& work);
 
 // Returns the floating-point operations of the attention scores (queries times

@@ -1,7 +1,9 @@
-// Classifies the collectives of a step's program by the value that they move: a
-// parameter, or a value computed from parameters only; a gradient; a value with
-// a dimension of experts. The class of any other value follows from the op for
-// which it is moved. The optimizer counts as part of the backward phase.
+// Assigns the collectives of a step's program to the parts of the report:
+// parameters, gradients, experts, layers and others. The part follows from the
+// value that is moved: a parameter, or a value computed from parameters only; a
+// gradient; a value with a dimension of experts. For any other value, the part
+// follows from the op for which the value is moved. The optimizer is part of
+// the backward phase.
 //
 //   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
 //   forward   add            [b,t,d] partial tp               ->  layers
@@ -44,8 +46,8 @@ size_t RankOf(std::string_view part) {
                  kParts.begin());
 }
 
-// Returns the name of the forward op that a backward op belongs to; other names
-// are returned unchanged.
+// Returns the name of the forward op to which a backward op belongs. Other
+// names are returned unchanged.
 std::string_view ForwardName(std::string_view name) {
   const bool of_another = name.starts_with("d:") || name.starts_with("r:");
   return of_another ? name.substr(2) : name;
@@ -68,8 +70,8 @@ class MoveClassifier {
     if (step.op < 0) return "logits";
     const step::Op& op = graph_.ops[AsIndex(step.op)];
     const step::ValueId value = program_.slots[AsIndex(step.in[0])].value;
-    // In ZeRO, updated parameters are gathered, which is traffic of parameters
-    // and not of the optimizer.
+    // In ZeRO, updated parameters are gathered. These all-gathers are assigned
+    // to the part "parameters", not to "optimizer".
     if (updated_.contains(value)) return "parameters";
     if (op.phase == step::Phase::kOptimizer) return "optimizer";
     if (gradient_[AsIndex(value)] != 0) return "gradients";
@@ -81,9 +83,8 @@ class MoveClassifier {
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
-    // A value of a norm without the hidden dimension is a statistic, such as
-    // the mean square. The norm's result has that dimension and belongs to the
-    // layer.
+    // A norm's statistic, such as the mean square, lacks the hidden dimension.
+    // The norm's result has that dimension, and belongs to the part "layers".
     const bool sums = graph_.values[AsIndex(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
@@ -93,7 +94,7 @@ class MoveClassifier {
 
  private:
   // Finds the names of the ops before the layers of the decoder and of the
-  // encoder; their collectives are the embedding's.
+  // encoder. The collectives of these ops belong to the part "embedding".
   void FindBegin() {
     std::vector<std::string_view> names;
     int stack = -1;
@@ -196,8 +197,8 @@ Communication CommunicationOf(const step::Graph& graph,
 
 namespace {
 
-// Multiplies the counts of the instructions of the micro-batch that represents
-// all others by the number of micro-batches.
+// The program has only one of the equal micro-batches. Multiplies the counts of
+// its instructions by the number of micro-batches.
 void RepeatMicrobatch(const step::Graph& graph, const step::Program& program,
                       const StepInputs& inputs, std::vector<int64_t>& times) {
   if (!inputs.builds_one_microbatch || inputs.microbatches == 1) return;
@@ -217,9 +218,9 @@ int64_t RowsOf(const StepInputs& inputs) {
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // Without a named operation, attention is a fused kernel in the global view.
-  // An operation in the global view, or the mode's default operation, has the
-  // same form.
+  // If the settings name no operation, attention is a fused kernel in the
+  // global view. An operation in the global view, and the mode's default
+  // operation, have the same form.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
@@ -316,8 +317,8 @@ std::optional<Communication> StepTraffic::On(
 }
 
 // Returns the communication of the lowered step. Returns nullopt with an empty
-// `why` if the folded layers cannot stand for all layers of the model, so that
-// the full program must be lowered.
+// `why` if the layers in `fold` cannot represent all layers of the model; the
+// full program must then be lowered.
 std::optional<Communication> StepTraffic::Lowered(
     const step::LayerFold& fold, const step::AttentionForm& form,
     const Compiled& compiled, Mode mode, const Representatives* representatives,

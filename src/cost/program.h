@@ -28,27 +28,28 @@ namespace shardc::cost {
 // program; an empty text if it can.
 std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
-// Groups the collectives by part, kind, axes and whether they are in the
-// forward pass; those of the optimizer are grouped with the backward pass. The
-// bytes are the bytes that the busiest device sends. They come from a formula,
-// and tests compare them with the bytes that the executor counts. `times` has,
-// for each instruction, the number of instructions that it represents
-// (step/layer_fold.h). If `times` is empty, each instruction represents itself.
+// Returns the collectives of a program, grouped by part, kind, axes and pass.
+// Those of the optimizer are grouped with the backward pass. The bytes are
+// those that the busiest device sends. They come from a formula, and tests
+// compare them with the bytes that the executor counts. `times` has, for each
+// instruction, the number of instructions that it represents
+// (step/layer_fold.h). If `times` is empty, each instruction represents only
+// itself.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
                               const step::Sizes& sizes, int64_t element_bytes,
                               std::span<const int64_t> times = {});
 
 // Computes the communication of a target's step for any number of meshes. The
-// step's graph is built once for each form of attention and is lowered for each
-// mesh. The graph has only a few of the identical layers and one of the
-// micro-batches, but the bytes count all of them.
+// step's graph is built once for each form of attention, and is lowered for
+// each mesh. The graph has only a few of the identical layers and one of the
+// micro-batches. The bytes include all layers and micro-batches.
 class StepTraffic {
  public:
-  // `all` is the target compiled for any mesh. Keeps references to `all`,
-  // `model` and `settings`. If `graphs` is null, makes its own; otherwise
-  // `graphs` must be those of the same model description, configuration and
-  // manifest.
+  // `all` is the target compiled for any mesh. The object keeps references to
+  // `all`, `model` and `settings`. If `graphs` is null, the object makes new
+  // graphs. Otherwise `graphs` must be made for the same model description,
+  // configuration and manifest.
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings,
               std::shared_ptr<StepGraphs> graphs = nullptr)
@@ -56,11 +57,11 @@ class StepTraffic {
         model_(model),
         settings_(&settings),
         graphs_(graphs ? std::move(graphs) : std::make_shared<StepGraphs>()) {}
-  // The copy has the same graphs. Each thread needs a copy of its own.
+  // A copy shares the graphs with the original. Each thread needs its own copy.
   StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
 
-  // Replaces the settings. Keeps the reference.
+  // Replaces the settings, to which the object keeps a reference.
   void Use(const Settings& settings) { settings_ = &settings; }
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh.
@@ -76,12 +77,13 @@ class StepTraffic {
 
  private:
   // Returns the form of attention on the mesh of `work`. Returns nullopt and
-  // sets the reason if the operation cannot run on it.
+  // sets `why` if the attention operation cannot run on the mesh.
   std::optional<step::AttentionForm> FormFor(const CostInputs& work,
                                              std::string& why) const;
   StepInputs InputsFor(const Compiled& compiled, Mode mode,
                        const step::AttentionForm& form) const;
-  // Returns which layers are built; all of them if none are identical.
+  // Returns the layers that are built in the graph. These are all layers if no
+  // layers are identical.
   const step::LayerFold& FoldFor(Mode mode);
   std::optional<Communication> Lowered(const step::LayerFold& fold,
                                        const step::AttentionForm& form,

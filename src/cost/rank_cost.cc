@@ -1,10 +1,11 @@
-// Adds up the bytes of a rank. During the entire step, a rank holds the states
-// of all its stages and the weights that the stages gather once a step. It also
-// holds activations, of which the most that it keeps at any point of its row of
-// the schedule count, and two messages if it sends any. The rank runs one stage
-// at a time. So of the bytes that a stage needs only while it runs a
-// micro-batch, the largest of all stages count. The memory is computed from the
-// peak as for a step without stages (TakenOf):
+// Adds up the bytes that a rank of a pipeline holds. During the entire step, a
+// rank holds the states of all its stages, and the weights that the stages
+// gather once a step. It also holds activations: the most bytes that it keeps
+// at any point of its row of the schedule. If it sends messages, it holds two
+// of them. The rank runs one stage at a time. So of the bytes that a stage
+// needs only while it runs a micro-batch, only those of the stage with the most
+// are added. The memory is computed from the peak as for a step without stages
+// (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB in addition to states and activations
@@ -128,8 +129,8 @@ class Ranks {
   const int64_t boundary_;
   const CostInputs& work_;
   const Settings& settings_;
-  // For each rank, the most bytes of activations that it keeps at the same
-  // time.
+  // For each rank, the largest number of bytes of activations that it keeps at
+  // the same time: the expected number, and a lower estimate.
   std::vector<int64_t> kept_, least_kept_;
 };
 

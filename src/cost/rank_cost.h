@@ -19,16 +19,20 @@ struct RankCost {
   std::vector<int32_t> stages;
   // For each of `stages`, how many of its micro-batches the rank runs.
   std::vector<int64_t> microbatches;
-  Held held;  // at the peak of the rank
+  Held held;  // the bytes at the peak of the rank
   // The device memory of the rank; nullopt if a component is unknown.
   std::optional<TakenBytes> taken;
-  int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
-  double after = 0;  // seconds after the tasks, summed over its stages
+  // The bytes of messages to other ranks in a step, in the forward and in the
+  // backward pass.
+  int64_t sent_forward = 0, sent_back = 0;
+  // The seconds that follow the tasks of the rank, summed over its stages.
+  double after = 0;
 };
 
-// Returns the costs of the ranks of a table with these stages, whose messages
-// have `boundary` bytes. `shared_last` is the last stage on a rank that has the
-// first one too. `work` are the inputs of the complete model.
+// Returns the costs of the ranks of a table. `stages` are the costs of the
+// stages. `shared_last` is the cost of the last stage on a rank that also has
+// the first stage. A message has `boundary` bytes. `work` are the inputs of the
+// complete model.
 std::vector<RankCost> RankCostsOf(const schedule::Table& table,
                                   std::span<const StageCost> stages,
                                   const StageCost& shared_last,

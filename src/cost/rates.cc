@@ -10,13 +10,14 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kProductMemory = 0.7;    // share of memory_rate
-constexpr double kOptimizerMemory = 0.8;  // share of memory_rate
+constexpr double kProductMemory = 0.7;    // fraction of memory_rate
+constexpr double kOptimizerMemory = 0.8;  // fraction of memory_rate
 constexpr double kLaunch = 10e-6;         // seconds to start a kernel
 constexpr double kHostLatency = 2e-6;     // seconds per host and gathered layer
 constexpr double kNarrowHead = 64;
 constexpr double kExpertsExposed = 0.6;
-constexpr double kWorstShare = 0.85;  // fraction of the expected rates
+// The worst published runs reach this fraction of the expected rates.
+constexpr double kWorstShare = 0.85;
 
 double AttentionShare(const Efficiency& of, Kernel kernel) {
   std::optional<double> share;
@@ -53,8 +54,8 @@ bool RunsInFp8(const Settings& settings) {
   return DtypeBits(products) == 8 && settings.profile->fp8_rate;
 }
 
-// Returns the attention kernel of the stack. Replaces FlashAttention-1 by
-// FlashAttention-2 if the settings name an attention operation.
+// Returns the attention kernel of the software stack. If the settings name an
+// attention operation, FlashAttention-1 is replaced by FlashAttention-2.
 Kernel KernelOf(const Settings& settings, const Stack& stack) {
   return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
              ? Kernel::kFlash2

@@ -19,18 +19,20 @@ struct Rates {
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
   // Measured rates of collectives within a host, in the order of
-  // kCurveCollectives. A curve is empty if the profile has none for a
-  // collective. If the pointer is null, the rates of the links are used.
+  // kCurveCollectives. The curve of a collective without measurements is empty.
+  // If the pointer is null, the rates of the links are used.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;
-  double near = 0, far = 0;              // fractions of the links' rates
-  double latency = 0, host_latency = 0;  // seconds; the latter per host
+  double near = 0, far = 0;  // fractions of the links' rates
+  // The latencies of a collective in seconds. A gather of weights takes
+  // `host_latency` in addition for each host.
+  double latency = 0, host_latency = 0;
   double scale = 0;
 };
 
-// Returns whether the layers' products run in 8 bits.
+// Returns whether the matrix products of the layers run in 8 bits.
 bool RunsInFp8(const Settings& settings);
 Kernel KernelOf(const Settings& settings, const Stack& stack);
 // Returns whether attention stores its scores, as unfused kernels do.
@@ -40,10 +42,11 @@ bool IsUnfused(const Settings& settings, const Stack& stack);
 // profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Returns the peak rates. All collectives that can be hidden are hidden.
+// Returns the peak rates, with which all collectives that can be hidden are
+// hidden.
 Rates BestRates(const Settings& settings);
-// Returns rates as low as in the worst published runs. Hidden collectives slow
-// the computation down.
+// Returns the rates of the worst published runs, derived from the expected
+// rates. With these rates, hidden collectives slow the computation down.
 Rates WorstRates(const Rates& expected);
 
 }  // namespace shardc::cost

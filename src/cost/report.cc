@@ -1,4 +1,5 @@
-// Makes the report of a plan's costs, with the assumptions behind its figures:
+// Makes the report of a plan's costs. The report lists the assumptions behind
+// its figures:
 //
 //   no --master-dtype  ->  "optimizer adamw: ..., and an F32 copy of narrower
 //   parameters"
@@ -77,8 +78,8 @@ std::string FactorText(double factor) {
   return out;
 }
 
-// Adds the assumptions about memory that the software takes in addition to the
-// step's tensors.
+// Adds the assumptions about the memory that the software uses in addition to
+// the step's tensors.
 void AddPeak(const TakenBytes& taken, const Settings& s,
              std::vector<std::string>& out) {
   const StackMemory& memory = taken.stack->memory;

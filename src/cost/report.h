@@ -1,4 +1,4 @@
-// All results of `shardc cost` for a plan in one mode.
+// The results of `shardc cost` for a plan in one mode.
 #ifndef SHARDC_COST_REPORT_H_
 #define SHARDC_COST_REPORT_H_
 
@@ -17,24 +17,25 @@
 namespace shardc::cost {
 
 struct Report {
-  std::string target;  // may be empty
+  std::string target;  // the target's name; may be empty
   Mode mode = Mode::kTrain;
-  // The ranks of a pipeline that the report is about, such as "ranks 1-6".
-  // Empty if the report is about all devices.
+  // The ranks of a pipeline that the report describes, such as "ranks 1-6".
+  // Empty if the report describes all devices.
   std::string ranks;
   Mesh mesh;
   Settings settings;
   Memory memory;
   Communication communication;
-  std::optional<Time> time;              // nullopt without a profile or tokens
-  std::optional<ExpectedTime> expected;  // only in training, with `time`
+  std::optional<Time> time;  // nullopt without a profile or tokens
+  // Set only in training, if `time` is set.
+  std::optional<ExpectedTime> expected;
   std::optional<double> flops;           // operations per device and step
-  std::optional<int64_t> tokens;         // of all devices per step
-  std::vector<std::string> assumptions;  // sentences for the user
+  std::optional<int64_t> tokens;         // tokens in a step on all devices
+  std::vector<std::string> assumptions;  // sentences that the report prints
 };
 
-// Makes the report. Uses the communication `program` if it is given, and
-// otherwise computes the communication by formulas.
+// Makes the report. If `program` is given, the report uses this communication
+// of the lowered program. Otherwise the communication is computed by formulas.
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

@@ -40,7 +40,7 @@ inline constexpr std::string_view kOptimizerNames[] = {
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
   // The dtype of the optimizer's copy of the parameters. By default the copy is
-  // float32, and exists only for narrower parameters.
+  // float32, and exists only if the parameters' dtype is narrower.
   std::optional<Dtype> master;
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // nullopt: float32
@@ -54,9 +54,9 @@ struct Settings {
   std::optional<int64_t> batch, length, kv_length;
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
-  // Whether weights that are sharded over axes of tokens are gathered once a
+  // True if weights that are sharded over axes of tokens are gathered once a
   // step and held until its end. Otherwise each micro-batch gathers them layer
-  // by layer. StageSettings sets it for pipelines.
+  // by layer. StageSettings sets the member for pipelines.
   bool gathers_once = false;
   Dtype activations = Dtype::kBF16;
   Dtype cache = Dtype::kBF16;
@@ -66,24 +66,27 @@ struct Settings {
   // The dtype of the layers' matrix products; nullopt: the dtype of the
   // activations.
   std::optional<Dtype> products;
-  const Stack* stack = nullptr;  // null: StackOf decides
+  const Stack* stack = nullptr;  // null: StackOf chooses the stack
   // The kind of loss. kStack means the loss of the rules' `model:` section or,
   // if the section has none, the loss of the software stack.
   LossKind loss = LossKind::kStack;
   // The number of tokens of a device whose logits are computed at once; nullopt
   // for all tokens of a micro-batch.
   std::optional<int64_t> loss_chunk;
-  // Whether collectives of tensor parallelism overlap with matrix products.
+  // True if collectives of tensor parallelism overlap with matrix products.
   bool overlap_tensor = false;
 
   const DeviceProfile* profile = nullptr;
-  // Owns the profile if it was read from a file; `profile` then points to it.
+  // Owns the profile if it was read from a file. The pointer `profile` then
+  // points to this object.
   std::shared_ptr<const DeviceProfile> read_profile;
-  std::optional<int64_t> memory;  // bytes of a device; overrides the mesh's
+  // Bytes of a device; overrides the mesh's memory.
+  std::optional<int64_t> memory;
 };
 
-// Returns the settings with the kind and the chunk of the loss in the rules'
-// `model:` section. Settings that already have either of them keep it.
+// Returns the settings with the loss of the rules' `model:` section. The kind
+// of the loss is set if it is kStack in the settings, and the chunk is set if
+// the settings have none.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 // Returns the flags of `cost` that set the settings which differ from their

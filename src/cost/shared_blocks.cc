@@ -1,10 +1,10 @@
-// A checkpoint has each block that layers share once, below the first layer
-// that uses it:
+// Finds how often blocks that several layers share are applied. A checkpoint
+// has each shared block once, below the first layer that uses it:
 //
 //   2 blocks `layers.*.shared_transformer`, 9 layers with attention: a block
 //   runs 4.5 times, and both together 9 times
 //
-// The adapters inside a block are those of one layer each.
+// Adapters inside a block are not shared: each of them belongs to one layer.
 #include "cost/shared_blocks.h"
 
 #include <algorithm>

@@ -11,8 +11,7 @@ namespace shardc::cost {
 void FindSharedBlocks(CostInputs& work, char separator);
 // Sets ParamClass::sharing_layers of `chosen`, which has some of the parameters
 // of `whole`. All layers that share a block are assumed to be in the stage that
-// has its tensors, because their own parts of the block are not in the
-// checkpoint.
+// has the block's tensors, because the checkpoint has these tensors only once.
 void ShareBlocksAs(const CostInputs& whole, CostInputs& chosen);
 
 }  // namespace shardc::cost

@@ -2,7 +2,8 @@
 // parameters with the axes of each dimension, then the axes of activations.
 // Targets with the same signature are evaluated only once. For example, the
 // rules of a pack and the rules that are suggested for a mesh often define the
-// same shardings.
+// same shardings. A line has the name, the number of tensors, the dtype, the
+// shape, and the axes of each dimension:
 //
 //   fsdp=64
 //   layers.*.up.weight 32BF16 14336 4096:fsdp,;;

@@ -1,4 +1,4 @@
-// Makes a text that is equal for rules files that shard a model in the same
+// Makes a text that is equal for two rules files that shard a model in the same
 // way.
 #ifndef SHARDC_COST_SIGNATURE_H_
 #define SHARDC_COST_SIGNATURE_H_

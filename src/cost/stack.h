@@ -19,13 +19,13 @@ enum class Kernel : uint8_t { kUnfused, kFlash1, kFlash2, kCudnn, kAny };
 // The memory that the software holds in a training step in addition to the
 // tensors that the step defines. Sources are in stack.cc.
 struct StackMemory {
-  // The bytes kept for the backward pass if nothing is rematerialised, as a
-  // multiple of the tensors that derivatives read.
+  // The bytes that are kept for the backward pass if nothing is rematerialised,
+  // as a multiple of the bytes of the tensors that derivatives read.
   double kept = 1.045;
-  // Whether the backward pass recomputes a gated activation, in a kernel that
+  // True if the backward pass recomputes a gated activation, in a kernel that
   // fuses it with the product.
   bool fuses_gate = true;
-  // Whether a product that a rematerialisation policy saves is kept even if no
+  // True if a product that a rematerialisation policy saves is kept even if no
   // derivative reads it, as PyTorch's selective checkpointing does.
   bool keeps_unread = true;
   // The bytes of the layer whose backward pass runs, as a fraction of all its
@@ -35,19 +35,18 @@ struct StackMemory {
   // number, and the lower and upper estimates that are used if the kind of loss
   // is not given.
   double loss = 3.5, least_loss = 0, most_loss = 4;
-  // Whether gathered weights and an unsharded embedding are freed before the
+  // True if gathered weights and an unsharded embedding are freed before the
   // loss.
   bool frees_gathered = false;
-  // Whether all parameters are cast to the dtype of the activations at once.
+  // True if all parameters are cast to the dtype of the activations at once.
   bool casts_all = false;
-  // Whether a single device has gradients during the entire step, in buffers
-  // that are not freed. Otherwise it has them from the backward pass to the
-  // update.
+  // True if the gradients on a single device are in buffers that exist during
+  // the entire step. Otherwise they exist from the backward pass to the update.
   bool keeps_gradients = false;
   // The bytes that the allocator reserves, as a multiple of the bytes that are
   // allocated.
   double allocator = 1.03, most_allocator = 1.10;
-  // Whether the context and the communicators of a GPU take memory too.
+  // True if the context and the communicators of a GPU take memory too.
   bool context = true;
 };
 
@@ -56,33 +55,33 @@ struct Stack {
   std::string_view about;
   Kernel kernel = Kernel::kFlash2;
   double memory_ops = 1;  // multiplies the device's memory_ops efficiency
-  // A gather or reduction of weights that is hidden by computation slows this
-  // computation down by this fraction of the collective's time.
+  // A hidden gather or reduction of weights slows the computation down by this
+  // fraction of the collective's time.
   double hidden_cost = 0.15;
   // The fraction of the time of tensor-parallel collectives that is exposed:
   // `exposed`, or `exposed_overlapped` if they overlap with products
   // (Settings::overlap_tensor).
   double exposed = 1, exposed_overlapped = 0.3;
-  bool splits_norms = true;  // whether norms are sharded over tensor axes
-  // Whether data-parallel gradients are reduced during the backward pass.
+  bool splits_norms = true;  // true if norms are sharded over tensor axes
+  // True if data-parallel gradients are reduced during the backward pass.
   bool hides_gradients = true;
-  // Whether the ranks of a pipeline gather the weights of their stages once a
+  // True if the ranks of a pipeline gather the weights of their stages once a
   // step and hold them, and not for each micro-batch.
   bool gathers_stages_once = true;
-  // Whether a group over several hosts uses only one network port of each host.
+  // True if a group over several hosts uses only one network port of each host.
   bool one_port = false;
   StackMemory memory = {};
 };
 
 std::span<const Stack> Stacks();
-// Returns null for an unknown name. `torchtitan` and `xla-tpu` are other names
-// of `compiled` and `xla`.
+// Returns the stack with this name, or null for an unknown name. `torchtitan`
+// is another name of `compiled`, and `xla-tpu` of `xla`.
 const Stack* FindStack(std::string_view name);
 std::vector<std::string_view> StackNames();
 
-// Returns the stack that the settings name. Otherwise returns `xla` for devices
-// in a torus, as TPUs are, and if a parameter's name has a `/`, as in JAX, and
-// else `compiled`.
+// Returns the stack that the settings name. If they name no stack, returns
+// `xla` for devices in a torus, such as TPUs, and for parameter names with a
+// `/`, as JAX has them. In all other cases, returns `compiled`.
 const Stack& StackOf(const CostInputs& work, const Settings& settings);
 
 }  // namespace shardc::cost

@@ -1,12 +1,12 @@
-// Divides the expected time of a stage, computed as a model of its own, into
-// the tasks of one micro-batch: forward (F), gradient of the input (I) and
-// gradient of the weight (W). For a matrix product the three take the same
-// time:
+// Divides the expected time of a stage into the tasks of one micro-batch:
+// forward (F), gradient of the input (I) and gradient of the weight (W). The
+// expected time is computed as for a separate model. For a matrix product the
+// three tasks take the same time:
 //
 //   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
 //
-// Attention has no weight, so it belongs to F and I. Rematerialisation belongs
-// to I. Half of the time of collectives belongs to F and half to I.
+// Attention has no weight, so its time belongs to F and I. Rematerialisation
+// belongs to I. Half of the time of collectives belongs to F and half to I.
 #include "cost/stage_cost.h"
 
 #include <algorithm>
@@ -67,8 +67,9 @@ void SetTimes(const CostInputs& work, const Settings& settings,
   out.after = (parts["gradients"] + parts["optimizer"]) * scale;
 }
 
-// Returns the activations of a stage: without the tensors of layers if it has
-// no layers, and without the logits if it lacks the last unit.
+// Returns the activations of a stage. If the stage has no layers, the tensors
+// of layers are removed. If it lacks the last unit, which is the head, the
+// logits are removed.
 Activations ActivationsOfUnits(Activations all, bool has_layers,
                                bool has_last) {
   if (!has_layers) {
@@ -93,7 +94,7 @@ Settings StageSettings(const CostInputs& work, Settings settings,
                        int64_t ranks) {
   settings.gathers_once =
       ranks > 1 && StackOf(work, settings).gathers_stages_once;
-  // Sources are in stack.cc.
+  // The sources of these settings are listed in stack.cc.
   const bool once = settings.gathers_once || settings.zero == 2;
   if (once && settings.reduction == step::Reduction::kSharded) {
     settings.reduction = step::Reduction::kOnce;

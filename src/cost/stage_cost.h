@@ -21,35 +21,40 @@ namespace shardc::cost {
 struct StageCost {
   int64_t begin = 0, end = 0;  // the stage has the units [begin, end)
   std::optional<int64_t> parameters, gradients, optimizer;
-  int64_t gathered = 0;  // weights that are gathered once and held for the step
-  Peak peak;             // while a device runs one micro-batch
-  // The reason why the activations are unknown; `peak` then lacks them. Empty
-  // if they are known.
+  // The bytes of weights that are gathered once and held during the step.
+  int64_t gathered = 0;
+  Peak peak;  // while a device runs one micro-batch
+  // The reason why the activations are unknown; empty if they are known. If
+  // they are unknown, `peak` does not include them.
   std::string unknown;
-  bool logits_known = true;     // if false, `peak` lacks the logits
-  Communication communication;  // of all micro-batches, without messages
-  // The communication of a step of one micro-batch, without messages. It is set
-  // only if ranks share the micro-batches of the stage.
+  bool logits_known = true;  // if false, `peak` does not include the logits
+  // The collectives of all micro-batches, without the messages between stages.
+  Communication communication;
+  // The collectives of a step of one micro-batch, without the messages between
+  // stages. The member is set only if several ranks share the micro-batches of
+  // the stage.
   Communication of_one;
   schedule::StageTimes times;  // seconds, or floating-point operations
   double after = 0;            // seconds after the tasks: gradients, update
-  bool timed = false;          // whether `times` are seconds
+  bool timed = false;          // true if `times` are seconds
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns
   // nullopt if one of them is unknown.
   std::optional<int64_t> States() const;
-  // Returns which layers the stage has, in a model of `layers` layers.
+  // Returns the range of the layers that the stage has, in a model of `layers`
+  // layers.
   LayerRange LayersOf(int64_t layers) const {
     return LayersIn(begin, end, layers);
   }
 };
 
-// Returns the settings with which the stages of a pipeline of this many ranks
-// are costed. Weights are gathered once a step (Settings::gathers_once) if
-// there are several ranks and the software does so. Gradients are then reduced
-// once, after the last micro-batch, unless the settings require a reduction in
-// each micro-batch. Under ZeRO stage 2 they are reduced once in any pipeline.
+// Returns the settings with which the stages of a pipeline of `ranks` ranks are
+// costed. Weights are gathered once a step (Settings::gathers_once) if there
+// are several ranks and the software gathers them once. Gradients are then
+// reduced once, after the last micro-batch, unless the settings require a
+// reduction in each micro-batch. Under ZeRO stage 2, gradients are reduced once
+// in any pipeline.
 Settings StageSettings(const CostInputs& work, Settings settings,
                        int64_t ranks);
 

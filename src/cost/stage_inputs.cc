@@ -1,5 +1,6 @@
-// Makes the inputs of one stage. Parameters of other stages have the count 0. A
-// tensor that holds the layers of several stages is replaced by a smaller one:
+// Makes the inputs of one stage. Parameters of other stages get the count 0. A
+// tensor that holds the layers of several stages is replaced by a smaller
+// tensor:
 //
 //   layers/up/kernel [32, 4096, 14336], units 1 to 8  ->  [8, 4096, 14336]
 #include "cost/stage_inputs.h"
@@ -19,14 +20,15 @@
 namespace shardc::cost {
 namespace {
 
-// Returns how many layers of a stack are in a range of units. Unit 0 is the
-// embedding, so layer n is unit n + 1.
+// Returns how many layers of a layer stack are in the units from `begin` to
+// before `end`. Unit 0 is the embedding, so layer n is unit n + 1.
 int64_t LayersOf(const LayerStackRange& stack, int64_t begin, int64_t end) {
   return std::max<int64_t>(0, std::min(end - 1, stack.first + stack.layers) -
                                   std::max(begin - 1, stack.first));
 }
 
-// Returns the model with only the layers of a stage.
+// Returns the configuration of a model that has only the `layers` layers of a
+// stage, of the `of` layers of the whole model.
 std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
                                       int64_t layers, int64_t of) {
   std::optional<ModelConfig> out = whole;
@@ -49,9 +51,9 @@ int64_t LayersWithKeys(const CostInputs& work) {
 }
 
 // Sets the number of layers with attention of a stage that has `layers` of the
-// model's `of` layers. In a hybrid model, the layers with a projection of keys
-// are the layers with attention. Latent attention has no such projection, so
-// its layers are assumed to be spread evenly.
+// model's `of` layers. In a hybrid model, the layers with attention are those
+// with a projection of keys. Latent attention has no such projection, so its
+// layers are assumed to be spread evenly over the model.
 void SetAttentionLayers(const CostInputs& all, int64_t layers, int64_t of,
                         CostInputs& stage) {
   if (!all.model || !all.model->layers || of == 0) return;
@@ -101,7 +103,8 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     if (!coordinate) continue;
     // The parameter is placed at one coordinate. ChosenInputs computes the
     // coordinate of the parameter `index` as index * size / count, where `size`
-    // is the size of the axis. So the count is set to `size`.
+    // is the size of the axis. With `count` set to `size`, the coordinate is
+    // the index.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);
@@ -152,7 +155,8 @@ std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units) {
   std::vector<size_t> out;
   for (size_t u = 0; u < layouts.size(); ++u) {
     std::sort(layouts[u].begin(), layouts[u].end());
-    // The first and the last unit (embedding and head) differ from all others.
+    // The first unit (the embedding) and the last unit (the head) differ from
+    // all other units, so each of them gets a layout of its own.
     if (u == 0 || u + 1 == layouts.size()) {
       layouts[u].push_back(UINT32_MAX - static_cast<uint32_t>(u == 0));
     }

@@ -18,30 +18,30 @@ namespace shardc::cost {
 struct StagedModel {
   const Plan& plan;
   char separator = '.';  // the separator in parameter names
-  // Whether the layer of each parameter is known. If only the stage of each
-  // parameter is known, no other division of the layers can be evaluated.
+  // True if the layer of each parameter is known. If only the stage of each
+  // parameter is known, other divisions of the layers cannot be evaluated.
   bool layers_known = true;
 };
 
 // Returns the inputs of one stage: the parameters of the units from `begin` to
 // before `end`, on the stage's mesh. On a stage without the head, the embedding
-// has the role of position embeddings, so that no logits are computed from it.
-// With `copies` the last unit has a copy of the embedding that the head shares
+// gets the role of position embeddings, so that no logits are computed from it.
+// With `copies`, the last unit has a copy of an embedding that the head shares
 // with the first unit.
 CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
                        const PlannedStages& stages, int64_t begin, int64_t end,
                        bool copies = true);
 
-// Returns the inputs of all stages of a plan that was read from a file. If the
-// plan lacks the axes of the hidden state, which a stage sends to the next one,
-// they are assumed to be the axes of the query's heads if these divide the
-// hidden size.
+// Returns the inputs of all stages of a plan that was read from a file. The
+// plan may lack the axes of the hidden state, which a stage sends to the next
+// stage. They are then assumed to be the axes of the query's heads, if these
+// divide the hidden size.
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model);
 
-// Returns a number for each unit, counted from 0. Layers whose parameters have
-// the same layouts have the same number. The first and the last unit have
-// numbers of their own.
+// Returns one number for each unit. Layers whose parameters have the same
+// layouts have the same number. The numbers begin at 0. The number of the first
+// unit and that of the last unit differ from all others.
 std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units);
 
 }  // namespace shardc::cost

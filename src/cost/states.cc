@@ -34,9 +34,10 @@ int64_t ShareOf(int64_t elements, int64_t parts) {
   return elements / parts + (elements % parts != 0 ? 1 : 0);
 }
 
-// Returns the elements of Adafactor's two vectors, which replace a matrix of
-// second moments. Returns nullopt if the tensor is not factored because it has
-// fewer than two dimensions or because the second largest is too small.
+// Returns the number of elements of Adafactor's two vectors, which replace a
+// matrix of second moments. Returns nullopt if the tensor is not factored,
+// because it has fewer than two dimensions or because its second largest
+// dimension is too small.
 MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   if (whole.size() < 2) return std::nullopt;
   std::vector<size_t> order(whole.size());
@@ -86,17 +87,17 @@ MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
-// Returns whether gradients stay partial while they are added over several
-// micro-batches, and are reduced at the end. The sum is then not sharded over
-// the axes of that reduction.
+// Returns whether gradients stay partial while they are summed over several
+// micro-batches, and are reduced once at the end. The sum is then not sharded
+// over the axes of this reduction.
 bool SumsArePartial(const Settings& settings) {
   return settings.microbatches > 1 &&
          settings.reduction == step::Reduction::kOnce;
 }
 
-// Returns the elements on a device of a gradient that is summed over
-// micro-batches. If the gradient is reduced only at the end, it is not sharded
-// over the axes over which the weight is gathered.
+// Returns the number of elements that a device holds of a gradient that is
+// summed over micro-batches. If the gradient is reduced only at the end, it is
+// not sharded over the axes over which the weight is gathered.
 MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
                        const Settings& settings, int64_t elements) {
   if (!SumsArePartial(settings)) return elements;
@@ -118,7 +119,7 @@ int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
                                 axes.end();
                        });
   };
-  int64_t parts = 1;  // no overflow: at most the mesh's devices
+  int64_t parts = 1;  // cannot overflow: at most the number of devices
   for (const AxisGroup* tokens : {&work.Batch(), &work.Length()}) {
     for (const std::string& axis : *tokens) {
       if (!shards(axis)) parts *= work.mesh.SizeOf(axis);

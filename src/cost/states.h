@@ -16,14 +16,15 @@ namespace shardc::cost {
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
-// Returns the bytes. Gradient and optimizer states are 0 in serving, and for
-// parameters that are not trained, such as the integers of quantised weights.
+// Returns the bytes of a parameter, its gradient and its optimizer states. The
+// bytes of the gradient and of the states are 0 in serving, and for parameters
+// that are not trained, such as the integers of quantised weights.
 StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings);
 
 bool IsTrained(const ParamClass& param);
-// Returns the number of parts into which ZeRO divides the states that replicas
-// of the parameter hold.
+// Returns the number of replicas of the parameter, over which ZeRO divides its
+// states.
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param);
 
 }  // namespace shardc::cost

@@ -1,6 +1,7 @@
-// A search with 24 rules files, 7 rematerialisation policies and two threads
-// needs 14 graphs, if the same layers are identical under all rules files: for
-// each policy one with a single micro-batch, and one with several.
+// Builds each graph of a step at most once. A search with 24 rules files, 7
+// rematerialisation policies and two threads needs 14 graphs, if the same
+// layers are identical under all rules files: for each policy, one graph with a
+// single micro-batch and one with several.
 #include "cost/step_graphs.h"
 
 #include <algorithm>

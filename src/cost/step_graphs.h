@@ -1,5 +1,5 @@
-// Builds and keeps the graphs of a target's step. A graph depends neither on
-// the mesh nor on specs, so meshes, threads and rules files share it.
+// Builds the graphs of a target's step, and keeps them. A graph depends neither
+// on the mesh nor on specs, so meshes, threads and rules files share it.
 #ifndef SHARDC_COST_STEP_GRAPHS_H_
 #define SHARDC_COST_STEP_GRAPHS_H_
 
@@ -20,19 +20,21 @@
 
 namespace shardc::cost {
 
-// A graph, with a few of the identical layers and one of the micro-batches.
+// A graph of a step. It has only a few of the identical layers and one of the
+// micro-batches.
 struct StepGraph {
   step::StepModel model = {};
-  std::string why_not = {};  // why there is no graph; empty if there is one
+  std::string why_not = {};  // the reason why there is no graph; else empty
 };
 
 // The sizes of a graph's labels.
 struct StepSizes {
   step::Sizes sizes = {};
-  std::string why_not = {};  // why no step has these sizes; may be empty
+  // The reason why no step has these sizes; may be empty.
+  std::string why_not = {};
 };
 
-// Several threads may use one object.
+// The graphs of a target. Several threads may use one object.
 class StepGraphs {
  public:
   // Returns the graph of a step with these inputs, and builds it at the first
@@ -42,8 +44,8 @@ class StepGraphs {
   const StepGraph& GraphOf(const StepInputs& inputs,
                            const step::LayerFold& fold,
                            const step::AttentionForm& form);
-  // Returns the sizes of a graph that GraphOf has returned, for micro-batches
-  // of `rows` rows.
+  // Returns the sizes of the labels of a graph that GraphOf has returned, for
+  // micro-batches of `rows` rows of `length` tokens.
   const StepSizes& SizesOf(const StepGraph& graph, int64_t rows,
                            int64_t length);
   // Returns the roles of the parameters, or null if they cannot be assigned.
@@ -51,11 +53,11 @@ class StepGraphs {
                              const ModelConfig* config);
 
  private:
-  // What a graph depends on, besides the model.
+  // The inputs on which a graph depends, in addition to the model.
   struct Key {
     Mode mode = Mode::kTrain;
-    // Whether there are several. Their number changes only the factors of
-    // losses such as those of routers, and no collective.
+    // True if there are several micro-batches. Their number changes only the
+    // factors of losses such as those of routers, and no collective.
     bool has_microbatches = false;
     step::Reduction reduction = step::Reduction::kSharded;
     step::Remat remat = {};
@@ -68,13 +70,13 @@ class StepGraphs {
   struct Entry {
     Key key = {};
     StepGraph graph = {};
-    // By rows of a micro-batch and length.
+    // The sizes, indexed by (rows of a micro-batch, length).
     std::map<std::pair<int64_t, int64_t>, StepSizes> sizes = {};
   };
 
   std::mutex mutex_;  // guards the members below
   std::vector<std::unique_ptr<Entry>> entries_;
-  bool has_roles_ = false;  // whether `roles_` was computed
+  bool has_roles_ = false;  // true if `roles_` was computed
   std::optional<step::Roles> roles_;
 };
 

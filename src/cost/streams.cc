@@ -1,13 +1,14 @@
-// Finds the tokens that parameters are applied to. In an encoder and a decoder,
-// the parameters below a part `encoder` run on the encoder's tokens, and the
-// keys and values of cross-attention are computed from the encoder's result:
+// Finds the tokens that parameters are applied to. In a model with an encoder
+// and a decoder, the parameters whose names have a part `encoder` run on the
+// encoder's tokens. The keys and values of cross-attention are computed from
+// the encoder's result:
 //
 //   encoder.block.*.layer.*.SelfAttention.q.weight   -> encoder
 //   decoder.block.*.layer.*.EncDecAttention.k.weight -> crossed
 //   decoder.block.*.layer.*.EncDecAttention.q.weight -> model
 //
 // A language model that also reads images has a tower for them. The number of
-// patches is not known, and a step of text does not run the tower.
+// image patches is not known, and a step of text does not run the tower.
 #include "cost/streams.h"
 
 #include <algorithm>
@@ -50,9 +51,9 @@ Stream EncoderStream(const ParamClass& param, char separator) {
 }
 
 // Sets Stream::kNone for the parameters of towers for images and sound, because
-// a step of a language model does not run them. A model that consists only of a
-// tower runs the tower, and so does a model that compares texts with images
-// (`text_model`).
+// a step of a language model does not run the towers. A model that consists
+// only of a tower runs the tower. So does a model that compares texts with
+// images (`text_model`).
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;

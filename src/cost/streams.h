@@ -14,8 +14,8 @@ namespace shardc::cost {
 void SetStreams(CostInputs& work, char separator);
 
 // Returns the number of tokens that an encoder reads in each row, if the
-// parameters determine it: an encoder of sound reads as many tokens as its
-// table of positions has rows. Returns nullopt for other encoders.
+// parameters determine this number: an encoder of sound reads as many tokens as
+// its table of positions has rows. Returns nullopt for other encoders.
 std::optional<int64_t> EncoderLength(const CostInputs& work);
 
 // Returns whether a parameter is a convolution of an encoder, [out, in,
@@ -28,7 +28,7 @@ bool HasStream(const CostInputs& work, Stream stream);
 // logits.
 bool IsEncoderAlone(const CostInputs& work);
 
-// Returns the inputs with the parameters of these streams only.
+// Returns the inputs with only the parameters of these two streams.
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
 
 }  // namespace shardc::cost

@@ -46,8 +46,9 @@ bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
-// Returns how many times the total bytes cross the links in one collective: 2
-// for an all-reduce, which is a reduce-scatter and an all-gather, else 1.
+// Returns how many times the total bytes cross the links in one collective. An
+// all-reduce is a reduce-scatter and an all-gather, so the bytes cross the
+// links twice. In all other collectives they cross the links once.
 double Passes(Collective kind) { return DefOf(kind).passes; }
 
 // Returns the total bytes that a group gathers, scatters or reduces, from the
@@ -89,8 +90,8 @@ double SwitchSeconds(const Network& network, const Place& place,
                             ? network.link_rate
                             : network.device_rate;
     // A domain is a set of devices that fast links join. A ring that spans
-    // several domains enters and leaves each of them once, so the bytes of only
-    // one member leave a domain.
+    // several domains enters and leaves each domain once, so only one member of
+    // a domain sends its bytes out of the domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +
@@ -190,7 +191,7 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   }
   out.inside =
       std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
-  // A mesh that uses only some chips of a host gets the same fraction of the
+  // If a mesh uses only some chips of a host, it uses the same fraction of the
   // host's outgoing links.
   out.leaving = profile.host_rate * Real(out.inside) /
                 Real(profile.chips_per_host * per_chip);
@@ -206,7 +207,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
   // Mesh::dcn has the number of slices along each axis, so the number of slices
-  // in a group follows from it and not from device numbers.
+  // in a group is computed from it and not from device numbers.
   if (mesh.slices > 1 && IsTorus(network.fabric) &&
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {
@@ -304,8 +305,8 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
   Time out;
   out.compute = ComputeSeconds(work, settings, *flops);
   // Serving reads weights and cache once per step. Training reads the
-  // parameters once, and reads and writes the gradients and the optimizer's
-  // states.
+  // parameters once. It reads the gradients and the optimizer's states once and
+  // writes them once.
   double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
                  Real(memory.most.Of(Component::kCache).value_or(0));
   if (work.mode == Mode::kTrain) {

@@ -21,25 +21,29 @@ namespace shardc::cost {
 // seconds.
 struct Network {
   Fabric fabric = Fabric::kSwitch;
-  double device_rate = 0;  // over all its links, one way
-  double link_rate = 0;    // over one link
-  int64_t inside = 1;      // devices joined by the fast links, itself included
-  double leaving = 0;      // bytes/s of `inside` devices to the outside
-  double start = 0, step = 0, far_step = 0;  // latency: once, near hop, far hop
+  double device_rate = 0;  // of all its links together, in one direction
+  double link_rate = 0;    // of one link, in one direction
+  int64_t inside = 1;      // number of devices that the fast links join
+  // The bytes per second that `inside` devices together send to other devices.
+  double leaving = 0;
+  // Latencies: `start` of each collective, `step` of a hop over the fast links,
+  // `far_step` of a hop over the slow links.
+  double start = 0, step = 0, far_step = 0;
 };
 // Returns the network of a mesh. In a switched network, the fast links join the
-// devices of a host; their number comes from the mesh's processes or, if these
-// are not given, from the profile. In a torus, the fast links join as many
-// chips as the profile states or, if it states none, the devices of a slice.
+// devices of a host. The number of these devices comes from the mesh's
+// processes or, if the mesh has none, from the profile. In a torus, the fast
+// links join as many chips as the profile states or, if it states no number,
+// the devices of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
 // The distribution of the devices of one group along some axes over the
 // network. A domain is the set of devices that the fast links join.
 struct Place {
   int64_t members = 1;
-  int64_t near = 1;            // members in one domain, the device included
-  int64_t domains = 1;         // members / near
-  int64_t sharing = 1;         // groups that share a domain's outgoing links
+  int64_t near = 1;     // members in one domain, with the device itself
+  int64_t domains = 1;  // members / near
+  int64_t sharing = 1;  // groups that share the outgoing links of a domain
   std::vector<int64_t> sides;  // members in one domain along each axis
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
@@ -61,16 +65,16 @@ inline constexpr std::string_view kBoundNames[] = {"compute", "memory",
 struct Time {
   double compute = 0, memory = 0, communication = 0;  // seconds
   Bound bound = Bound::kCompute;
-  double Least() const;  // if all three overlap
-  double Most() const;   // if none of them overlap
+  double Least() const;  // the time of a step if all three overlap
+  double Most() const;   // the time of a step if none of them overlap
 };
 
-// Returns the floating-point operations of a device in a step; a multiply-add
-// counts as 2. Returns nullopt if TokensOf does.
+// Returns the floating-point operations of a device in a step. A multiply-add
+// is two operations. Returns nullopt in the same cases as TokensOf.
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
 // Returns the time of a step, and sets `seconds` of each transfer. Returns
-// nullopt without a profile, or if FlopsOf does.
+// nullopt without a profile, and in the same cases as FlopsOf.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

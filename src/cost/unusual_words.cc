@@ -1,7 +1,7 @@
-// Recognises roles by words that one or two families of models use. They are
-// not in roles/words.h, because its words also serve suggested rules, where a
-// wrong role does harm. The words of this file only decide which products and
-// activations a step has:
+// Recognises roles by words that only one or two families of models use. The
+// words are not in roles/words.h, because the words of that file are also used
+// to suggest rules, where a wrong role is harmful. The words of this file only
+// decide which products and activations a step has:
 //
 //   layers.*.self_attn.W_pack.weight                  query, key and value
 //   layers.*.block_sparse_moe.input_linear.weight     gate and up of experts
@@ -62,8 +62,8 @@ void UseUnusualWord(ParamClass& param, char separator) {
   for (const UnusualWord& one : kWords) {
     if (one.word != module || one.where != where) continue;
     SetRole(param, one.role);
-    // Experts are [experts, out, in]. The shared block, which all tokens use,
-    // has a single matrix.
+    // The weights of experts are [experts, out, in]. The block that all tokens
+    // share has a single matrix.
     const bool stacked = module.ends_with("_linear") && param.Rank() == 3;
     if (stacked && param.name.find("shared") == std::string::npos) {
       param.role.expert = true;
@@ -74,7 +74,7 @@ void UseUnusualWord(ParamClass& param, char separator) {
 
 bool IsUnnamedMatrix(const ParamClass& param) {
   const ParameterRole& role = param.role;
-  // Tables of embeddings are left out; their names may have a number too:
+  // Tables of embeddings are excluded. Their names may have a number too, as in
   // `codebook_embeddings.*.weight`.
   return shardc::IsWeight(role) && role.role == Role::kOther &&
          role.module_role == Role::kOther && param.type.shape &&

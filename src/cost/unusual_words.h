@@ -7,11 +7,12 @@
 namespace shardc::cost {
 
 // Sets the role of a weight whose name has a word that only a few families use,
-// and whether it belongs to experts. `param.role` must be classified.
+// and sets whether the weight belongs to experts. `param.role` must be
+// classified before.
 void UseUnusualWord(ParamClass& param, char separator);
 
-// Returns whether a weight in layers has no known role but is a matrix. A layer
-// is then assumed to multiply its tokens with the weight.
+// Returns whether a parameter in layers is a matrix without a known role. A
+// layer is then assumed to multiply its tokens with this matrix.
 bool IsUnnamedMatrix(const ParamClass& param);
 
 }  // namespace shardc::cost

@@ -88,7 +88,7 @@ Shape CostInputs::UsedShape(const ParamClass& param) const {
   Shape out = *param.type.shape;
   const auto dims = std::min(std::ssize(param.spec), std::ssize(out));
   for (int dim = 0; dim < dims; ++dim) {
-    int64_t parts = 1;  // no overflow: at most the mesh's devices
+    int64_t parts = 1;  // cannot overflow: at most the number of devices
     ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
       if (kept) parts *= mesh.SizeOf(axis);
     });
