@@ -28,8 +28,8 @@ constexpr std::string_view kSchema = "shardc.profile/v1";
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kSeconds = {0, 1};
-// The valid range of the size at a curve's point: elements of a dimension, or
-// bytes.
+// The valid range of CurvePoint::at, which is a size of a dimension in
+// elements, or a number of bytes.
 constexpr RealRange kPointSize = {0, 1e18};
 constexpr size_t kMostPoints = 1000;
 constexpr IntegerRange kCount = {1, 1'000'000};

@@ -1,6 +1,6 @@
-// Reads the built-in profiles, which are the files of profiles/. Each source
-// that they cite gets a letter, in the order of first occurrence over all
-// files:
+// Reads the built-in profiles, which are the files of profiles/. The files cite
+// sources as texts. Each source gets a letter, in the order of first occurrence
+// over all files: A for the first source, B for the second source:
 //
 //   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B
 //   if this source is the second one

@@ -45,10 +45,11 @@ struct Efficiency {
   // Attention's fraction is multiplied by this factor if a head has at most 64
   // dimensions.
   double narrow_head = 0.8;
-  // The fraction of memory_rate in norms, activations and rotary embeddings.
+  // The fraction of memory_rate that norms, activations and rotary embeddings
+  // reach.
   double memory_ops = 0.7;
-  double near = 0.8;  // of the rate of links in a host or a torus
-  double far = 0.85;  // of the network rate between hosts or slices
+  double near = 0.8;  // fraction of the rate of links in a host or a torus
+  double far = 0.85;  // fraction of the network rate between hosts or slices
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
@@ -77,8 +78,8 @@ inline constexpr std::array<std::string_view, 6> kFigureGroups = {
     "memory.bytes", "memory.bandwidth", "peaks",
     "links.near",   "links.far",        "efficiency"};
 
-// The sources of each group's figures: the letters of ProfileSources, such as
-// "SN" for two sources.
+// For each group of figures, the letters of its sources in ProfileSources():
+// "SN" if it has the two sources S and N.
 using FigureSources = std::array<std::string, kFigureGroups.size()>;
 struct ProfileSource {
   char letter;
@@ -89,18 +90,19 @@ struct ProfileSource {
 // second of dense products.
 struct DeviceProfile {
   std::string_view name;
-  // Another common name; empty if there is none.
+  // Another common name of the accelerator; empty if it has no other name.
   std::string_view alias = {};
   int64_t memory_bytes = 0;
   double memory_rate = 0;
   double bf16_rate = 0;
-  // Absent if the profile has no rate for the dtype.
+  // Operations per second in fp8 and in int8. Absent if the profile has no rate
+  // for the dtype.
   std::optional<double> fp8_rate = {}, int8_rate = {};
-  double link_rate = 0;  // of one link in one direction
+  double link_rate = 0;  // bytes per second of one link in one direction
   int64_t links = 1;
   Fabric fabric = Fabric::kSwitch;
   int64_t chips_per_host = 1;
-  double host_rate = 0;  // of one host's network connection
+  double host_rate = 0;  // bytes per second of one host's network connection
   // The number of devices that a framework counts on a chip; each has an equal
   // part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
