@@ -57,10 +57,10 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
 
 namespace {
 
-// Returns the fewest elements that two neighbouring chunks have together, which
-// is floor(2E/n) because chunks are split evenly. Member i of an all-reduce
-// sends two tensors less the chunks i + 1 and i + 2, so the busiest member
-// leaves out the smallest pair.
+// Returns the smallest number of elements in two neighbouring chunks together,
+// which is floor(2E/n) because chunks are split evenly. Member i of an
+// all-reduce sends the tensor twice, except for the chunks i + 1 and i + 2. So
+// the busiest member is the one for which these two chunks are the smallest.
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);

@@ -46,8 +46,9 @@ int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
 int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
                       int64_t member);
 int64_t AllToAllSent(int64_t input_bytes, int64_t n);
-// Returns the bytes that one device sends in n - 1 shifts by one member, after
-// which every member has had every buffer.
+// Returns the bytes that one device sends in n - 1 rounds, in each of which
+// every member passes a buffer to the next member. Every member has then had
+// every buffer.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
 // Returns the number of elements of chunk j when `elements` are split into n
 // chunks.

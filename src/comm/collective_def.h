@@ -24,7 +24,8 @@ enum class Route : uint8_t {
 struct CollectiveDef {
   Collective kind = Collective::kAllGather;
   std::string_view name = {};
-  // Whether the result has sums or maxima of the members' elements.
+  // True if the collective combines the members' elements by a sum or a
+  // maximum.
   bool reduces = false;
 
   // --- bytes ---
@@ -40,6 +41,8 @@ struct CollectiveDef {
                           int64_t n) = nullptr;
 
   // --- time ---
+  //
+  // The pattern in which the devices send, on which the time depends.
   Route route = Route::kChunks;
   // How often the bytes of the unsharded tensor pass through the group's links:
   // twice in an all-reduce, which is a reduce-scatter and an all-gather.

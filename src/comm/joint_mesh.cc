@@ -1,9 +1,9 @@
-// Finds a mesh whose axes divide the axes of two meshes. Devices are numbered
-// row-major over a mesh's axes, so each axis is one digit of a device's number.
-// The place value of a digit is the product of the sizes to its right. The
-// place values of both meshes and the number of devices are sorted. Each two
-// neighbours in this list make one axis of the joint mesh, whose size is their
-// quotient:
+// Finds the joint mesh of two meshes over the same devices: each axis of either
+// mesh is a product of axes of the joint mesh. Devices are numbered row-major
+// over a mesh's axes, so each axis is one digit of a device's number. The place
+// value of a digit is the product of the sizes to its right. The place values
+// of both meshes and the number of devices are sorted. Each two neighbours in
+// this list make one axis of the joint mesh, whose size is their quotient:
 //
 //   dp=2 fsdp=16 tp=8   place values 1, 8, 128 of 256 devices
 //   fsdp=32 tp=8        place values 1, 8 of 256 devices

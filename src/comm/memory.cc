@@ -1,5 +1,6 @@
-// Sums the bytes that devices hold. The bytes of tensors placed at one
-// coordinate of an axis are summed for each axis and coordinate. The bytes of
+// Sums the bytes that devices hold. A placed tensor is held only by the devices
+// at one coordinate of an axis, as an expert is at one coordinate of ep. The
+// bytes of placed tensors are summed for each axis and coordinate. The bytes of
 // all other tensors are the same on every device and are summed once.
 //
 // Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at

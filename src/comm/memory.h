@@ -47,9 +47,10 @@ std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
 
 // Returns the caches of a model: one for its layers with full attention, and
 // one for its layers with a window, which keep no more tokens than the window.
-// A model may have only one of the two. For int8 a cache of float32 scales is
-// added for each of them, with one scale for each token and head. Returns
-// nullopt if the configuration lacks a size, or for a model with an encoder.
+// A model may have only one kind of these layers, and so one cache. For int8,
+// each cache has a second cache of float32 scales, with one scale for each
+// token and head. Returns nullopt if the configuration lacks a size, or for a
+// model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);
@@ -72,7 +73,8 @@ class HeldBytes {
   void AddAt(const std::string& axis, int64_t coordinate,
              std::optional<int64_t> bytes);
 
-  // Placed bytes by axis and coordinate, at most INT64_MAX each.
+  // The bytes of placed tensors, for each axis and each coordinate of the axis.
+  // A sum that overflows is INT64_MAX.
   using ByCoordinate = std::map<int64_t, int64_t>;
   const std::map<std::string, ByCoordinate>& placed() const { return placed_; }
   // Returns the bytes of the fullest device; nullopt if bytes are unknown or
@@ -85,7 +87,8 @@ class HeldBytes {
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:
-  // Sets the sum to INT64_MAX and fits_ to false on overflow or for nullopt.
+  // Adds `bytes` to `sum`. If the sum overflows, or if `bytes` is nullopt, sets
+  // the sum to INT64_MAX and fits_ to false.
   void AddTo(int64_t& sum, std::optional<int64_t> bytes);
 
   int64_t everywhere_ = 0;

@@ -44,7 +44,8 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
   });
 }
 
-// Appends to `out` the axes from index `begin` on that `out` lacks.
+// Appends to `out` each of the axes from `axes[begin]` on that is not in `out`
+// yet.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
     if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {

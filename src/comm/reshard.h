@@ -46,8 +46,8 @@ std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
                                      const Spec& to);
 
 // Returns the number of elements that each device sends. If several devices
-// hold a block, they take turns as its senders, in ascending order. Both specs
-// must divide the shape.
+// hold the same block, they take turns in sending it, in ascending order of
+// their numbers. Both specs must divide the shape.
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
                                   const Spec& from, const Spec& to);
 

@@ -53,7 +53,9 @@ struct Holders {
 // range of indices in each dimension.
 class Overlaps {
  public:
-  // `have` and `want` are the lengths of the two specs' blocks.
+  // `have` and `want` are the lengths, in each dimension, of a block that a
+  // device holds and of a block that a device needs. `target` is the index of
+  // the needed block in each dimension.
   Overlaps(const std::vector<int64_t>& have, const std::vector<int64_t>& want,
            const std::vector<int64_t>& target)
       : have_(have), want_(want), target_(target), first_(have.size()) {

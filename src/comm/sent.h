@@ -21,8 +21,9 @@ struct Sharding {
 };
 
 // Returns the number of elements that each device sends. If several devices
-// hold a block, they take turns as its senders, in ascending order. Both meshes
-// must have the same number of devices, and both specs must divide the shape.
+// hold the same block, they take turns in sending it, in ascending order of
+// their numbers. Both meshes must have the same number of devices, and both
+// specs must divide the shape.
 std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
                                const Shape& shape);
 
