@@ -1,4 +1,5 @@
-// Returns the last part of a name or a path.
+// Returns the last part of a name or a path, such as the part after the last
+// dot.
 #ifndef SHARDC_SOURCE_AFTER_LAST_H_
 #define SHARDC_SOURCE_AFTER_LAST_H_
 

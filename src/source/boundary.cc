@@ -57,8 +57,8 @@ fs::path Followed(const fs::path& path) {
   return at;
 }
 
-// Returns the nearest folder at or above `folder` that holds `.git`, or an
-// empty path.
+// Returns the nearest folder at or above `folder` that holds `.git`. Returns an
+// empty path if there is no such folder.
 fs::path GitRoot(fs::path folder) {
   for (;; folder = folder.parent_path()) {
     std::error_code error;

@@ -83,7 +83,8 @@ int64_t Share(int64_t unit, std::string_view places) {
   return unit / scale * part + unit % scale * part / scale;
 }
 
-// Returns the size, or sets `fault` and returns nullopt.
+// Returns the size in bytes. If the text is not a size, sets `fault` to the
+// reason and returns nullopt.
 std::optional<int64_t> ParseSize(std::string_view text, SizeFault& fault) {
   fault = SizeFault::kNoSize;
   const std::string_view digits = TakeDigits(text);
@@ -107,7 +108,8 @@ std::optional<int64_t> ParseSize(std::string_view text, SizeFault& fault) {
     } else if (*all == 0) {
       fault = SizeFault::kBelowOne;
     } else if (unit.name.empty() && *all < kLeastBareBytes) {
-      // `80` alone is more likely 80 GiB with a forgotten unit than 80 bytes.
+      // `80` without a unit is more likely 80 GiB with a forgotten unit than 80
+      // bytes.
       fault = SizeFault::kNoUnit;
     } else {
       return all;

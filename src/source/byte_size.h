@@ -9,13 +9,13 @@
 
 namespace shardc {
 
-// Parses a size such as `80GiB`, `80G`, `1.5 GB`, `512B` or `1048576`: a
-// decimal number with at most six decimal places (none for bytes), spaces or
-// none, and a unit. Units are powers of 1024 (`G`, `Gi`, `GiB`), powers of 1000
-// (`GB`), or `B`. A number without a unit counts bytes and must be at least 1
-// MiB: a smaller one is more likely a forgotten unit. Fractions of a byte are
-// rounded down. Returns nullopt for any other text, for sizes below one byte,
-// and for sizes that int64_t cannot hold.
+// Parses a size such as `80GiB`, `80G`, `1.5 GB`, `512B` or `1048576`. A size
+// is a decimal number with at most six decimal places (none for bytes),
+// optional spaces, and a unit. Units are powers of 1024 (`G`, `Gi`, `GiB`),
+// powers of 1000 (`GB`), or `B`. A number without a unit is a number of bytes
+// and must be at least 1 MiB: in a smaller number, the unit was probably
+// forgotten. Fractions of a byte are rounded down. Returns nullopt for any
+// other text, for sizes below one byte, and for sizes that int64_t cannot hold.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
 // Returns the message for a text `seen` that ParseByteSize rejects, with the

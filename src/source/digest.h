@@ -15,8 +15,8 @@ namespace shardc {
 
 // Returns the digest of `bytes` in lower-case hex digits. `algorithm` is one of
 // md5, sha1, sha224, sha256, sha384, sha512, sha3_224, sha3_256, sha3_384,
-// sha3_512, blake2b and blake2s. Case, dashes and underscores do not count:
-// `SHA-256`. Returns nullopt for any other name.
+// sha3_512, blake2b and blake2s. Case, dashes and underscores are ignored, so
+// that `SHA-256` is sha256. Returns nullopt for any other name.
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes);
 

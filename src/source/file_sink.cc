@@ -129,7 +129,8 @@ bool FileSink::OpenNameless() {
   return false;
 }
 
-// Opens a temporary file under an unused name. Returns errno's value, or 0.
+// Opens a temporary file under an unused name. Returns 0, or the errno value of
+// the error.
 int FileSink::OpenTemporary() {
   int error = EEXIST;
   for (int attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {

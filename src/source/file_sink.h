@@ -39,7 +39,7 @@ class FileSink final : public Sink {
   // Writes and syncs the remaining bytes, and reports every error that Commit
   // reports except those of naming the file. Nothing is appended afterwards. A
   // command that writes several files prepares all of them before it commits
-  // the first. Returns as Commit does.
+  // the first. Returns false after a finding.
   bool Prepare(Findings& findings);
   // Writes the remaining bytes and gives the file its name. Returns false after
   // a finding: `write` for the first error, or `usage` if `findings` records
@@ -56,7 +56,7 @@ class FileSink final : public Sink {
   void Fail(int error);
   // Reports error_. Returns false after a finding.
   bool Report(Findings& findings) const;
-  // These functions return an errno value, or 0.
+  // Each of these functions returns 0, or the errno value of its error.
   int Publish();
   int Name();
   int CopyToTemporary();

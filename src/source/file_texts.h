@@ -14,8 +14,8 @@ namespace shardc {
 // Maps the identity of a file (FileIdOf) to the text that replaces its content.
 using FileTexts = std::map<FileId, std::string>;
 
-// Like ReadSource (source/file.h), but returns the replacement text if `texts`
-// has one for this file. `texts` may be null.
+// Reads a file as ReadSource of source/file.h does, but returns the replacement
+// text if `texts` has one for this file. `texts` may be null.
 SourceRef ReadSource(const std::string& path, const FileTexts* texts,
                      Findings& findings);
 

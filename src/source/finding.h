@@ -29,20 +29,20 @@ struct Finding {
   Place place;
   std::string help;  // what to do; may be empty
   std::vector<Label> labels;
-  std::vector<std::string> params;   // affected parameters, manifest order
+  std::vector<std::string> params;   // affected parameters, in manifest order
   std::vector<std::string> targets;  // affected targets of a project
-  // The file in which reports show the finding if `place` is not in a file but
-  // in a pack or a flag; may be empty.
+  // The file in which reports show the finding if its place is not in a file
+  // but, for example, in a rule pack or a flag. May be empty.
   Place main_file;
 };
 
-// The device and inode of a file, so that all paths of one file have the same
-// FileId. If there is no file at a path, the path itself. Made by FileIdOf
-// (source/file.h).
+// The identity of a file: its device and inode, so that all paths of the file
+// have the same FileId. If there is no file at a path, the identity is the path
+// itself. FileIdOf (source/file.h) returns it.
 using FileId = std::string;
 
-// The findings of a run, and the files that were read meanwhile: no command may
-// write a file that it has read.
+// Collects the findings of a run, and records the files that the run has read.
+// No command may write a file that it has read.
 class Findings {
  public:
   // After this many errors a reader may stop; later errors are still counted.

@@ -196,8 +196,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  // Called after a successful parse: checks that nothing follows and that no
-  // key is duplicated.
+  // Checks, after a successful parse, that only white space follows the value
+  // and that no object has a duplicate key.
   bool Finish() {
     while (cursor_ < text_.size() && IsBlank(text_[cursor_])) ++cursor_;
     if (cursor_ < text_.size()) {

@@ -46,13 +46,13 @@ class JsonValue {
   bool IsString() const { return kind() == JsonKind::kString; }
 
   bool boolean() const;
-  int64_t integer() const;     // kInteger only
-  uint64_t unsigned_() const;  // kUnsigned only
-  double real() const;         // any number
+  int64_t integer() const;     // valid only for kInteger
+  uint64_t unsigned_() const;  // valid only for kUnsigned
+  double real() const;         // valid for any number
   std::string_view string() const;
 
   size_t size() const;  // number of members or elements
-  Place place() const;  // of the value's complete text
+  Place place() const;  // the place of the value's complete text
 
   // For loops over arrays: `for (JsonValue v : array.items())`. The items of an
   // object are its keys and values in turn; use members() for objects.
@@ -136,16 +136,17 @@ class JsonValue::MemberRange {
 struct JsonLimits {
   int depth = 200;
   bool allow_null_root = false;
-  // For tests: false skips the scanner and parses with the slower parser that
-  // reports errors. By default the slower parser runs only if the scanner
-  // rejects the text.
+  // Tests set this to false to skip the scanner and parse with the slower
+  // parser, which reports errors. By default the slower parser runs only if the
+  // scanner rejects the text.
   bool scan = true;
 };
 
-// A parsed text. Findings of parsing: encoding, json-syntax (with the position;
-// also for an empty text), json-depth, duplicate-key, number (a real too large
-// for a double), limit, and schema for a null root unless allowed. `place()` of
-// a value covers its text, so that messages can quote a number as written.
+// A JSON text that has been parsed. Parsing adds these findings: encoding,
+// json-syntax (with the position; also for an empty text), json-depth,
+// duplicate-key, number (a real too large for a double), limit, and schema if
+// the root is null without allow_null_root. `place()` of a value covers its
+// text, so that messages can quote a number as written.
 class JsonDocument {
  public:
   // Parses `source->text()` from `begin` to `end`, by default all of it.
@@ -181,13 +182,16 @@ class JsonDocument {
   std::string_view StringAt(uint32_t node) const;
   std::string_view TokenAt(uint32_t node) const;  // text of a scalar
   size_t EndOf(uint32_t node) const;  // offset after the value's text
-  // Parses with the slower parser, which reports errors.
+  // Parses with the slower parser, which reports errors. Returns false after a
+  // finding.
   static bool Read(JsonDocument& document, size_t begin, size_t end,
                    const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
-  std::vector<Node> nodes_;  // members: key node, value node, ...
-  std::string strings_;      // values of strings that have escapes
+  // The nodes in document order. A member has two nodes: its key, then its
+  // value.
+  std::vector<Node> nodes_;
+  std::string strings_;  // values of strings that have escapes
 };
 
 }  // namespace shardc

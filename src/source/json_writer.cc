@@ -1,7 +1,7 @@
-// A stack holds the open containers. The innermost one decides which text
-// separates a value from the value before it: a comma, and in the spaced style
-// a new line (kLines) or a space. The first value has no comma. Nothing is
-// written between a key and its value:
+// Writes JSON. A stack holds the open containers. The innermost one decides
+// which text separates a value from the value before it: a comma, and in the
+// spaced style a new line (kLines) or a space. The first value has no comma.
+// Nothing is written between a key and its value:
 //
 //   BeginArray, 1, 2, EndArray  ->  `[`, `1`, `, 2`, `]`
 //

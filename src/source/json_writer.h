@@ -33,8 +33,8 @@ namespace shardc {
 enum class JsonStyle : uint8_t {
   kSpaced,   // {"a": 1, "b": [1, 2]}
   kCompact,  // {"a":1,"b":[1,2]}
-  // The caller sorts the members.
-  kCanonical,  // kCompact with escapes and numbers by RFC 8785
+  // For kCanonical, the caller sorts the members.
+  kCanonical,  // kCompact, with the escapes and numbers of RFC 8785
 };
 
 enum class JsonLayout : uint8_t {
@@ -62,7 +62,7 @@ class JsonWriter {
   void EndArray() { End(); }
 
   void Key(std::string_view key);
-  // Writes a key. `plain` is whether the key needs no escapes
+  // Writes a key. `plain` is true if the key needs no escapes
   // (source/plain_text.h).
   void Key(std::string_view key, bool plain);
 
@@ -76,8 +76,9 @@ class JsonWriter {
   // Writes a string. Invalid UTF-8 is replaced by U+FFFD.
   void String(std::string_view value);
 
-  // Writes a value of any of the types above, or an array of numbers. An empty
-  // optional is written as null.
+  // Writes a value with the function for its type, such as Integer() or
+  // String(). Writes an array for a list of numbers, and null for an empty
+  // optional.
   template <class T>
   void Value(const T& value);
   template <class T>
@@ -98,14 +99,14 @@ class JsonWriter {
 
   // Writes the members that an OfMembers() writer produced, unchanged.
   void Members(std::string_view members);
-  // Writes a value that was written in this style before, unchanged.
+  // Writes `value`, which is the JSON text of a value in this style, unchanged.
   void Written(std::string_view value);
   // Returns the text between a key and its value: the quote, the colon and, in
   // the spaced style, a space.
   static std::string_view EndOfKey(JsonStyle style);
-  // Writes a member as Key and Written do, in less time if the key is plain
-  // (source/plain_text.h). `value` is EndOfKey() and a value that was written
-  // in this style before: `": [8]`.
+  // Writes a member as Key and Written do. It takes less time than these if the
+  // key is plain (source/plain_text.h). `value` is EndOfKey() followed by the
+  // JSON text of a value in this style: `": [8]`.
   void WrittenMember(std::string_view key, bool plain, std::string_view value);
 
   // Makes the next member, element or end of a container start on a new line,

@@ -1,5 +1,5 @@
-// A scanner of common JSON for readers that take the fast path for common input
-// and fall back to the full parser, which reports errors.
+// A fast scanner of common JSON. A reader that meets JSON that the scanner does
+// not accept falls back to the full parser, which reports errors.
 #ifndef SHARDC_SOURCE_PLAIN_JSON_H_
 #define SHARDC_SOURCE_PLAIN_JSON_H_
 
@@ -47,7 +47,7 @@ class PlainJson {
     at_ += word.size();
     return true;
   }
-  // Takes the rest of a key after its opening quote, and the colon. `key`
+  // Reads the rest of a key after its opening quote, and the colon. `key`
   // includes the closing quote: TakeKey("shape\"").
   bool TakeKey(std::string_view key) { return TakeHere(key) && Take(':'); }
   bool Next(char c) {

@@ -7,7 +7,8 @@
 
 namespace shardc {
 
-// A default Repository leaves paths unchanged.
+// Makes paths relative to the root of a repository. A default-constructed
+// Repository returns paths unchanged.
 class Repository {
  public:
   // Returns the repository at `workspace`. If `workspace` is empty, its root is

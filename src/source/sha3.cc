@@ -57,23 +57,23 @@ void Permute(State& a) {
   static constexpr auto kConstants = Constants();
   const auto at = [](size_t x, size_t y) { return x % 5 + 5 * (y % 5); };
   for (const uint64_t constant : kConstants) {
-    std::array<uint64_t, 5> column{};  // the step theta
+    std::array<uint64_t, 5> column{};  // step theta of a round of FIPS 202
     for (size_t i = 0; i < a.size(); ++i) column[i % 5] ^= a[i];
     for (size_t i = 0; i < a.size(); ++i) {
       a[i] ^= column[(i + 4) % 5] ^ std::rotl(column[(i + 1) % 5], 1);
     }
-    State b{};  // the steps rho and pi
+    State b{};  // steps rho and pi of a round
     for (size_t y = 0; y < 5; ++y) {
       for (size_t x = 0; x < 5; ++x) {
         b[at(y, 2 * x + 3 * y)] = std::rotl(a[at(x, y)], kRotations[at(x, y)]);
       }
     }
-    for (size_t y = 0; y < 5; ++y) {  // the step chi
+    for (size_t y = 0; y < 5; ++y) {  // step chi of a round
       for (size_t x = 0; x < 5; ++x) {
         a[at(x, y)] = b[at(x, y)] ^ (~b[at(x + 1, y)] & b[at(x + 2, y)]);
       }
     }
-    a[0] ^= constant;  // the step iota
+    a[0] ^= constant;  // step iota of a round
   }
 }
 

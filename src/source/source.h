@@ -30,7 +30,8 @@ class RawText {
  public:
   char* data() { return bytes_.get(); }
   size_t size() const { return size_; }
-  // Keeps the first `kept` bytes.
+  // Changes the size to `size` bytes. Only the first `kept` bytes keep their
+  // values.
   void Resize(size_t size, size_t kept);
   std::string_view First(size_t count) const { return {bytes_.get(), count}; }
 
@@ -44,7 +45,7 @@ class Source {
   // `name` is printed in diagnostics: a path as the user wrote it, `-`, or a
   // flag such as `--mesh`.
   Source(std::string name, std::string text);
-  // Takes the first `size` bytes of `text`.
+  // The source's text is the first `size` bytes of `text`.
   Source(std::string name, RawText text, size_t size);
 
   const std::string& name() const { return name_; }
@@ -73,8 +74,8 @@ class Source {
   // most files have no finding.
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
-  // The code points that begin before each block of bytes. Computed for the
-  // first place in a long line.
+  // points_[i] is the number of code points that begin before block i of the
+  // text's bytes. It is computed for the first place in a long line.
   mutable std::once_flag points_counted_;
   mutable std::vector<size_t> points_;
 };
@@ -87,8 +88,9 @@ SourceRef MakeSource(std::string name, RawText text, size_t size);
 struct Place {
   static constexpr size_t kEntireFile = static_cast<size_t>(-1);
 
-  SourceRef source;            // null: no place
-  size_t begin = kEntireFile;  // byte offset; kEntireFile: the entire file
+  SourceRef source;  // null if there is no place
+  // Byte offset; kEntireFile if it is the entire file.
+  size_t begin = kEntireFile;
   size_t end = kEntireFile;
 
   bool HasPosition() const { return source != nullptr && begin != kEntireFile; }

@@ -38,7 +38,7 @@ inline constexpr Code kScheduleUnsafe{
     "a pipeline schedule computes the wrong thing, or never ends"};
 }  // namespace code
 
-// Returns these codes, ascending.
+// Returns the codes SHD241 to SHD249, in ascending order.
 std::span<const Code* const> StageCodes();
 
 }  // namespace shardc

@@ -1,10 +1,10 @@
 // Sorts texts by a radix sort over eight bytes at a time. The next eight bytes
 // of each text form one number. Texts with equal numbers are then sorted by
-// their following eight bytes:
+// their following eight bytes. For example, layers/10/q, layers/10/k and
+// layers/9/q are sorted in two steps:
 //
-//   layers/10/q, layers/10/k, layers/9/q
-//     by `layers/1`, `layers/1`, `layers/9`:  10/q and 10/k need more bytes
-//     by `0/q`, `0/k`:                        10/k, 10/q, 9/q
+//   by bytes 0 to 7: `layers/1` of the first two texts, then `layers/9`
+//   by the bytes from 8 on, for the first two texts: `0/k`, then `0/q`
 //
 // A run is a range of texts whose bytes so far are equal. Long runs are sorted
 // digit by digit, skipping digits that are the same in all texts. Short runs
@@ -81,8 +81,8 @@ class Sorter {
   }
 
  private:
-  // Sorts by the next eight bytes and appends the runs that they do not
-  // distinguish.
+  // Sorts a run by the next eight bytes of its texts. Texts that are equal in
+  // these bytes form new runs, which are appended.
   void SortRun(const Run& run) {
     const auto keys = std::span(keys_).subspan(run.begin, run.end - run.begin);
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -143,9 +143,9 @@ class Sorter {
     }
   }
 
-  // Sorts texts whose next eight bytes are equal. Texts that end
-  // within these bytes differ only in trailing zero bytes: they are sorted by
-  // length and come first. The longer texts become a run of their own.
+  // Sorts texts whose next eight bytes are equal. Texts that end within these
+  // bytes differ only in trailing zero bytes: they are sorted by length and
+  // come first. The longer texts form a new run.
   void SplitEqualKeys(const Run& run, std::span<Key> keys, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
@@ -228,7 +228,8 @@ class GroupedOrder {
         return std::nullopt;
       }
     }
-    std::vector<uint32_t> like;  // indexed by group: index into sorted_
+    // For each group, the index in sorted_ of a group with the same suffixes.
+    std::vector<uint32_t> like;
     like.reserve(groups_.size());
     for (const Group& group : groups_) like.push_back(SortedLike(group));
     TextOrder out;
@@ -249,8 +250,8 @@ class GroupedOrder {
     std::vector<uint32_t> order;
   };
 
-  // Divides the texts into groups. Returns false if there are so many groups,
-  // or if a group is so large, that sorting all texts at once takes less time
+  // Divides the texts into groups. Returns false if there are too many groups,
+  // or if a group is too large: sorting all texts at once then takes less time
   // or memory.
   bool Divide() {
     const size_t most = texts_.size() / 4;
@@ -322,10 +323,10 @@ uint64_t HashOf(std::string_view text) {
   return hash;
 }
 
-// Returns whether all texts are distinct, by a hash table with open addressing:
-// a text is inserted at its hash or a few places after it. Returns nullopt if
-// kMostProbes places in sequence are taken, as for texts that are chosen to
-// collide.
+// Returns whether all texts are distinct. A text is inserted into a hash table
+// with open addressing, at its hash or a few places after it. Returns nullopt
+// if kMostProbes places in sequence are occupied, as they may be for texts that
+// were chosen to collide.
 std::optional<bool> DistinctByHash(Texts texts) {
   constexpr size_t kMostProbes = 64;
   constexpr uint32_t kFree = 0;

@@ -1,5 +1,5 @@
-// The part of a text that a parser works on, for parsing files of which it
-// keeps little.
+// A window that moves through a text, so that a parser can read a large file
+// without holding it in memory.
 #ifndef SHARDC_SOURCE_TEXT_WINDOW_H_
 #define SHARDC_SOURCE_TEXT_WINDOW_H_
 
@@ -12,7 +12,8 @@
 
 namespace shardc {
 
-// Either a whole text in memory, or a buffer that moves through a file:
+// The window is either a whole text in memory, or a buffer that moves through a
+// file:
 //
 //   TextWindow window(file, 8);  // the file holds `abcdefghij`
 //   window.text();               // abcdefgh

@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// A view: valid as long as the values that it was made from neither move nor
-// are destroyed.
+// A view of the texts. It is valid as long as the viewed values are not moved
+// or destroyed.
 class Texts {
  public:
   class Iterator;
@@ -59,7 +59,7 @@ class Texts {
         count_(count) {}
 
   const char* first_ = nullptr;
-  size_t stride_ = sizeof(std::string_view);  // bytes from text to text
+  size_t stride_ = sizeof(std::string_view);  // bytes from one text to the next
   size_t count_ = 0;
 };
 

@@ -1,7 +1,8 @@
-// Workers sleep between rounds. In a round, all workers and the caller take the
-// next task from a counter until no task is left, and the last worker to finish
-// wakes the caller. Which worker runs a task varies between runs, and tasks run
-// at the same time, so a task must not change data that another task uses:
+// Runs tasks on a pool of worker threads, which sleep between rounds. In a
+// round, all workers and the caller take the next task from a counter until no
+// task is left, and the last worker to finish wakes the caller. Which worker
+// runs a task varies between runs, and tasks run at the same time, so a task
+// must not change data that another task uses:
 //
 //   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
 #include "source/thread_pool.h"
@@ -19,8 +20,10 @@ namespace shardc {
 
 struct ThreadPool::Shared {
   std::mutex mutex;
-  std::condition_variable start;  // a round begins, or the pool ends
-  std::condition_variable done;   // the last worker finished the round
+  // Notified when a round begins or the pool ends.
+  std::condition_variable start;
+  // Notified when the last worker finishes a round.
+  std::condition_variable done;
   int64_t round = 0;
   int busy = 0;
   bool stop = false;

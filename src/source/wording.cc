@@ -38,8 +38,8 @@ std::string BytesText(int64_t bytes) {
     scale *= 1024;
     ++unit;
   }
-  // Count in parts of the unit, of which a unit has at most 2^20, so that
-  // multiplying by 100 does not overflow.
+  // Divide the unit into at most 2^20 parts, and count the size in these parts,
+  // so that multiplying by 100 does not overflow.
   const uint64_t parts = std::min(scale, uint64_t{1} << 20);
   const uint64_t in_parts = size / (scale / parts);
   const uint64_t whole = size / scale;
