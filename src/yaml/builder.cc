@@ -3,8 +3,8 @@
 // on a stack. A complete node is added to the top frame, and its end is found
 // in the text by the functions of scan.h:
 //
-//   a: [x, 'b']   open {, a, open [, x, b, close, close
-//                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
+//   a: [x, 'b']   events: open {, a, open [, x, b, close, close
+//                 ranges: a is at 0-1, x at 4-5, 'b' at 7-10, the list at 3-11
 //
 // An alias copies the node that has its anchor. All nodes with anchors and all
 // copies share one budget of nodes. Nested aliases (ten aliases of ten aliases

@@ -54,9 +54,10 @@ class YamlBuilder {
     YamlNode node;
     uint64_t anchor = 0;
     bool flow = false;
-    // In a mapping, the key whose value comes next.
+    // In a mapping, the key whose value is not read yet. Absent before a key.
     std::optional<YamlNode> key;
-    std::map<std::string, size_t, std::less<>> keys;  // offset of each key
+    // Maps each key to its offset.
+    std::map<std::string, size_t, std::less<>> keys;
   };
 
   void Broken(const Code& code, size_t begin, size_t end, std::string message,

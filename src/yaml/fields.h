@@ -44,7 +44,9 @@ class Fields {
  private:
   explicit Fields(const KeyTable& table) : table_(&table) {}
   const KeyTable* table_;
-  std::vector<const YamlNode*> values_;  // in the table's order
+  // The values of the known keys, in the order of table_->keys; null if the
+  // mapping lacks the key.
+  std::vector<const YamlNode*> values_;
   std::vector<std::string> meant_;  // known keys that unknown keys resemble
 };
 

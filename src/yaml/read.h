@@ -23,8 +23,9 @@ struct IntegerRange {
 };
 inline constexpr IntegerRange kAnyInteger = {
     std::numeric_limits<int64_t>::min()};
-// Reads an unquoted integer: decimal digits, optionally after a minus. Finding:
-// `number`. `what` is the subject of the message, such as "`devices`".
+// Reads an unquoted integer: decimal digits, optionally after a minus. Adds the
+// finding `number` if the node is not such an integer or is not in the range.
+// `what` is the subject of the message, such as "`devices`".
 std::optional<int64_t> ReadInteger(const YamlContext& context,
                                    const YamlNode& node, std::string_view what,
                                    IntegerRange range);
@@ -41,7 +42,8 @@ struct RealRange {
   double most = 0;
   bool below_most = false;  // the limit `most` is exclusive
 };
-// Reads a plain decimal number, integers included. Finding: `number`.
+// Reads a plain decimal number, which may be an integer. Adds the finding
+// `number` if the node is not such a number or is not in the range.
 std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
                                std::string_view what, RealRange range);
 
@@ -72,8 +74,8 @@ std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
 // because files may omit the version.
 void CheckVersion(const YamlContext& context, const YamlNode* node);
 
-// Reads a key as text. Adds a finding of `code` unless it is a scalar that is
-// not empty.
+// Returns the text of a key. If the key is empty or is not a scalar, adds a
+// finding with the code `code` and returns nullopt.
 std::optional<std::string> ReadKey(const YamlContext& context,
                                    const YamlNode& key, const Code& code,
                                    std::string_view what);

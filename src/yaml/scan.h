@@ -23,10 +23,11 @@ std::optional<TextFault> FindTextFault(std::string_view text);
 // Returns the first offset from `at` on that is not in blanks, line breaks or
 // comments.
 size_t SkipBlank(std::string_view text, size_t at);
-// Like SkipBlank, and also skips `---` and `...` lines.
+// Returns the first offset from `at` on that is not in blanks, line breaks,
+// comments, or lines that contain only `---` or `...`.
 size_t SkipEmptyDocument(std::string_view text, size_t at);
-// Skips `&anchor` and `!tag` with the blanks after them. Sets `*tagged` if
-// there was a tag.
+// Returns the offset after an anchor (`&a`) and a tag (`!t`) at `at`, and after
+// the blanks that follow them. Sets `*tagged` to whether there is a tag.
 size_t SkipProperties(std::string_view text, size_t at, bool* tagged);
 
 // Returns the offset after the closing quote of the quoted scalar at `at`, or
@@ -39,8 +40,8 @@ size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
 // is at `at`.
 size_t BlockEnd(std::string_view text, size_t at);
 // Returns the offset after the bracket that closes a list or mapping in
-// brackets whose last item ends at `at`. If another character than a comma or a
-// colon comes first, returns its offset.
+// brackets. `at` is the end of its last item. If a character other than a comma
+// or a colon comes before the bracket, returns the offset of that character.
 size_t FlowEnd(std::string_view text, size_t at, char bracket);
 // Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt if
 // there is none.

@@ -72,7 +72,8 @@ class Events : public YAML::EventHandler {
   size_t base_;
 };
 
-// Detects that a second document begins, then stops.
+// An event handler that records where a second document begins and then stops
+// the parser.
 class Second : public YAML::EventHandler {
  public:
   std::optional<size_t> begin;

@@ -30,19 +30,19 @@ struct YamlMember;
 
 struct YamlNode {
   YamlKind kind = YamlKind::kNull;
-  YamlStyle style = YamlStyle::kPlain;  // of scalars
-  std::string text;                     // of scalars, unescaped
+  YamlStyle style = YamlStyle::kPlain;  // for scalars only
+  std::string text;                     // the text of a scalar, unescaped
   // The tag of a scalar without `!!`: `float` for `!!float 4`, and likewise
-  // `str`, `int`, `bool` and `null`. The typed readers refuse a scalar with a
-  // tag. All other tags are refused while parsing.
+  // `str`, `int`, `bool` and `null`. The typed readers (yaml/read.h) refuse a
+  // scalar with a tag. All other tags are refused while parsing.
   std::string tag;
   // The byte range in the source. A null that is omitted has the range of its
   // key or of its dash. Without either, it has at most one byte of the text
   // after it.
   size_t begin = 0;
   size_t end = 0;
-  std::vector<YamlNode> items;      // of sequences
-  std::vector<YamlMember> members;  // of mappings, in file order
+  std::vector<YamlNode> items;      // the items of a sequence
+  std::vector<YamlMember> members;  // the members of a mapping, in file order
 
   bool IsNull() const { return kind == YamlKind::kNull; }
   bool IsScalar() const { return kind == YamlKind::kScalar; }
@@ -59,7 +59,8 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  // The most nodes in values with anchors and in the copies that aliases add.
+  // The largest number of nodes in all values with anchors together with the
+  // copies that aliases add.
   static constexpr size_t kAliasBudget = 100000;
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
