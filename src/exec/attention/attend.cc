@@ -1,21 +1,22 @@
-// Computes one device's slice of attention with the fast kernels, or with the
-// plain loops if the kernels lack a feature. The choice depends only on options
-// and arithmetic. All devices share these, so a sharding never changes which of
-// the two runs, nor the bits of a result.
+// Computes attention over one device's slice with the fast kernels, or with the
+// plain loops if the kernels lack a feature. The choice depends only on the
+// options and the arithmetic, which all devices share. A sharding therefore
+// never changes which of the two runs, nor the bits of a result.
 //
-// The kernels read which keys a row sees in one of two forms: one interval of
-// keys for each row, or one byte for each row and key. Intervals suffice for
-// causal masks, windows, lengths and starts if the positions of the keys ascend
-// by one. Segments, explicit masks and all other orders of the keys need bytes.
-// Devices may use different forms, because both result in the same bits:
+// The kernels accept the keys that a row sees in one of two forms: one interval
+// of keys for each row, or one byte for each pair of row and key. Intervals
+// suffice for causal masks, windows, lengths and starts if the positions of the
+// keys ascend by one. Segments, explicit masks and all other orders of the keys
+// need bytes. Devices may use different forms, because both result in the same
+// bits:
 //
 //   causal, query positions 4..7, key positions 0..7  ->  intervals
 //   [0, 5), [0, 6), [0, 7), [0, 8)
 //   causal, key positions 0 1 6 7 (zig-zag order)  ->  bytes
 //
-// The loops compute dropout and arithmetic with injected faults. If keys arrive
-// in several parts, the loops also compute MaskedRows::kMean, because only
-// after the last part is it known which rows see no key.
+// The loops run for dropout and for arithmetic with injected faults. If keys
+// arrive in several parts, the loops also compute MaskedRows::kMean: only after
+// the last part is it known which rows see no key.
 
 #include <algorithm>
 
@@ -30,8 +31,9 @@ bool NeedsLoops(const LocalSlice& slice) {
   return slice.options->masked_rows == MaskedRows::kMean || !InKernels(slice);
 }
 
-// The keys that the rows of a tile attend to: either an interval [begin, end)
-// for each row, or a byte for each row and key.
+// The keys that each row of a tile attends to. Either `begin` and `end` hold an
+// interval [begin, end) for each row, or `mask` holds a byte for each row and
+// key, 0 for a masked key.
 struct Sight {
   std::vector<int32_t> begin, end;
   std::vector<uint8_t> mask;
@@ -57,8 +59,8 @@ bool SeesIntervals(const LocalSlice& slice) {
          slice.additive_mask.buffer == nullptr;
 }
 
-// Fills the intervals of `sight`. Index 0 in an interval is the tile's first
-// key, whose position is `first`.
+// Sets `sight.begin` and `sight.end`, the interval of keys that each row of the
+// tile sees. Index 0 is the tile's first key, whose position is `first`.
 void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
                   Sight& sight) {
   const AttentionOptions& options = *slice.options;
@@ -113,8 +115,8 @@ bool SameForHeads(const BroadcastView& view) {
   return view.buffer == nullptr || view.buffer->shape[1] == 1;
 }
 
-// The kernel's arguments for query heads [tile.head, tile.head + heads), which
-// share one key head.
+// The arguments of one kernel call, for query heads [tile.head, tile.head +
+// heads), which all read the same key head.
 struct HeadGroup {
   Sight sight;
   std::vector<float> added;
@@ -174,8 +176,8 @@ void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
                 state.out.real.data() + at * to.value_dim};
 }
 
-// Adds the keys of `tile` to the states of its rows, for the heads from
-// tile.head to `head_end`.
+// Adds the keys of `tile` to the softmax states of its rows, for query heads
+// tile.head to `head_end` - 1.
 void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
                  SoftmaxState& state) {
   const bool whole = tile.row_begin == 0 && tile.row_end == slice.rows();
@@ -185,8 +187,8 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   std::vector<HeadGroup> parts;
   parts.reserve(AsIndex(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
-    // The states of several heads are contiguous only if the tile has all query
-    // rows, so otherwise one head is computed at a time.
+    // Only a tile with all query rows has the states of several heads in one
+    // contiguous range. For other tiles, one head is computed at a time.
     int64_t heads = 1;
     while (whole && alike && h + heads < head_end &&
            slice.key_head[AsIndex(h + heads)] == slice.key_head[AsIndex(h)]) {
@@ -220,10 +222,9 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
   return false;
 }
 
-// Adds all keys with equal weights to the rows that see no key
-// (MaskedRows::kMean): a softmax over logits that are all the same finite
-// number has equal weights. Rows that see keys whose logits are all -inf stay
-// empty.
+// Implements MaskedRows::kMean: a row that sees no key attends to all keys with
+// equal weights, as if all logits were the same finite number. A row that sees
+// only keys with logit -inf stays empty.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

@@ -1,7 +1,8 @@
 // Attention by plain loops, row by row, for problems with a feature that the
-// kernels lack. Each product gets its cap, bias and masks and is added to a
-// running softmax, which keeps the largest logit, the sum of weights and the
-// sum of weighted values. A larger logit rescales both sums:
+// kernels lack. Cap, bias and masks are applied to each product q.k, which is
+// then added to a running softmax. The running softmax of a row keeps the
+// largest logit, the sum of weights and the sum of weighted values. A larger
+// logit rescales both sums:
 //
 //   logits 1, then 3: max 1, sum 1, out v0
 //     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, finally out / sum
@@ -18,8 +19,8 @@
 namespace shardc::exec {
 namespace {
 
-// Sums in eight lanes, which fixes the order of additions and allows the
-// compiler to vectorise the loop.
+// Returns the dot product of a and b. It is summed in eight lanes, which fixes
+// the order of additions and lets the compiler vectorise the loop.
 float Dot(const float* a, const float* b, int64_t count) {
   float lane[8] = {};
   int64_t i = 0;
@@ -51,7 +52,7 @@ int32_t IntegerAt(const Buffer* buffer, int64_t b, int64_t i) {
   return buffer->integers[AsIndex(b * buffer->shape[1] + i)];
 }
 
-// One query row of one head of the slice.
+// One query row (b, h, t) of the slice: batch row b, head h, token t.
 class Row {
  public:
   Row(const LocalSlice& slice, int64_t b, int64_t h, int64_t t)
@@ -99,7 +100,7 @@ class Row {
     return SegmentsMeet(key) && Unmasked(key);
   }
 
-  // Returns the logit of a scaled product, after cap, bias and mask.
+  // Returns the logit of a scaled product q.k, after cap, bias and mask.
   float Finish(float score, int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (!Visible(key)) return Masked();
@@ -142,7 +143,8 @@ class Row {
     const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
-      if (!(scores[i] <= top)) top = scores[i];  // a NaN becomes the largest
+      // Also true for a NaN, which becomes the largest.
+      if (!(scores[i] <= top)) top = scores[i];
     }
     top = arithmetic_.reference(top);
     if (top == kMinusInfinity) return;

@@ -1,13 +1,14 @@
-// Attention over the slice that one device holds. The plain loops are the
-// reference. AttendRows, AttendKeys, AttendBlock and AttendTile use the fast
-// kernels instead if the kernels have all features of the problem.
+// Attention over the slice of a tensor that one device holds. The plain loops
+// are the reference. AttendRows, AttendKeys, AttendBlock and AttendTile use the
+// fast kernels instead if the kernels have all features of the problem.
 //
 // Each function works in one of two ways. The functions on scores first compute
 // all logits of the slice, so that a collective can add partial logits before
-// anything non-linear is applied to them. The other functions add blocks of
-// keys to a state (max, sum, out) of each row, an online softmax (Milakov and
-// Gimelshein 2018). In both, the loops compute in float32 and add in ascending
-// key order. A row's result depends only on its own inputs and the block size.
+// anything non-linear is applied to them. All other functions are an online
+// softmax (Milakov and Gimelshein 2018): they add blocks of keys to a state
+// (max, sum, out) of each row. In both ways, the loops compute in float32 and
+// add in ascending key order. A row's result depends only on its own inputs and
+// the block size.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -20,33 +21,37 @@
 
 namespace shardc::exec {
 
-// A [B|1, H|1, T|1, S|1] buffer, such as a bias, of which a slice reads a part.
-// In each dimension, index i of the slice is index i plus the offset here, or 0
-// if the dimension has size 1. If `buffer` is null, the input is absent.
+// A device's view of an input that broadcasts, such as a bias [B|1, H|1, T|1,
+// S|1]. Index i of a dimension of the slice is index i plus the offset below,
+// or index 0 if the dimension has size 1. `buffer` is null if there is no
+// input.
 struct BroadcastView {
   const Buffer* buffer = nullptr;
   int64_t batch = 0, head = 0, row = 0, key = 0;
+  // The slices of an attention's inputs that one device holds: B batch rows, T
+  // query rows, S keys, H query heads, K key heads, and D and Dv dims. Absent
+  // inputs are null.
 };
 
 struct LocalSlice {
   const Buffer* query = nullptr;  // [B, T, H, D]
   const Buffer* key = nullptr;    // [B, S, K, D]
   const Buffer* value = nullptr;  // [B, S, K, Dv]
-  std::vector<int32_t> key_head;  // [H]: key head that a query head reads
+  std::vector<int32_t> key_head;  // [H]: index of each query head's key head
 
   const Buffer* query_positions = nullptr;  // I32 [B, T]
-  const Buffer* key_positions = nullptr;    // I32 [B, S]; < 0: empty slot
+  const Buffer* key_positions = nullptr;    // I32 [B, S]; negative: empty slot
   const Buffer* query_segments = nullptr;   // I32 [B, T], or null
   const Buffer* key_segments = nullptr;     // I32 [B, S], or null
   const Buffer* key_lengths = nullptr;      // I32 [B], or null
   const Buffer* key_starts = nullptr;       // I32 [B], or null
   BroadcastView bias, mask, additive_mask;
 
-  // The indices of this slice's first batch row and first head in the unsharded
-  // tensor, on which dropout depends.
+  // The index of the slice's first batch row, and of its first query head, in
+  // the unsharded tensor. Dropout depends on these indices.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // Whether each sequence has a single query row in the unsharded tensor.
+  // True if each sequence has a single query row in the unsharded tensor.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;
@@ -57,8 +62,8 @@ struct LocalSlice {
   int64_t keys() const { return key->shape[1]; }
 };
 
-// The running softmax of each row, in F32. For a row without keys max is -inf,
-// and sum and out are 0.
+// The running softmax, in F32, of each row of B batch rows, H query heads and T
+// query rows. For a row without keys, max is -inf, and sum and out are 0.
 struct SoftmaxState {
   Buffer max;  // [B, H, T]
   Buffer sum;  // [B, H, T]
@@ -66,47 +71,49 @@ struct SoftmaxState {
 };
 SoftmaxState EmptyState(const LocalSlice& slice);
 
-// Returns the products scale * q.k of all rows and keys, [B, H, T, S].
+// Returns the products scale * q.k of all query rows and keys, [B, H, T, S].
 Buffer DotScores(const LocalSlice& slice);
 // Applies cap, bias and mask to scores in place. A masked logit becomes -inf,
 // or kMaskValue if the options have MaskedRows::kMean.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Returns whether the fast kernels support the slice, apart from the output of
-// rows that see no key (MaskedRows). The result depends only on values that all
-// devices share, so it is the same for every sharding.
+// Returns true if the fast kernels support the slice. The output of rows that
+// see no key (MaskedRows) is not considered. The result depends only on values
+// that all devices share, so it is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
-// Adds all keys of the slice to the state, with the kernels if
-// InKernels(slice), else with the loops. Rows that see no key then get the
-// output that the options require.
+// Adds all keys of the slice to the state. Uses the fast kernels if
+// InKernels(slice) is true, else the plain loops. Rows that see no key then get
+// the output that the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
-// Adds the finished scores of all keys of the slice to the state.
+// Adds all keys of the slice to the state. `scores` are their logits after
+// FinishScores.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
-// Adds keys [begin, end) of the slice to the state. The loops add blocks of
-// `block_k` keys, the first of which starts at `begin`. The kernels ignore
-// `block_k` and choose block sizes themselves. The first comment of attend.cc
-// lists what runs in the loops.
+// Adds keys [begin, end) of the slice to the state. The plain loops add blocks
+// of `block_k` keys, the first of which starts at `begin`. The fast kernels
+// ignore `block_k` and choose block sizes themselves. The first comment of
+// attend.cc describes which of the two runs.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
-// Does the same as AttendKeys for query rows [row_begin, row_end) only.
+// Like AttendKeys, but only for query rows [row_begin, row_end).
 void AttendBlock(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
                  int64_t begin, int64_t end, int64_t block_k,
                  SoftmaxState& state);
 
-// A range of rows and a range of keys of one batch row and head.
+// Query rows [row_begin, row_end) and keys [key_begin, key_end) of one batch
+// row and one head.
 struct Tile {
   int64_t batch, head, row_begin, row_end, key_begin, key_end;
 };
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state);
-// Computes the tile with the loops, even if the kernels have all features that
-// it needs.
+// Computes the tile with the plain loops even if the fast kernels support it.
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state);
 
-// VisibleAt returns whether query row (b, h, t) may attend to `key`. AddedAt
-// returns the sum of bias and additive mask that is added to their logit.
+// VisibleAt returns true if query row t of batch row b and head h may attend to
+// `key`. AddedAt returns the bias plus the additive mask, which are added to
+// the logit of this pair.
 bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
                int64_t key);
 float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
@@ -116,14 +123,16 @@ float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
 float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
              int64_t key);
 
-// Adds extra logits [sinks, H] to the denominator, once for each row.
+// Adds the extra logits `sinks` [sinks, H] to the softmax denominator of each
+// row.
 void AddSinks(const Buffer& sinks, SoftmaxState& state,
               const Arithmetic& arithmetic = kRightArithmetic);
-// Returns [B, T, H, Dv]: out / sum rounded to `dtype`, with zeros where sum is
-// 0.
+// Returns the outputs [B, T, H, Dv]: out / sum, rounded to `dtype`, or zeros
+// where sum is 0.
 Buffer FinishState(const SoftmaxState& state, Dtype dtype,
                    const Arithmetic& arithmetic = kRightArithmetic);
-// Returns [B, H, T]: max + log(sum), or -inf for rows without keys.
+// Returns the log-sum-exp of each row, [B, H, T]: max + log(sum), or -inf for
+// rows without keys.
 Buffer LogSumExp(const SoftmaxState& state);
 
 }  // namespace shardc::exec

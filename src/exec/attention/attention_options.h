@@ -9,19 +9,19 @@
 
 namespace shardc::exec {
 
-// The output of a query row that may attend to no key.
+// The output of a query row whose keys are all masked.
 enum class MaskedRows : uint8_t {
-  kZero,  // zeros, log-sum-exp -inf
-  kMean,  // the mean of v over all columns; zeros where there is a sink
+  kZero,  // zeros, and log-sum-exp -inf
+  kMean,  // the mean of v over all keys; zeros if the head has a sink
 };
 
-// The logit of a masked entry with MaskedRows::kMean: -0.7 times the largest
-// float32. An entry of the additive mask masks its key if it is at most
+// The logit of a masked key with MaskedRows::kMean: -0.7 times the largest
+// float32. An entry of the additive mask masks its key if the entry is at most
 // kMaskValue / 2.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
-// A query at position pq sees keys at pq - left <= pk <= pq + right. If `left`
-// or `right` is absent, that side is unbounded.
+// A sliding window: a query at position pq sees keys at pq - left <= pk <= pq +
+// right. If `left` or `right` is absent, that side is unbounded.
 struct Window {
   std::optional<int64_t> left;
   std::optional<int64_t> right;
@@ -40,19 +40,19 @@ inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 // and pq = kv_len - T + i, so the last query has the position of the last key.
 struct AttentionOptions {
   std::optional<double> scale;  // 1/sqrt(dim of q) when absent
-  double soft_cap = 0;          // 0: none
-  bool causal = false;          // pk <= pq
+  double soft_cap = 0;          // 0: no cap
+  bool causal = false;          // true: a query sees only keys with pk <= pq
   std::optional<Window> window;
-  // If there are segment ids, a query attends only to keys of its own id, and
-  // queries with a negative id attend to nothing. If `padding_segment` is set,
-  // queries with that id attend to nothing either.
+  // With segment ids, a query attends only to keys with the same id. Queries
+  // with a negative id, or with `padding_segment` as their id, attend to
+  // nothing.
   std::optional<int64_t> padding_segment;
   MaskedRows masked_rows = MaskedRows::kZero;
-  // The probability that a weight is dropped, in [0, 1). In the output, all
-  // other weights are multiplied by 1/(1 - dropout); the softmax's denominator
-  // is unchanged. KeepsWeight(dropout_seed, b, h, pq, pk, dropout) of random.h
-  // decides for each weight, with global batch row and query head, so sharding
-  // cannot change the result.
+  // The probability that a weight is dropped, in [0, 1). The other weights are
+  // multiplied by 1/(1 - dropout) in the output, but not in the softmax's
+  // denominator. KeepsWeight() of random.h decides for each weight from the
+  // seed, the global batch row and query head, and both positions. Sharding
+  // therefore cannot change the result.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 

@@ -21,8 +21,8 @@
 
 namespace shardc::exec {
 
-// The inputs of latent attention. Their shapes do not depend on the layout: r
-// latent dims, p rotated dims. A head's query is [nope, p].
+// The inputs of latent attention, with r latent dims and p rotated dims. A
+// head's query has nope + p dims: the first `nope` are not rotated.
 struct LatentInputs {
   Buffer latent;    // [B, S, r]
   Buffer rope_key;  // [B, S, p]
@@ -40,17 +40,21 @@ struct AttentionProblem {
   Buffer value;  // [B, S, K, Dv], ...
 
   std::optional<Buffer> bias;  // [B|1, H|1, T|1, S]
-  std::optional<Buffer> mask;  // BOOL, shaped as bias; not 0: may attend
-  std::optional<Buffer> additive_mask;    // shaped as bias
-  std::optional<Buffer> softmax_aux;      // sinks: [H] or [sinks, K]
-  std::optional<Buffer> query_segments;   // I32 [B, T]; thd: [1, N]
-  std::optional<Buffer> key_segments;     // I32 [B, S]; thd: [1, M]
-  std::optional<Buffer> query_positions;  // I32 [B, T]; absent: kv_len - T + i
-  std::optional<Buffer> key_positions;    // I32 [B, S]; absent: j
-  std::optional<Buffer> key_lengths;      // I32 [B]; absent: S
-  std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
-  // BOOL [B|1, H|1, blocks of T, blocks of S]: which blocks of keys the queries
-  // of a block see. Only the operation blocksparse reads it.
+  // BOOL, shaped as bias; nonzero: the query may attend to the key.
+  std::optional<Buffer> mask;
+  std::optional<Buffer> additive_mask;   // shaped as bias
+  std::optional<Buffer> softmax_aux;     // logits of sinks: [H] or [sinks, K]
+  std::optional<Buffer> query_segments;  // I32 [B, T]; thd: [1, N]
+  std::optional<Buffer> key_segments;    // I32 [B, S]; thd: [1, M]
+  // I32 [B, T]; if absent, query i has position kv_len - T + i.
+  std::optional<Buffer> query_positions;
+  // I32 [B, S]; if absent, key j has position j.
+  std::optional<Buffer> key_positions;
+  std::optional<Buffer> key_lengths;  // I32 [B]; if absent, S
+  std::optional<Buffer> key_starts;   // I32 [B]; if absent, 0
+  // BOOL [B|1, H|1, blocks of T, blocks of S]. Nonzero if the queries of a
+  // block see the keys of a block. Only the operation blocksparse reads this
+  // table.
   std::optional<Buffer> blocks;
 
   // The inputs of the operations whose names begin with multi_latent_. If
@@ -59,16 +63,16 @@ struct AttentionProblem {
 
   AttentionOptions options;
 
-  // Returns whether the inputs are shapes without elements. An operation then
+  // Returns true if the inputs have shapes but no elements. An operation then
   // only reports whether it supports the problem.
   bool IsHollow() const { return query.IsHollow(); }
 };
 
-// The specs of the inputs and of the output, with their dimensions in the order
-// of the problem's `layout`.
+// The specs of the inputs and of the output. The dimensions are in the order of
+// the problem's `layout`.
 struct AttentionSpecs {
   Spec query, key, value, output;
-  Spec bias, mask;  // the additive mask is laid out as the mask
+  Spec bias, mask;  // `mask` is also the spec of the additive mask
   Spec query_segments, key_segments;
   Spec softmax_aux;
 };
@@ -81,32 +85,35 @@ struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
   int64_t page_size = 16;  // tokens in a page of the paged operations
-  // Whether pages hold int8 with one float32 scale for each token and head,
-  // quantised when written and dequantised when read.
+  // If true, pages hold int8 with one float32 scale for each token and head.
+  // They are quantised when written and dequantised when read.
   bool int8_pages = false;
-  int64_t blocksize_b = 1;  // batch rows in a step; never changes a result
-  // The dtype to which query, key and value are cast. If absent: their common
-  // dtype.
+  int64_t blocksize_b = 1;  // batch rows per block; it never changes a result
+  // The dtype to which query, key and value are cast. If absent, they are cast
+  // to their common dtype.
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
-  int dot_bits = 0;  // bits of matmul operands, 8 or 4; 0: not quantised
+  // Bits of quantised matmul operands, 8 or 4; 0: not quantised.
+  int dot_bits = 0;
   // If set, the ring must run over only this axis.
   std::string sequence_axis;
-  // For ulysses: of the axes that shard the sequence, those over which keys are
-  // passed around a ring. The all_to_all runs over the remaining ones.
+  // For ulysses only: the axes of the sequence over which keys are passed
+  // around a ring. The all_to_all runs over the other axes of the sequence.
   AxisGroup ring_axes;
-  bool scan_ring = true;  // the ring is a loop; else its steps are unrolled
+  // True: the ring is a loop; false: its steps are unrolled.
+  bool scan_ring = true;
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;
   BlockMask block_mask = BlockMask::kCausal;
-  int64_t global_blocks = 1;  // kGlobal: first blocks that all queries see
+  // For BlockMask::kGlobal: number of first blocks that all queries see.
+  int64_t global_blocks = 1;
 };
 
 struct OperationOutcome {
-  // Set if the operation cannot run with this layout: the reason, and the axis
-  // that causes it.
+  // Set if the operation cannot run with this layout. It has the reason and the
+  // axis that causes it.
   std::optional<LayoutError> unsupported;
-  ShardedTensor output;  // in the problem's layout, with specs.output
+  ShardedTensor output;  // in the problem's layout, sharded by specs.output
   // True if no reduction crosses devices, so the bits must equal the unsharded
   // run's.
   bool exact = true;

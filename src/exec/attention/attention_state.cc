@@ -1,10 +1,11 @@
 // The start and the end of an online softmax: empty states, and the final
-// division, before which a sink may be added to a state. State and sink are
-// then scaled to the larger of their maxima:
+// division of the output by the sum. A sink is an extra logit of a head that
+// adds to the sum but has no value. It may be added to the state before the
+// division. State and sink are then scaled to the larger of their maxima:
 //
 //   (max 1, sum 1) with a sink of 3  ->  (max 3, sum e^-2 + 1 = 1.135)
 //
-// A sink adds to the sum but has no value; a state without keys has max -inf.
+// A state without keys has max -inf.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -27,8 +27,8 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the rows of x [B, L, N, D] as integers of `bits` bits; `largest` has
-// the largest magnitude of each row.
+// Returns the rows of x [B, L, N, D] as integers of `bits` bits. `largest` [B,
+// L, N] holds the largest magnitude of each row.
 std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
                                          int bits) {
   const int64_t dim = x.shape[3];
@@ -42,9 +42,9 @@ std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
   return out;
 }
 
-// Calls body(at, query_row, key_row) for each score. `at` is the score's offset
-// in [B, H, T, S]. The rows are offsets in [B, T, H] of the query and in [B, S,
-// K] of the key.
+// Calls body(at, query_row, key_row) for each pair of query and key. `at` is
+// the offset of the pair's score in [B, H, T, S]. query_row and key_row are
+// offsets in [B, T, H] of the query and in [B, S, K] of the key.
 template <class Body>
 void ForScores(const LocalSlice& slice, Body body) {
   const int64_t key_heads = slice.key->shape[2];
@@ -62,8 +62,8 @@ void ForScores(const LocalSlice& slice, Body body) {
   }
 }
 
-// The values of one key head of one batch row as integers, with one step for
-// each block of keys and dim.
+// The values of one key head of one batch row as integers. Each block of keys
+// has its own quantisation step in each dim.
 struct Values {
   std::vector<int32_t> integers;  // [S, Dv]
   std::vector<double> step;       // [blocks, Dv]
@@ -115,8 +115,8 @@ class RowProduct {
     }
   }
 
-  // Adds weights . values to `out`, for the block of keys that starts at
-  // `begin`.
+  // Adds the product of `weights` and values to `out`, for the block of keys
+  // that starts at key `begin`.
   void Add(std::span<const float> weights, int64_t begin, float* out) const {
     if (narrow_.bits == 0) {
       for (size_t i = 0; i < weights.size(); ++i) {

@@ -15,10 +15,10 @@
 // K_loc).
 //
 // Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype.
-// Their distances from the maximum, the exponentials of these distances, the
-// sum of the exponentials, which is accumulated in float32, and the quotients
-// are rounded to it as well. A finite logit below the dtype's range becomes its
-// lowest finite number, since a row of only -inf would result in NaN.
+// The distances of the logits from the maximum, the exponentials, their sum and
+// the quotients are rounded as well. The sum is accumulated in float32 first. A
+// finite logit below the dtype's range becomes its lowest finite number, since
+// a row of only -inf would result in NaN.
 #ifndef SHARDC_EXEC_ATTENTION_NARROW_H_
 #define SHARDC_EXEC_ATTENTION_NARROW_H_
 
@@ -36,12 +36,12 @@ namespace shardc::exec {
 Buffer LargestOfRows(const Buffer& x,
                      const Arithmetic& arithmetic = kRightArithmetic);
 
-// Returns sums of integer products, I32 [B, H, T, S]; `query_largest` [B, T, H]
-// and `key_largest` [B, S, K] are the largest numbers of unsharded rows.
+// Returns sums of integer products, I32 [B, H, T, S]. `query_largest` [B, T, H]
+// and `key_largest` [B, S, K] are the largest magnitudes of unsharded rows.
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits);
-// Returns the logits in F32: scale * sum * query step * key step. The step of a
-// row follows from its largest number and `bits`.
+// Returns the logits in F32: scale * sum * query step * key step. A row's step
+// is computed from its largest number and `bits`.
 Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits);
@@ -50,20 +50,21 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
 PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits);
 
-// Replaces the finished logits in `row` by their weights. The sinks count in
-// the denominator only. Returns false, and sets zeros, if all logits and sinks
-// are -inf.
+// Replaces the logits in `row` by their softmax weights. Cap, bias and masks
+// must have been applied to the logits. The sinks are added to the denominator
+// only. Returns false, and writes zeros, if all logits and sinks are -inf.
 bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
                const Arithmetic& arithmetic = kRightArithmetic);
 
 struct Narrow {
-  int bits = 0;                       // 0: operands are not quantised
-  Dtype softmax_dtype = Dtype::kF32;  // if not F32: all keys in one call
-  int64_t block_k = 0;                // keys of a block; 0: all keys
+  int bits = 0;  // 0: operands are not quantised
+  // F32, or a 16-bit dtype that needs all keys in one call.
+  Dtype softmax_dtype = Dtype::kF32;
+  int64_t block_k = 0;  // keys in a block; 0: all keys are one block
 };
-// Does the same as AttendScores, with weights in the softmax dtype and a
-// quantised product of weights and values. If the softmax dtype is not F32,
-// adds the sinks [sinks, H] as well and returns true.
+// Like AttendScores, but with weights in the softmax dtype and a quantised
+// product of weights and values. If the softmax dtype is not F32, also adds the
+// sinks [sinks, H] and returns true.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);

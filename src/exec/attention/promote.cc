@@ -106,7 +106,8 @@ std::optional<Dtype> DtypeOf(Node node) {
   return std::nullopt;
 }
 
-// Returns, for each node, the set of nodes above it, including itself.
+// Returns, for each type of the lattice, the set of types above it and the type
+// itself.
 std::array<Above, kNodes> Closure() {
   std::array<Above, kNodes> above;
   for (size_t i = 0; i < kNodes; ++i) above[i].set(i);
@@ -116,8 +117,8 @@ std::array<Above, kNodes> Closure() {
   return above;
 }
 
-// Returns the least type that is above each of `nodes` or equal to it; nullopt
-// if there is none.
+// Returns the lowest type of the lattice that is above or equal to each of
+// `nodes`, or nullopt if there is no such type.
 std::optional<Node> Join(std::span<const Node> nodes) {
   static const std::array<Above, kNodes> kAbove = Closure();
   Above all;
@@ -138,8 +139,8 @@ Node NarrowNode(Node node) {
   return node;
 }
 
-// Returns the dtype that Python scalars have if no operand has a dtype: kI64
-// for kIntStar and kF64 for kFloatStar. Other types are returned unchanged.
+// Python scalars without any other operand become kI64 (kIntStar) or kF64
+// (kFloatStar). Returns all other types unchanged.
 Node Settle(Node node) {
   if (node == kIntStar) return kI64;
   if (node == kFloatStar) return kF64;

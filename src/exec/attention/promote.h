@@ -9,12 +9,14 @@
 
 namespace shardc::exec {
 
-// A Python scalar (int or float), which takes the width of the other operand.
+// The kind of a Python scalar. A scalar has no width of its own: the result has
+// the width of the other operand.
 enum class WeakKind : uint8_t { kInt, kFloat };
 
 struct PromoteOptions {
-  bool x64 = false;     // if false, 64-bit results become 32-bit
-  bool inexact = true;  // integer results become F32, as layers expect
+  // If false, 64-bit results become 32-bit, as JAX does without jax_enable_x64.
+  bool x64 = false;
+  bool inexact = true;  // if true, integer results become F32, as layers expect
 };
 
 // Returns the common dtype. Returns nullopt if JAX defines no common dtype (for
@@ -25,7 +27,8 @@ std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     std::span<const WeakKind> scalars,
                                     PromoteOptions options);
-std::optional<Dtype> Promote(Dtype a, Dtype b);  // with x64, without `inexact`
+// With `x64` true and `inexact` false.
+std::optional<Dtype> Promote(Dtype a, Dtype b);
 
 }  // namespace shardc::exec
 

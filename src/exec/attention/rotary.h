@@ -21,34 +21,34 @@ enum class RopeKind : uint8_t {
 };
 
 // Parses a name of a scaling such as "linear", "su", "longrope" or "default".
-// Returns nullopt if it is unknown.
+// Returns nullopt if the name is unknown.
 std::optional<RopeKind> ParseRopeKind(std::string_view name);
 
 struct RopeScaling {
   RopeKind kind = RopeKind::kNone;
   double factor = 1;
   int64_t original_length = 0;  // positions that the model was trained for
-  // kLongRope: one factor for each frequency. The first list is for lengths up
-  // to `original_length`, the second for longer ones.
+  // kLongRope: one factor for each frequency. `short_factors` are for lengths
+  // up to `original_length`, `long_factors` for longer sequences.
   std::vector<double> short_factors;
   std::vector<double> long_factors;
   // kYarn: frequencies with more than beta_fast turns over the original length
-  // are kept, frequencies with fewer than beta_slow turns are divided by the
-  // factor, and all frequencies between are interpolated.
+  // are kept. Frequencies with fewer than beta_slow turns are divided by the
+  // factor. All frequencies between these two limits are interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
-  // kYarn: whether the indices of the two limiting frequencies, those of
-  // beta_fast and beta_slow, are rounded to integers: the first one down and
-  // the second one up.
+  // kYarn: if true, the indices of the two limiting frequencies are rounded to
+  // integers: the index for beta_fast down, the index for beta_slow up.
   bool truncate = true;
   // kLlama3: original_length/low and original_length/high are the wavelengths
   // between which frequencies are interpolated.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
-  // The factor on sin and cos. If absent: for yarn 0.1 ln(factor) + 1, or 1 if
-  // the factor is at most 1; for longrope sqrt(1 + ln(s)/ln(original_length))
-  // with s = length / original_length, or 1 if s is at most 1; for other kinds
-  // 1.
+  // The factor on sin and cos. If absent, the kind determines it:
+  //   kYarn      0.1 ln(factor) + 1, or 1 if the factor is at most 1
+  //   kLongRope  sqrt(1 + ln(s)/ln(original_length)) with s = length /
+  //              original_length, or 1 if s is at most 1
+  //   others     1
   std::optional<double> attention_factor;
 };
 
@@ -57,8 +57,8 @@ struct RopeFrequencies {
   double amplitude = 1;         // factor on sin and cos
 };
 
-// Returns the frequencies for sequences up to `length`; nullopt, and the
-// reason, if dim, base or the numbers of the scaling cannot be used.
+// Returns the frequencies for sequences up to `length`. Returns nullopt, and
+// sets `why`, if dim, base or the numbers of the scaling cannot be used.
 std::optional<RopeFrequencies> Frequencies(int64_t dim, double base,
                                            int64_t length,
                                            const RopeScaling& scaling,
@@ -76,12 +76,12 @@ RopeRow RowAt(const RopeFrequencies& frequencies, int64_t position);
 // floor(n/2).
 void RotateHalf(std::span<const float> x, std::span<float> out);
 
-// Computes x*cos + rotate_half(x)*sin in float32, in place; the tables are as
-// long as x.
+// Computes x*cos + rotate_half(x)*sin in float32, in place. `sin` and `cos` are
+// as long as x.
 void ApplyRotary(std::span<float> x, std::span<const float> sin,
                  std::span<const float> cos);
-// Does the same for interleaved pairs: (x0, x1), (x2, x3) ... are rotated by
-// frequency 0, 1, ...
+// Like ApplyRotary, but for interleaved pairs: (x0, x1), (x2, x3) ... are
+// rotated by frequency 0, 1, ...
 void ApplyRotaryInterleaved(std::span<float> x, std::span<const float> sin,
                             std::span<const float> cos);
 

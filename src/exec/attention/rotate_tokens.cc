@@ -36,8 +36,7 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
     const Shape& s = local.shape;
     Rotation rotation{what, style, frequencies, start[1]};
     if (seam.device) seam.device(rotation);
-    std::vector<RopeRow>
-        rows;  // kept: the next row often has the same positions
+    std::vector<RopeRow> rows;  // reused if the next row has the same positions
     int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
       const int64_t begin = first[AsIndex(start[0] + b)] + rotation.shift;

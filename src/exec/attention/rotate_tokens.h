@@ -15,8 +15,8 @@ namespace shardc::exec {
 enum class RotaryStyle : uint8_t { kHalves, kInterleaved };
 enum class RotaryOf : uint8_t { kQuery, kKey };
 
-// The rotation that one device applies to its tokens. RotarySeam may change the
-// rotation, for fault injection.
+// The rotation that one device applies to its tokens. Fault injection may
+// change it through RotarySeam.
 struct Rotation {
   RotaryOf what;
   RotaryStyle style;
@@ -27,9 +27,9 @@ struct RotarySeam {
   std::function<void(Rotation&)> device;
 };
 
-// Rotates [B, n, N, D] in place and rounds to its dtype. Token t of row b of
-// the unsharded tensor is at position first[b] + t. D must be unsharded, as the
-// elements of a pair may be D/2 apart.
+// Rotates the tokens [B, n, N, D] in place and rounds them to their dtype.
+// Token t of row b of the unsharded tensor is at position first[b] + t. D must
+// be unsharded, because the two elements of a pair may be D/2 apart.
 void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,
                   const RopeFrequencies& frequencies, RotaryStyle style,

@@ -17,11 +17,10 @@
 namespace shardc::exec {
 namespace {
 
-// Two tensors have a dimension of `size` elements in common. The first is
-// sharded over `host`. The second is sharded over `guest`, a prefix of `host`,
-// so a device's slice of it contains the device's slice of the first. Returns
-// the offset, in elements, of the slice of the first within the slice of the
-// second.
+// Two tensors have a dimension of `size` elements in common. The first tensor
+// is sharded over `host`, the second over `guest`, a prefix of `host`. A
+// device's slice of the second therefore contains its slice of the first.
+// Returns the offset, in elements, of the smaller slice within the larger one.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -
@@ -72,8 +71,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // Positions are scattered to all devices and not only to devices of this
-  // process: every process computes them, so no transfer is needed.
+  // Positions are scattered to the devices of all processes. Every process
+  // computes all positions, so no transfer is needed.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

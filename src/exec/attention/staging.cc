@@ -15,7 +15,7 @@
 namespace shardc::exec {
 namespace {
 
-// Converts a spec in `layout` to the dimensions [B, L, N, D].
+// Converts a spec in `layout` to a spec of the dimensions [B, L, N, D].
 Spec CanonicalSpec(Spec spec, Layout layout) {
   if (layout == Layout::kThd) {
     spec = PadSpec(std::move(spec), 3);
@@ -38,9 +38,9 @@ ShardedTensor Canonical(ShardedTensor tensor, Layout layout) {
   return tensor;
 }
 
-// Returns `x` itself if its dtype is `dtype`. Otherwise stores `x`, rounded to
+// Returns `x` if its dtype is `dtype`. Otherwise stores a copy, rounded to
 // `dtype`, in `room` and returns `room`. With `keep_width`, the rounded numbers
-// keep the dtype of `x`.
+// are still stored in the dtype of `x`.
 const Buffer& Cast(const Buffer& x, Dtype dtype, bool keep_width,
                    Buffer& room) {
   if (x.dtype == dtype) return x;
@@ -116,7 +116,7 @@ class Stager {
     return std::nullopt;
   }
 
-  // Sets the compute dtype. Returns whether the operation supports the settings
+  // Sets the compute dtype. Returns true if the operation supports the settings
   // of softmax and products.
   bool Arithmetic(Staged& out) {
     const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
@@ -140,8 +140,8 @@ class Stager {
     return true;
   }
 
-  // Removes the axes of dimensions of size 1, which cannot be split, and adds a
-  // remark. With `strict_length` the spec is returned unchanged.
+  // Returns `spec` without the axes of dimensions of size 1, which cannot be
+  // split, and adds a remark for each. With `strict_length`, returns `spec`.
   Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
     if (options_.strict_length) return spec;
     for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
@@ -174,8 +174,8 @@ class Stager {
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
   }
 
-  // Explains an error of the query's length. Called only for operations that
-  // require the same axes for the query's and the key's length.
+  // Adds an explanation to an error of the query's length. Only operations
+  // whose query and key must have the same length axes call this function.
   void ExplainLength(const Shape& shape, LayoutError& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||
@@ -200,7 +200,7 @@ class Stager {
              const Spec& spec, std::optional<ShardedTensor>& out) {
     if (!global) return true;
     Spec use = PadSpec(spec, global->shape.size());
-    // A dimension that is broadcast stays unsharded.
+    // A dimension of size 1 is broadcast and stays unsharded.
     for (size_t d = 0; d < use.size() && d < global->shape.size(); ++d) {
       if (global->shape[d] == 1) use[d].clear();
     }
@@ -247,14 +247,14 @@ class Stager {
   StageOptions options_;
   LayoutError& why_;
   std::vector<std::string>& remarks_;
-  std::vector<LayoutError> bad_;  // errors of query, key and value
+  std::vector<LayoutError> bad_;  // layout errors of query, key and value
   std::string key_fault_;
 };
 
-// Returns the axes of one dimension of an extra input such as a mask. `host`
-// are the axes of the query's or key's dimension. The input keeps its own axes
-// if they are a prefix of `host`, else it gets `host`. A dimension of size 1 is
-// broadcast and gets no axes.
+// Returns the axes that shard one dimension of an extra input such as a mask.
+// `host` are the axes of the query's or key's dimension. The result is `own`,
+// the input's own axes, if they are a prefix of `host`, else `host`. A
+// dimension of size 1 is broadcast and has no axes.
 AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
                  const AxisGroup& host) {
   if (size == 1) return {};
@@ -273,7 +273,8 @@ void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
     spec[d] = Nested(mesh, tensor->shape[d], tensor->spec[d], hosts[d]);
   }
   if (unsharded_keys) spec[3].clear();
-  // If two dimensions would use one axis, the later one is gathered.
+  // An axis may shard only one dimension. If two would use the same axis, the
+  // later dimension is gathered.
   for (size_t d = 1; d < 4; ++d) {
     for (size_t e = 0; e < d; ++e) {
       if (!Disjoint(spec[d], spec[e])) spec[d].clear();

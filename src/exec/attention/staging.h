@@ -1,7 +1,7 @@
-// Staging: the inputs of an operation are scattered by their specs, in [batch,
-// length, heads, dim] order. They are then resharded to the layouts that the
-// operation needs, which the ledger records, and presented as one slice for
-// each device.
+// Staging prepares the inputs of an operation. They are scattered by their
+// specs, in [batch, length, heads, dim] order, and resharded to the layouts
+// that the operation needs. The ledger records the bytes of these reshards.
+// Each device then has one slice.
 #ifndef SHARDC_EXEC_ATTENTION_STAGING_H_
 #define SHARDC_EXEC_ATTENTION_STAGING_H_
 
@@ -20,7 +20,8 @@ namespace shardc::exec {
 struct Staged {
   const AttentionProblem* problem = nullptr;
   // The dtype of the computation, of the output and of the query. Key and value
-  // have it too, except in pages, which keep their stored dtype.
+  // are cast to it as well, unless they are pages, which keep their stored
+  // dtype.
   Dtype dtype = Dtype::kF32;
   AttentionOptions options;                                // the problem's
   ShardedTensor query;                                     // [B, T, H, D]
@@ -29,6 +30,8 @@ struct Staged {
   std::optional<ShardedTensor> bias, mask, additive_mask;  // [B|1, H|1, T|1, S]
   std::optional<ShardedTensor> query_segments, key_segments;  // [B, T|S]
   std::optional<ShardedTensor> sinks;                         // [sinks, H|K]
+  // True if `sinks` has one column for each key head, false if for each query
+  // head.
   bool sinks_by_key_head = false;
   Spec output;  // spec of the output [B, T, H, Dv]
 
@@ -36,8 +39,9 @@ struct Staged {
   // arrays, so they are placed without a transfer.
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
-  // The index of the first batch row in the full batch, if the rows are only a
-  // part of it. Dropout depends on a row's index in the full batch.
+  // The index of the inputs' first batch row in the full batch, on which
+  // dropout depends. It is above 0 only if the inputs are a part of the full
+  // batch.
   int64_t first_row = 0;
 
   int64_t T() const { return query.shape[1]; }
@@ -46,8 +50,8 @@ struct Staged {
   int64_t K() const { return key.shape[2]; }
 };
 
-// Returns settings.runtime_dtype, else the common dtype of query, key and value
-// by JAX's promotion (promote.h): bfloat16 with float16 is float32. Returns
+// Returns settings.runtime_dtype if it is set, else the common dtype of query,
+// key and value by JAX's promotion: float32 for bfloat16 with float16. Returns
 // nullopt if there is no common dtype.
 std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
                                   const OperationSettings& settings);
@@ -58,18 +62,20 @@ struct StageOptions {
   // size 1 is reported as an error. If false, that dimension stays unsharded
   // and a remark is added.
   bool strict_length = false;
-  bool narrow_softmax = false;    // supports settings.softmax_dtype
-  bool quantised_matmul = false;  // supports settings.dot_bits
+  // True: the operation supports settings.softmax_dtype.
+  bool narrow_softmax = false;
+  // True: the operation supports settings.dot_bits.
+  bool quantised_matmul = false;
   bool heads_on_keys =
       false;  // key heads are sharded over the query's head axes
-  // Whether key and value are pages. Pages are cast when they are read, so
+  // True if key and value are pages. Pages are cast when they are read, so
   // reshards send them in the stored dtype.
   bool pages = false;
 };
 
 // Joins several errors into one without duplicates, so that a user sees at once
-// all that must change. The result has the axis and place of the first error;
-// it is nullopt for an empty list.
+// all that must change. The result has the axis and place of the first error.
+// Returns nullopt if `errors` is empty.
 std::optional<LayoutError> Joined(std::vector<LayoutError> errors);
 
 // Stages the inputs. Query, key and value are cast to the compute dtype before
@@ -83,13 +89,13 @@ std::optional<Staged> Stage(const Machine& machine,
                             StageOptions options, LayoutError& why,
                             std::vector<std::string>& remarks);
 
-// Returns the reason if the operation does not support the settings of the
-// softmax or of the products, else nullopt.
+// Returns the reason if the operation does not support the softmax dtype or the
+// quantised products of `settings`, else nullopt.
 std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
                                            const StageOptions& options);
 
-// Reshards one input, unless it has the spec already. The ledger records the
-// bytes.
+// Reshards one input to `spec`, and records the bytes in the ledger. Does
+// nothing if the input already has this spec.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
           std::string_view what);
 // Reshards bias, masks, sinks and segment ids so that each device has the parts
@@ -98,9 +104,9 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 // ring read them for every block.
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
-// Rewords an error of the key's head dimension, for operations that shard key
-// heads as query heads (the MHA spec), and suggests a change. Other errors are
-// unchanged.
+// For operations that shard key heads as query heads (the MHA spec): if `why`
+// is an error of the key's head dimension, rewords it and suggests a change.
+// Leaves other errors unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec).
@@ -116,7 +122,7 @@ std::optional<Staged> StageLocal(Machine& machine,
                                  StageOptions options,
                                  OperationOutcome& outcome);
 
-// How a query head on a device finds its key head.
+// Which key head a query head on a device reads.
 enum class GroupMap : uint8_t {
   kGlobal,  // by global head number, as a compiler of global programs does
   kNaive,   // local head t reads t / (H_loc / K_loc), as a local kernel does
@@ -136,8 +142,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
 // Calls the function `cut` of the machine's SliceSeam, if it is set, so that a
-// test can change the slices. MakeSlices calls See. Code that builds slices
-// without MakeSlices must call See itself.
+// test can change the slices. MakeSlices calls this function. Code that builds
+// slices without MakeSlices must call it as well.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // Adds the sinks to the rows of a device, then divides the outputs by the sums
@@ -159,29 +165,30 @@ struct SliceSeam {
   std::function<void(const Machine&, const Staged&, Slices&)> cut;
   // Changes a device's sinks, [sinks, H_loc].
   std::function<void(const Machine&, const Staged&, Buffer&)> sinks;
-  // Changes a table of visible blocks after it is sharded.
+  // Changes blocksparse's table of visible blocks after the table is sharded.
   std::function<void(const Machine&, ShardedTensor&)> blocks;
-  // Changes the output in the problem's layout.
+  // Changes the output after it is converted to the problem's layout.
   std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
 };
 
-// Checks that a local kernel can run on each device's slice: query, key and
-// value need equally many batch rows, key and value equal lengths and heads,
-// and key heads must divide query heads. If it cannot, returns the reasons,
-// with the axis of the first.
+// Checks that a local kernel can run on each device's slice. Query, key and
+// value need equally many batch rows; key and value need equal lengths and
+// heads; key heads must divide query heads. Returns all reasons why the kernel
+// cannot run, with the axis of the first, or nullopt.
 std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
                                             const Staged& staged);
 
-// Returns [B, T, H, Dv] without buffers, sharded by the query's batch, length
-// and heads. Each device adds its buffer.
+// Returns an output [B, T, H, Dv] without elements, sharded by the query's
+// batch, length and heads. Each device then stores its own part.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
 // Reshards the output to specs.output, converts it to the problem's layout, and
 // passes it through the machine's SliceSeam.
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output);
 
-// Return the problem's positions, I32 [B, T] and [B, S]. Without them query i
-// is at length - T + i, where `length` is the row's key length, and key j at j.
+// Return the problem's positions, I32 [B, T] and [B, S]. If the problem has
+// none, query i has position length - T + i, where `length` is the row's key
+// length, and key j has position j.
 Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
                       int64_t rows, int64_t keys);
 Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
@@ -190,8 +197,7 @@ Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
 // Swaps dimensions 1 and 2 on every device: bthd to bhtd and back.
 ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor);
 
-// Returns the longest common prefix of the axis lists a and b after axes of
-// size 1 are removed.
+// Returns the longest common prefix of a and b. Axes of size 1 are ignored.
 AxisGroup CommonPrefix(const SimMesh& mesh, const AxisGroup& a,
                        const AxisGroup& b);
 bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b);

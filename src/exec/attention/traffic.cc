@@ -1,8 +1,8 @@
-// The bytes that an operation sends by closed formula, from shapes, specs and
-// settings. The ledger, which counts what the simulation sends, is checked
-// against them. In a reshard each device receives the elements of its new shard
-// that its old shard lacks. The devices that hold these elements take turns in
-// sending.
+// Computes by closed formula, from shapes, specs and settings, the bytes that
+// an operation sends. The ledger counts what the simulation sends and is
+// checked against this result. In a reshard, each device receives the elements
+// of its new shard that its old shard lacks. The devices that hold these
+// elements take turns in sending.
 //
 //   [8] from tp 4 to replicated: each device holds 2 elements and needs 8, so
 //   4 * 6 elements are sent
@@ -135,8 +135,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Segment ids are sharded as the lengths before the exchange, and then
-  // gathered over the axes of the exchange.
+  // Before the exchange, segment ids are sharded like the lengths. The axes of
+  // the exchange then gather them.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

@@ -27,8 +27,8 @@ struct TensorSharding {
   Spec spec;  // one entry per dimension
 };
 
-// Returns the sharding of [batch, length, heads, dim] for a tensor in `layout`;
-// packed tokens are one batch row.
+// Returns the sharding in the order [batch, length, heads, dim] of a tensor in
+// `layout`. Packed tokens become one batch row.
 TensorSharding InBthd(Shape shape, Spec spec, Layout layout);
 
 class Traffic {
@@ -45,8 +45,9 @@ class Traffic {
   int64_t element_bytes() const { return element_bytes_; }
   int64_t stored_bytes() const { return stored_bytes_; }
 
-  // The shardings after the steps that were added so far; at first the
-  // shardings of the inputs, with dimensions of size 1 unsharded.
+  // The shardings of the tensors after the steps that were added so far. At
+  // first these are the shardings of the inputs, with dimensions of size 1
+  // unsharded.
   TensorSharding query, key, value;
   const TensorSharding& output() const { return output_; }
 
@@ -54,24 +55,26 @@ class Traffic {
   Shape LocalShapeOf(const TensorSharding& laid) const;
   int64_t LocalElements(const TensorSharding& laid) const;
 
-  // Adds a collective in which every device sends this many bytes.
+  // Adds a collective in which every device sends `bytes` bytes.
   void Add(Collective kind, int64_t bytes);
-  // Records the axes of the last Add, for callers that print the bytes of each
-  // step.
+  // Records the axes of the collective that Add added last. Callers use them to
+  // print the bytes of each step.
   void Over(const AxisGroup& axes);
   void MoveTo(TensorSharding& laid, Spec to, int64_t bytes_per_element);
-  // Gathers lengths and head dimensions of query, key and value.
+  // Adds the bytes of gathering the length and head dimensions of query, key
+  // and value.
   void GatherLengths();
-  // Reshards key and value over the axes of the query's heads (the MHA spec).
+  // Adds the bytes of resharding key and value over the axes of the query's
+  // heads (MHA spec).
   void KeysOnHeads();
-  // Reshards bias, masks, segment ids and sinks. Query and key must already
-  // have their final layouts.
+  // Adds the bytes of resharding bias, masks, segment ids and sinks. Query and
+  // key must already have their final layouts.
   void MoveExtras(bool unsharded_keys = false);
   void MoveSinks();
-  // Add a collective over `axes`, with `elements` float32 numbers on each
-  // device of a group of n. The group sends 2(n-1) * `elements` in total for
-  // all_reduce and half of that for reduce_scatter; for all_gather each device
-  // sends (n-1) * `elements`.
+  // Add a collective over `axes`, whose groups have n devices. Each device
+  // holds `elements` float32 numbers. A group sends 2(n-1) * `elements` numbers
+  // in all_reduce and (n-1) * `elements` in reduce_scatter. In all_gather, each
+  // device sends (n-1) * `elements` numbers.
   void AllReduce(const AxisGroup& axes, int64_t elements);
   void ReduceScatter(const AxisGroup& axes, int64_t elements);
   void AllGather(const AxisGroup& axes, int64_t elements);
@@ -81,7 +84,7 @@ class Traffic {
   // Adds n - 1 ring steps, in each of which every device sends its key, value
   // and segment ids.
   void PassKeysRound(int64_t n);
-  // Reshards the output from `spec` to the requested one.
+  // Reshards the output from `spec` to the spec that the problem requests.
   void FinishAs(Spec spec);
 
   // The all_to_all of ulysses, which runs over `axes`. `lengths` are the axes
@@ -90,8 +93,8 @@ class Traffic {
   struct Exchange {
     AxisGroup lengths, axes;
     int64_t repeated = 1;  // copies of each key head that a device sends
-    // Whether the tokens that a device has after the exchange are not one
-    // contiguous range of the sequence.
+    // True if the tokens of a device after the exchange are not one contiguous
+    // range of the sequence.
     bool joined = false;
   };
   Exchange exchange;
@@ -121,8 +124,8 @@ class Traffic {
   std::vector<Step> steps_;
 };
 
-// Adds the bytes of a kernel on local slices: lengths and head dimensions are
-// gathered, batch and heads keep their axes.
+// Adds the bytes of an operation whose kernel runs on local slices: its length
+// and head dimensions are gathered, its batch and heads keep their axes.
 void LocalBytes(Traffic& traffic);
 
 }  // namespace shardc::exec

@@ -1,6 +1,7 @@
-// The steps around a local kernel: gather the dimensions that the kernel needs
-// unsharded, check that slices fit each other, and reshard the output as
-// requested.
+// The steps around a local kernel, which computes attention on each device
+// without collectives. The dimensions that the kernel needs unsharded are
+// gathered first, and the slices are checked against each other. The output is
+// then resharded as requested.
 #include "exec/attention/staging.h"
 
 #include <utility>

@@ -1,9 +1,9 @@
 // The KV cache has a fixed number of slots for each row, and each row has its
 // own length. All parts (keys, values, scales, positions) are sharded by the
-// key's spec and reshard together. A view holds the cache in the compute dtype.
-// If the compute dtype can represent every value of the cache's dtype, the
-// buffers are not copied: LendCache moves them to the view, and ReturnCache
-// moves them back.
+// key's spec and are resharded together. Attention reads a view of the cache in
+// the compute dtype. If that dtype can represent every value of the cache's
+// dtype, no buffer is copied: LendCache moves the buffers to the view, and
+// ReturnCache moves them back.
 //
 //   4 rows over dp 2, insert into row 2: devices of dp=1 write the first row of
 //   their shard
@@ -23,8 +23,8 @@
 namespace shardc::exec {
 namespace {
 
-// Return the specs of scales [B, S, K] and of positions [B, S], given the spec
-// of keys [B, S, K, D].
+// Return the specs of scales [B, S, K] and of positions [B, S]. `spec` is the
+// spec of the keys [B, S, K, D].
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 
@@ -41,8 +41,8 @@ struct CacheTensor {
   Spec spec;
   const char* name;
 };
-// Returns the tensors of the cache, with the specs that they get if the keys
-// get `spec`.
+// Returns the tensors of the cache. Each has the spec that belongs to `spec`, a
+// spec of the keys.
 std::vector<CacheTensor> PartsOf(KvCache& cache, const Spec& spec) {
   std::vector<CacheTensor> out{{&cache.key, spec, "cached key"},
                                {&cache.value, spec, "cached value"}};
@@ -69,8 +69,8 @@ void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
   CopyBlock(from, Shape(extent.size(), 0), into, at, extent);
 }
 
-// Returns the float values of one device's shard; scales are [B, S, K] of the
-// same device.
+// Returns the float values of `q`, one device's int8 shard. `scale` [B, S, K]
+// holds the scales of the same device.
 Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
                    Dtype dtype) {
   Buffer out = Buffer::Zeros(q.shape, dtype);
@@ -107,8 +107,8 @@ ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
   return out;
 }
 
-// Returns whether every value of `inner` is also a value of `outer`, so that a
-// view keeps all bits.
+// Returns true if every value of `inner` is also a value of `outer`, so that
+// converting to `outer` loses no bits.
 bool Holds(Dtype outer, Dtype inner) {
   return inner == outer || (outer == Dtype::kF32 && IsRealDtype(inner));
 }

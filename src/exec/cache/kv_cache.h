@@ -6,8 +6,8 @@
 // the layouts of these modes.
 //
 // Each row of the batch has its own length. Position p of a row is at slot p of
-// dimension 1, or at p mod max_length where the cache rolls. `index` and
-// `start` are small, so every device has all of them.
+// dimension 1, or at slot p mod max_length if the cache has a window and reuses
+// its slots. `index` and `start` are small, so every device has all of them.
 #ifndef SHARDC_EXEC_CACHE_KV_CACHE_H_
 #define SHARDC_EXEC_CACHE_KV_CACHE_H_
 
@@ -37,14 +37,16 @@ struct KvCache {
   CacheConfig config;
   ShardedTensor key;    // [B, S, K, D]
   ShardedTensor value;  // [B, S, K, D]
-  // I8 only: F32 [B, S, K], the largest |x| of each row of D elements, sharded
-  // as keys and values.
+  // For I8 only: F32 [B, S, K], the largest |x| of each row of D elements. They
+  // are sharded like keys and values.
   ShardedTensor key_scale;
   ShardedTensor value_scale;
-  // With a window only: I32 [B, S], the position that each slot holds, or -1.
+  // Used only with a window: I32 [B, S], the position that each slot holds, or
+  // -1 for an empty slot.
   ShardedTensor positions;
-  std::vector<int64_t> index;  // [B]: next position to write
-  std::vector<int64_t> start;  // [B]: first valid position (left padding)
+  std::vector<int64_t> index;  // [B]: position of the next token of each row
+  // [B]: first valid position; positions before it are left padding.
+  std::vector<int64_t> start;
 
   const Spec& spec() const { return key.spec; }
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
@@ -56,12 +58,13 @@ struct KvCache {
 std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
                                  const Spec& spec, LayoutError& why);
 
-// Appends n tokens to every row; key and value are [B, n, K, D] in F32 with any
-// spec. They are first resharded to the cache's spec with the length unsharded;
-// the ledger records the bytes. Where the length is sharded, each position is
-// written only by the devices that hold its slot. With `counts` [B], row b
-// takes only its first counts[b] tokens. Returns false, with the reason, and
-// writes nothing if a token has no slot, or if the shapes or counts do not fit.
+// Appends n tokens to every row. `key` and `value` are [B, n, K, D] in F32 with
+// any spec. They are first resharded to the cache's spec, but with the length
+// unsharded, and the ledger records the bytes. If the cache's length is
+// sharded, only the devices that hold a position's slot write it. If `counts`
+// [B] is not empty, row b gets only its first counts[b] tokens. Returns false,
+// with the reason, and writes nothing if a token has no slot or the shapes or
+// counts do not fit.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, LayoutError& why);
@@ -74,8 +77,9 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
-// Reshards every tensor of the cache to the layout of another mode; the ledger
-// records the bytes. Returns false, with the reason, if the spec is illegal.
+// Reshards every tensor of the cache to `spec`, such as the layout of another
+// mode, and records the bytes in the ledger. Returns false, with the reason, if
+// the spec is illegal.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
                LayoutError& why);
 
@@ -87,28 +91,31 @@ struct CacheView {
   ShardedTensor positions;       // [B, S] I32, as in KvCache
   std::vector<int64_t> lengths;  // [B]: one more than the last valid position
   std::vector<int64_t> starts;   // [B]: the first valid position
-  bool lent = false;             // key and value are the cache's own buffers
+  // True: the buffers of `key` and `value` are the cache's own.
+  bool lent = false;
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
-// LendCache returns a view. If `dtype` can represent every value of the cache's
-// dtype, the buffers move to the view without a copy, and the cache has no keys
-// and values until ReturnCache moves them back. Otherwise the view is a copy.
+// Returns a view. If `dtype` can represent every value of the cache's dtype,
+// the buffers move to the view without a copy. The cache then has no keys and
+// values until ReturnCache moves them back. Otherwise the view is a copy.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 
-// The arguments of OwnSlot: a position to write, and one of the ranks over
-// which the length is sharded.
+// The arguments of OwnSlot: a position to write, and one of the ranks (parts)
+// over which the length is sharded.
 struct SlotQuery {
   int64_t position = 0;
-  int64_t window = 0;  // if above 0, slots are reused
+  int64_t window = 0;  // if above 0, position p is at slot p mod `slots`
   int64_t slots = 1;   // slots of a row, summed over all ranks
   int64_t parts = 1, rank = 0;
 };
-// Returns the slot of the position on this rank, or -1 if another rank has it.
+// Returns the slot of the position within this rank's shard, or -1 if another
+// rank has the slot.
 int64_t OwnSlot(const SlotQuery& query);
 
-// The defaults of CacheSeam. AppendTokens, InsertRow and all functions that
-// compute slots or views call the machine's CacheSeam.
+// The default functions of CacheSeam. AppendTokens, InsertRow and all functions
+// that compute slots or views call the functions of the machine's CacheSeam,
+// which tests replace to inject faults.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
                LayoutError& why);
@@ -122,7 +129,7 @@ struct CacheSeam {
       append = RunAppend;
   std::function<bool(Machine&, const KvCache&, KvCache&, int64_t, LayoutError&)>
       insert = RunInsert;
-  // Changes positions, lengths and starts of a view.
+  // Changes the positions, lengths and starts of a view. Unset: no change.
   std::function<void(const Machine&, const KvCache&, CacheView&)> view;
 };
 

@@ -80,7 +80,7 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
 }
 
 // Returns the largest |x| of each row of D elements, [B, n, K]. If D is
-// sharded, that is the maximum over the devices that share the row.
+// sharded, the maximum over all devices that share a row is computed.
 PerDevice RowMaxima(Machine& machine, const ShardedTensor& tokens,
                     std::string_view what) {
   PerDevice out(tokens.local.size());
@@ -145,7 +145,8 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
   return out;
 }
 
-// Returns the slot of a position on one device, or -1 if another device has it.
+// Returns the slot of `position` within the device's shard, or -1 if another
+// device has the slot.
 int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                   const KvCache& cache, int device, int64_t position) {
   const AxisGroup& axes = cache.spec()[1];
@@ -156,7 +157,7 @@ int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                     .rank = mesh.Index(device, axes)});
 }
 
-// Writes one device's tokens into one tensor of its cache.
+// Writes one device's new tokens to `slots`, its shard of one cache tensor.
 void Place(const Machine& machine, const KvCache& cache, int device,
            const std::vector<int64_t>& counts, const Buffer& tokens,
            Buffer& slots) {

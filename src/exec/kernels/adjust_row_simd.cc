@@ -1,6 +1,6 @@
-// AdjustRow of prefill_bf16.h: makes AdjustScores of attention_simd-inl.h,
-// which Highway compiles once for each instruction set, callable from code that
-// is compiled only once.
+// Defines AdjustRow of prefill_bf16.h. It calls AdjustScores of
+// attention_simd-inl.h, which Highway compiles once for each instruction set,
+// so that code compiled only once can use it.
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/prefill_bf16.h"
 

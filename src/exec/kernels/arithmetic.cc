@@ -1,9 +1,9 @@
 // The correct implementations of the functions of Arithmetic.
 //
-// Example: a row has absorbed logits 1 and 2, so its reference is 2 and its sum
-// e^-1 + 1 = 1.37. A logit 4 moves the reference to 4: sum and output are
-// multiplied by e^-2, which makes the sum 0.185, and the key's weight 1 is
-// added: 1.185.
+// Example: a row has absorbed the logits 1 and 2. Its reference, the largest
+// logit, is 2 and its sum is e^-1 + 1 = 1.37. A logit 4 then changes the
+// reference to 4. Sum and output are multiplied by e^-2, which makes the sum
+// 0.185. The new key's weight 1 is added: 1.185.
 #include "exec/kernels/arithmetic.h"
 
 #include <cmath>

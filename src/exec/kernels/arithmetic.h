@@ -1,9 +1,9 @@
-// The operations of attention's arithmetic that fault injection replaces by
-// wrong ones: steps of the online softmax, its rounding, and rows quantised to
-// few bits. A run uses the correct functions unless its machine replaces them.
-// The fast kernels (kernels.h) have the correct softmax built in and do not
-// call these functions. Attention with another `logit`, `reference`, `rescale`
-// or `absorb` therefore runs in the plain loops.
+// The steps of attention's arithmetic that fault injection can replace by wrong
+// ones: the steps of the online softmax, its rounding, and the quantisation of
+// rows to few bits. A run uses the correct functions unless its machine
+// replaces them. The fast kernels (kernels.h) have the correct softmax built in
+// and do not call these functions. If `logit`, `reference`, `rescale` or
+// `absorb` is replaced, attention therefore runs in the plain loops.
 #ifndef SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 #define SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 
@@ -29,8 +29,8 @@ float StoreInt8(std::span<const float> x, float largest, std::span<int8_t> q);
 float ScaleOf(std::span<const float> scales, size_t row);
 
 struct Arithmetic {
-  // Returns the logit of a scaled product: first capped, unless cap is 0, then
-  // with the bias added.
+  // Returns the logit of a scaled product: the product is capped, unless `cap`
+  // is 0, and the bias is then added.
   float (*logit)(float product, float cap, float bias) = CapThenBias;
   // Returns the reference, the number that is subtracted from logits before
   // exp. The argument is the largest logit so far.
@@ -43,29 +43,29 @@ struct Arithmetic {
   // `kept` is the weight after dropout.
   void (*absorb)(float weight, float kept, const float* value, float& sum,
                  std::span<float> out) = AbsorbKey;
-  // Adds the weight of a sink to the sum. A sink has no value.
+  // Adds the weight of a sink, an extra logit without a value, to the sum.
   void (*absorb_sink)(float weight, float& sum,
                       std::span<float> out) = AbsorbSink;
   // Rounds an element of the output to its dtype.
   float (*store)(Dtype dtype, float x) = RoundOnce;
-  // Returns the replacement for a finite logit below the range of the softmax
-  // dtype.
+  // Returns the number that replaces a finite logit below the range of `dtype`,
+  // the dtype of the softmax.
   float (*lowest)(Dtype dtype) = LowestFinite;
 
-  // Quantised matmuls: `largest` returns the number from which a row's step is
-  // computed. `unscale` converts a sum of integer products to the operands'
-  // units.
+  // For quantised matmuls: `largest` returns the number from which a row's step
+  // is computed. `unscale` converts a sum of integer products to the units of
+  // the operands.
   float (*largest)(std::span<const float> row) = LargestMagnitude;
   double (*unscale)(int32_t sum, double query_step,
                     double key_step) = UnscaledSum;
 
-  // Rows of int8: `quantise` writes a row and returns the scale to be stored.
-  // `scale` returns the stored scale of a row.
+  // For rows of int8: `quantise` writes a row and returns the scale to be
+  // stored. `scale` returns the stored scale of a row.
   float (*quantise)(std::span<const float> x, float largest,
                     std::span<int8_t> q) = StoreInt8;
   float (*scale)(std::span<const float> scales, size_t row) = ScaleOf;
 
-  // Returns whether `logit`, `reference`, `rescale` and `absorb` are the
+  // Returns true if `logit`, `reference`, `rescale` and `absorb` are the
   // functions that the fast kernels implement.
   bool InKernels() const;
 };

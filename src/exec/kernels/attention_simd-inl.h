@@ -1,6 +1,6 @@
-// Code that the prefill and decode kernels share, compiled once per target:
-// dispatch on the element type, and the operations on a row of scores after the
-// products.
+// Code that the prefill and decode kernels share. Highway compiles it once for
+// each instruction set (target). It selects code by the dtype of keys and
+// values, and applies cap, bias, mask and softmax to a row of scores.
 #if defined(SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// The helpers here use no templates of the standard library: an instance
+// These functions use no templates of the standard library: an instance
 // compiled for one target could be linked into code for another.
 HWY_INLINE int64_t RoundUp(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
@@ -38,7 +38,8 @@ HWY_INLINE void CopyFloats(const float* from, int64_t count, float* to) {
 
 #if HWY_HAVE_SCALABLE
 // Adds the 128-bit blocks of v lane by lane and stores the four sums. The
-// number of blocks is known only at run time, so halves are added in memory.
+// number of blocks is known only at run time, so the vector is halved in
+// memory.
 HWY_INLINE void AddBlocks(DF d, VF v, float* sums) {
   const hn::FixedTag<float, 4> block;
   alignas(64) float all[64];
@@ -90,7 +91,7 @@ HWY_INLINE float RowScale(const float* scales, int64_t stride, int64_t row) {
   return scales == nullptr ? 1.0f : scales[row * stride] * (1 / 127.5f);
 }
 
-// Calls f with the element type of `dtype`.
+// Calls f with an object of the element type (F32Element, ...) for `dtype`.
 template <class F>
 HWY_INLINE void WithElement(Dtype dtype, const F& f) {
   switch (dtype) {
@@ -122,8 +123,8 @@ HWY_INLINE void ConvertRow(const typename E::T* src, int64_t count,
   }
 }
 
-// Applies cap, bias and mask of query row (g, t) to the scores s of key rows
-// [first, first + count). s must have room for full vectors.
+// Applies cap, bias and mask of query row t of head g to the scores s of key
+// rows [first, first + count). s must have room for full vectors.
 inline void AdjustScores(const AttentionSlice& in, int64_t g, int64_t t,
                          int64_t first, int64_t count, float* s) {
   const DF df;
@@ -165,7 +166,8 @@ HWY_INLINE float MostOfLanes(VF v) {
 }
 
 // Replaces scores c in [c0, c1) that are outside of [lo, hi) by minus infinity,
-// and returns the largest score inside. c0 and c1 are multiples of two vectors.
+// and returns the largest score inside [lo, hi). c0 and c1 are multiples of two
+// vectors.
 HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                          float* HWY_RESTRICT s) {
   const DF df;
@@ -196,11 +198,11 @@ HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
   return MostOfLanes(hn::Max(m0, m1));
 }
 
-// Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
-// are masked and become 0. c0 and c1 are multiples of two vectors. The lane to
-// which a weight is added depends only on its index, so the sum does not depend
-// on c0 and c1. Updates max and sum, and returns the factor by which the caller
-// must multiply the output accumulated before.
+// Replaces scores s[c0, c1) by weights in place. Entries outside of [lo, hi)
+// are masked: their weights are 0. c0 and c1 are multiples of two vectors. A
+// weight's index alone decides to which lane of the sum it is added, so the sum
+// does not depend on c0 and c1. Updates max and sum, and returns the factor by
+// which the caller must multiply the output accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

@@ -2,10 +2,10 @@
 // because Highway has no AMX.
 //
 // VDPBF16PS multiplies two vectors of 16 pairs, which are 32 products. AMD's
-// Zen 4 starts one VDPBF16PS of 512 bits in each cycle, as many as fused
-// multiply-adds of 16 float32 products, so the products take half the time. On
-// an Intel Xeon they take 1.5 times the time of float32 products, so only AMX
-// is used there.
+// Zen 4 starts one VDPBF16PS of 512 bits in each cycle. It starts equally many
+// fused multiply-adds of 16 float32 products, so bfloat16 products take half
+// the time. On an Intel Xeon, VDPBF16PS takes 1.5 times as long as float32
+// products, so only AMX is used there.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 #include "exec/kernels/bf16_tiles.h"
@@ -21,7 +21,8 @@ HWY_PUSH_ATTRIBUTES("avx512f,amx-tile,amx-bf16")
 namespace shardc::exec {
 namespace {
 
-// GCC's intrinsics of AMX do not declare that they read and write memory.
+// A compiler barrier: GCC's AMX intrinsics do not declare that they read and
+// write memory.
 inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
 
 // Configures all eight tiles, each with 16 rows of 64 bytes.
@@ -39,7 +40,8 @@ void ConfigureTiles() {
 
 void ReleaseTiles() { _tile_release(); }
 
-// Tiles 0 to 3 are the sums, 4 and 5 left operands, 6 and 7 right operands.
+// Computes a block with AMX. Tiles 0 to 3 hold the sums, tiles 4 and 5 the left
+// operands, tiles 6 and 7 the right operands.
 void MultiplyByTiles(const TileBlock& in) {
   const int64_t bytes = in.sums_row * 4;
   float* const below = in.sums + kTileRows * in.sums_row;
@@ -85,19 +87,19 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512bf16")
 namespace shardc::exec {
 namespace {
 
-// 8 x 2 vectors of sums leave enough registers for the operands. They are 16
-// sums that do not depend on each other, more than a product takes cycles, so
-// no product waits for an earlier one.
+// The 8 x 2 vectors of sums leave enough registers for the operands. Each step
+// has 16 products whose sums are independent, and a product takes fewer than 16
+// cycles. No product therefore waits for an earlier one.
 constexpr int64_t kVectorRows = 8;
 
-// Returns a vector of 16 pairs of numbers.
+// Loads a vector of 16 pairs of bfloat16 numbers.
 inline __m512bh LoadPairs(const uint16_t* from) {
   __m512bh pairs;
   std::memcpy(&pairs, from, sizeof(pairs));
   return pairs;
 }
 
-// Returns a vector of 16 times the pair at `from`.
+// Returns a vector with 16 copies of the pair of numbers at `from`.
 inline __m512bh RepeatPair(const uint16_t* from) {
   int32_t pair;
   std::memcpy(&pair, from, sizeof(pair));
@@ -107,8 +109,9 @@ inline __m512bh RepeatPair(const uint16_t* from) {
   return pairs;
 }
 
-// Computes kVectorRows rows of a block. The rows are those of `left`, in one of
-// the block's left tiles, and of `sums`.
+// Computes kVectorRows rows of a block: the products of the rows at `left` with
+// all columns of the block's right tiles. The results are stored in `sums`, or
+// added to it.
 void MultiplyRows(const TileBlock& in, const uint16_t* left, float* sums) {
   __m512 sum[kVectorRows][2];
 #pragma GCC unroll 8

@@ -1,18 +1,20 @@
 // Products of bfloat16 matrices with sums in float32, for prefill attention.
-// The matrices are packed in the tiles of AMX. Without AMX, vectors multiply
-// the same tiles: a row of a right tile is a vector of pairs of numbers, and a
-// pair of a left row is copied to all of another vector.
+// The matrices are packed in the tile format of AMX. Without AMX, the same
+// tiles are multiplied by vector instructions: a row of a right tile is one
+// vector of pairs of numbers, and a pair of a left row is copied to all places
+// of another vector.
 //
 //   left tile   16 rows of 32 numbers: [row][k]
 //   right tile  32 rows of 16 numbers, pairs of rows interleaved:
 //               [k / 2][column][k % 2]
 //
-// Both have 1 KiB. For the scores, left tiles are 16 query rows, and right
-// tiles are 16 keys, so keys are transposed by pairs of dims. For the output,
-// left tiles are weights of 32 keys, and right tiles are 16 dims of values.
+// Each tile has 1 KiB. For the scores, a left tile holds 16 query rows and a
+// right tile holds 16 keys, so keys are transposed by pairs of dims. For the
+// output, a left tile holds weights of 32 keys and a right tile holds 16 dims
+// of the values.
 //
-// Each product of two bfloat16 numbers is exact before it is added in float32;
-// a subnormal number is read as 0. An element's sum depends only on its row and
+// Each product of two bfloat16 numbers is exact before it is added in float32.
+// Subnormal inputs are read as 0. An element's sum depends only on its row and
 // its column.
 //
 // All functions need HasBf16Products(kVectors) of floats/bf16_products.h.
@@ -28,11 +30,12 @@ namespace shardc::exec {
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kTileDepth = 32;
 inline constexpr int64_t kTileElements = kTileRows * kTileDepth;
-// Products are computed for 2 x 2 tiles at a time.
+// Products are computed for blocks of 2 x 2 tiles.
 inline constexpr int64_t kBlockRows = 2 * kTileRows;
 inline constexpr int64_t kBlockColumns = 32;
 
-// Rows of bfloat16 numbers in memory; the stride counts elements.
+// Rows of bfloat16 numbers in memory. `stride` is the number of elements from
+// one row to the next.
 struct Bf16Rows {
   const uint16_t* data = nullptr;
   int64_t stride = 0;
@@ -40,8 +43,9 @@ struct Bf16Rows {
   int64_t dim = 0;
 };
 
-// The functions below pack rows into tiles. R and D are from.rows and from.dim,
-// rounded up to multiples of 32; the added elements are zeros.
+// The functions below pack rows into tiles. In their comments, R and D are
+// from.rows and from.dim, rounded up to multiples of 32. The added elements are
+// zeros.
 
 // Packs at most kBlockRows rows as left tiles, two for each 32 dims:
 // [D / 32][2] tiles.
@@ -54,7 +58,8 @@ void PackColumns(const Bf16Rows& from, uint16_t* to);
 // each row are written.
 void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 
-// 32 x 32 float32 sums of products of 32 left rows and 32 right columns.
+// The arguments of one block of products: 32 left rows times 32 right columns,
+// with float32 sums.
 struct TileBlock {
   const uint16_t* left = nullptr;
   int64_t left_row = 0;   // elements between rows of a tile
@@ -63,14 +68,15 @@ struct TileBlock {
   const uint16_t* right = nullptr;
   int64_t right_tile = 0;  // elements between the two tiles of a step
   int64_t steps = 0;
-  int64_t rows = kBlockRows;  // the sums of other rows are not needed
-  bool adds = false;          // add to `sums`; else overwrite it
+  int64_t rows = kBlockRows;  // number of rows whose sums are needed
+  bool adds = false;          // true: add to `sums`; false: overwrite `sums`
   float* sums = nullptr;
-  int64_t sums_row = 0;  // elements between rows
+  int64_t sums_row = 0;  // elements between rows of `sums`
 };
 
-// Multiplies blocks by tiles (kTiles) or by vectors (kVectors). For tiles, the
-// tile registers of this thread are configured for the lifetime of an object.
+// Multiplies blocks with tile instructions (kTiles) or vector instructions
+// (kVectors). For kTiles, the tile registers of this thread are configured as
+// long as the object exists.
 class BlockProducts {
  public:
   explicit BlockProducts(Bf16Products products);
@@ -87,17 +93,17 @@ class BlockProducts {
 // One row of scores of a block of keys, and its online softmax.
 struct Bf16Weights {
   const float* scores = nullptr;
-  float scale = 1;  // by which scores are multiplied; positive
+  float scale = 1;  // positive factor on the scores
   int64_t c0 = 0;   // weights [c0, c1) are written; multiples of 32
   int64_t c1 = 0;
   int64_t lo = 0;  // keys [lo, hi) are visible, within [c0, c1)
   int64_t hi = 0;
   uint16_t* weights = nullptr;
-  float* max = nullptr;  // of the scaled scores so far
-  float* sum = nullptr;  // of the weights before they are rounded
+  float* max = nullptr;  // in and out: largest scaled score so far
+  float* sum = nullptr;  // in and out: sum of the unrounded weights so far
 };
-// Writes the weights: exp(scale * score - max), rounded to bfloat16, for the
-// visible keys, and 0 for masked keys. Updates max and sum; returns the factor
+// Writes the weights: exp(scale * score - max), rounded to bfloat16, for
+// visible keys, and 0 for masked keys. Updates max and sum. Returns the factor
 // by which the caller must multiply the output accumulated before.
 float RoundWeights(const Bf16Weights& row);
 

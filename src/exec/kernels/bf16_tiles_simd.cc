@@ -23,22 +23,22 @@ inline __mmask32 FirstHalves(int64_t count) {
   return count <= 0 ? 0 : (__mmask32{1} << count) - 1;
 }
 
-// Loads dims [dim, dim + 32) of a row, with zeros for rows and dims that do not
-// exist.
+// Loads dims [dim, dim + 32) of a row. Rows and dims that do not exist are read
+// as zeros.
 inline __m512i LoadDims(const Bf16Rows& from, int64_t row, int64_t dim) {
   if (row >= from.rows) return _mm512_setzero_si512();
   return _mm512_maskz_loadu_epi16(FirstHalves(from.dim - dim),
                                   from.data + row * from.stride + dim);
 }
 
-// Interleaves 16 numbers of 16 bits with 16 others.
+// Interleaves two vectors of 16 numbers of 16 bits: even0, odd0, even1, ...
 inline __m512i Interleave(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
-// Transposes 16 x 16 numbers of 32 bits in place: first within the 4 x 4 blocks
-// of 128 bits, then the blocks.
+// Transposes 16 x 16 numbers of 32 bits in place. It transposes within the 4 x
+// 4 blocks of 128 bits first, and then the order of the blocks.
 inline void Transpose(__m512i* r) {
   __m512i t[16];
 #pragma GCC unroll 4
@@ -66,7 +66,7 @@ inline void Transpose(__m512i* r) {
 }
 
 // Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with
-// |r| <= 1/2. n is taken from the low bits of a sum with 1.5 * 2^23; 2^r is a
+// |r| <= 1/2. Adding 1.5 * 2^23 leaves n in the low bits of the sum. 2^r is a
 // minimax polynomial of relative error 2^-23. Results below 2^-126.5 are 0, and
 // e^0 is 1.
 inline __m512 ExpNonPositive(__m512 x) {
@@ -87,11 +87,11 @@ inline __m512 ExpNonPositive(__m512 x) {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// The scores of 32 keys.
+// The scores of 32 keys, as two vectors of 16.
 struct TwoVectors {
   __m512 first, second;
 };
-// Loads scores [c, c + 32); those outside of [lo, hi) become minus infinity.
+// Loads scores [c, c + 32). Scores outside of [lo, hi) become minus infinity.
 inline TwoVectors LoadScores(const Bf16Weights& row, int64_t c) {
   if (c >= row.lo && c + 32 <= row.hi) {
     return {_mm512_loadu_ps(row.scores + c),

@@ -1,13 +1,14 @@
 // Attention of few query rows over a long cache. Every key and value is read
-// once, and reading takes most of the time: memory delivers about 10 bytes a
-// cycle, while the products could process 128.
+// once. Reading takes most of the time: memory delivers about 10 bytes a cycle,
+// while the arithmetic could process 128.
 //
 // So each cache line is read once, in nearly ascending order. Keys are
-// processed in blocks of kDecodeBlock from row 0: first the products with keys,
-// then softmax, then the products with values. The heads of a position are
-// contiguous, and every position is read for all rows (query heads of all
-// slices). Values are read in two sequential streams: two positions at a time,
-// half a block apart. Keys are read in the same way where that is faster,
+// processed in blocks of kDecodeBlock, starting at row 0. For each block, the
+// kernel computes the products with keys, then the softmax, then the products
+// with values. The heads of a position are contiguous in memory, and a position
+// is read for all query heads of all slices before the next position is read.
+// Values are read in two sequential streams: two positions at a time, half a
+// block apart. Keys are read in two streams as well where that is faster,
 // otherwise one position at a time (floats/streams.h). Lines slightly ahead are
 // prefetched.
 //
@@ -39,12 +40,12 @@ constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
 // The order in which the keys and values of a block are read: two positions at
-// a time. While a row is read, memory is prefetched kKeysAhead or kValuesAhead
-// bytes ahead of it; 0 means no prefetching.
+// a time. While a row is read, the memory kKeysAhead or kValuesAhead bytes
+// ahead of it is prefetched; 0 means no prefetching.
 //
 // Narrow elements need more instructions for each cache line, so the processor
-// has fewer loads in flight and prefetching gains more. For int8, half of the
-// distance for bfloat16 was 1.08 times as fast on an Intel Xeon.
+// has fewer loads in flight and prefetching gains more. On an Intel Xeon, int8
+// was 1.08 times as fast with half of bfloat16's distance.
 template <class E>
 struct TwoStreams {
   static constexpr bool kOneKey = false;
@@ -54,8 +55,8 @@ struct TwoStreams {
                                                      : 2048;
   static constexpr int64_t kValuesAhead = kKeysAhead;
 };
-// Reads one key at a time for all rows. Values are read as in TwoStreams, so
-// that outputs have the same bits.
+// An order that reads one key at a time for all rows. Values are read as in
+// TwoStreams, so that outputs have the same bits.
 template <class E>
 struct OneStream {
   static constexpr bool kOneKey = true;
@@ -63,7 +64,8 @@ struct OneStream {
   static constexpr int64_t kValuesAhead = 256;
 };
 
-// Sums the lanes of each of four vectors. All four are added in the same order.
+// Stores the sum of the lanes of each of four vectors in `sums`. The lanes of
+// all four vectors are added in the same order.
 HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
 #if HWY_TARGET == HWY_SCALAR
   sums[0] = hn::GetLane(s0);
@@ -87,15 +89,15 @@ HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
 }
 
 // Rows are read in pairs of vectors, whose elements E::Load2 may permute.
-// Queries and outputs are therefore stored in that order, and padded with zeros
-// to full pairs.
+// Queries and outputs are therefore stored in the permuted order, and padded
+// with zeros to full pairs.
 HWY_INLINE int64_t PairLanes() {
   return 2 * static_cast<int64_t>(hn::Lanes(DF()));
 }
 HWY_INLINE int64_t Padded(int64_t dim) { return RoundUp(dim, PairLanes()); }
 
-// Writes the last `count` elements of a row, which do not fill a pair of
-// vectors, to `to` as a pair, with zeros after them.
+// Loads the last `count` elements of a row, which do not fill a pair of
+// vectors. Writes them to `to` as one pair, padded with zeros.
 template <class E>
 HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
   alignas(64) typename E::T all[2 * 64] = {};
@@ -116,7 +118,8 @@ HWY_INLINE void PrefetchPair(const typename E::T* p) {
   if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
 }
 
-// Returns q . k as one partial sum per lane. The caller adds the lanes.
+// Returns the product of q and k as one partial sum per lane. The caller adds
+// the lanes.
 template <class E, int64_t kAhead>
 HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
                   int64_t dim) {
@@ -184,7 +187,8 @@ HWY_INLINE void ScaleRow(float factor, int64_t count, float* out) {
   if (factor != 1) ConvertRow<F32Element>(out, count, factor, out);
 }
 
-// The state of one query row of one slice while a block of keys is processed.
+// One query row of one slice, and its running softmax, while a block of keys is
+// processed.
 struct DecodeRow {
   const AttentionSlice* in;
   float* max;
@@ -192,10 +196,12 @@ struct DecodeRow {
   float* query;       // [D], scaled, in the element order of E
   float* out;         // [Dv], in the element order of E
   float* scores;      // [kDecodeBlock], plus room for a vector
-  int64_t head, row;  // g, t
+  int64_t head, row;  // head g and query row t in the slice
+  // The keys of the slice that the row attends to.
   Rows seen;
-  int64_t lo, hi;   // the visible keys of the current block
-  bool prefetches;  // true for the first row of a slice
+  int64_t lo, hi;  // the visible keys [lo, hi) of the current block
+  // True for a slice's first row, which prefetches for all rows.
+  bool prefetches;
   bool Sees(int64_t k) const { return k >= lo && k < hi; }
 };
 
@@ -210,8 +216,9 @@ HWY_INLINE const typename E::T* ValueAt(const DecodeRow& r, int64_t k) {
          k * r.in->value_row_stride;
 }
 
-// Returns the product of row r with key k of the block at `first`, as one
-// partial sum per lane, or zero if row r does not attend to the key.
+// Returns the product of row r with key k of the block that begins at key
+// `first`, as one partial sum per lane. Returns zero if row r does not attend
+// to the key.
 template <class E, bool kAll, class Order>
 HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
   if (!kAll && !r.Sees(k)) return hn::Zero(DF());
@@ -220,8 +227,8 @@ HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
                       : Dot<E, 0>(r.query, key, r.in->head_dim);
 }
 
-// Computes the scores of keys k and k + kHalf of the block at `first`, for two
-// rows. kAll: every row attends to every key of the block.
+// Computes the scores of keys k and k + kHalf, for two rows. The block begins
+// at key `first`. kAll is true if every row attends to every key of the block.
 template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
                           int64_t k) {
@@ -237,8 +244,9 @@ HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
   b.scores[k + kHalf] = sums[3];
 }
 
-// Computes the scores of key k of the block at `first` for rows i to i + 3 of
-// `count`. In place of rows that do not exist, the last row is computed again.
+// Computes the scores of key k of the block at `first` for rows i to i + 3. If
+// fewer than four of the `count` rows are left, the last row is computed
+// several times.
 template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreKey(const DecodeRow* rows, int64_t i, int64_t count,
                          int64_t first, int64_t k) {
@@ -254,7 +262,8 @@ HWY_INLINE void ScoreKey(const DecodeRow* rows, int64_t i, int64_t count,
   for (int64_t r = 0; r < 4; ++r) row(r).scores[k] = sums[r];
 }
 
-// Computes the scores of the block at `first`, which has `keys` keys.
+// Computes the scores of all rows for the block at key `first`, which has
+// `keys` keys.
 template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreBlock(const DecodeRow* rows, int64_t count, int64_t first,
                            int64_t keys) {
@@ -436,8 +445,8 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
     }
   }
   const auto all = static_cast<int64_t>(row_count);
-  // Elements of one byte are always read in two streams, because instructions
-  // and not memory limit their speed, and one stream was slower.
+  // Elements of one byte are always read in two streams: instructions rather
+  // than memory limit their speed, and one stream was slower.
   if (one_stream && sizeof(typename E::T) > 1) {
     DecodeRows<E, OneStream<E>>(rows, all);
   } else {

@@ -1,9 +1,10 @@
 // The vectorised loops of kernels.h other than attention: exp, reductions for
 // the collectives, a product of matrices, and rotary embedding. All of them
-// except exp give the same bits on every target.
+// except exp compute the same bits on every target (instruction set).
 // tests/exec/kernels/elementwise_kernels_test.cc compares them with plain
-// loops, and on demand it checks exp for all float32 values. Example: 10 floats
-// on AVX2 are one full vector of 8 and a padded copy of the last 2.
+// loops. On demand it also checks exp for all float32 values. Elements that do
+// not fill a vector are padded: 10 floats on AVX2 are a full vector of 8 and a
+// padded copy of the last 2.
 
 #include <cmath>
 
@@ -21,8 +22,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// Calls `whole(const In*, Out*)` for every full vector of x, and once for the
-// remaining elements, copied and padded to a vector.
+// Calls `whole(const In*, Out*)` for every full vector of x. Copies the
+// remaining elements, pads them to a vector and calls `whole` for it.
 template <class In, class Out, class F>
 HWY_INLINE void Map(const In* x, Out* out, size_t count, const F& whole) {
   const size_t n = hn::Lanes(DF());
@@ -84,7 +85,7 @@ void MaxTo(const float* x, size_t n, float* into) {
   Combine<MaxOp>(x, n, into);
 }
 
-// Computes out = a * x + b * y; does not read y if b is 0.
+// Computes out = a * x + b * y. Does not read y if b is 0.
 void MixRows(float a, const float* x, float b, const float* y, size_t count,
              float* out) {
   const DF df;
@@ -101,8 +102,8 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
 }
 
 // Adds the product of four rows of `a` and the strip `b` to four rows of
-// `into`. The strip is two vectors wide, and the sums stay in registers over
-// the inner dimension.
+// `into`. The strip is two vectors wide. The sums stay in registers during the
+// loop over the inner dimension.
 HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
                              float* into, size_t stride) {
   const DF df;
@@ -136,7 +137,7 @@ HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
   hn::StoreU(c31, df, r3 + n);
 }
 
-// Does the same as MultiplyTile for one row and a strip of any width.
+// Like MultiplyTile, but for one row of `a` and a strip of any width.
 HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
                             size_t width, float* into) {
   for (size_t k = 0; k < inner; ++k) {
@@ -144,8 +145,9 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Processes b in strips of two vectors of columns. Each strip is copied to
-// `strip`, which has room for `inner` rows, so that its rows are contiguous.
+// Multiplies by one strip of `b` at a time, which is two vectors of columns.
+// The strip is first copied to `strip`, where its rows are contiguous. `strip`
+// has room for `inner` rows.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
                  size_t inner, float* strip, float* into) {
   const size_t most = 2 * hn::Lanes(DF());

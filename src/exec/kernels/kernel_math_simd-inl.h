@@ -1,6 +1,6 @@
-// Loads and functions for the kernels, compiled once per target. Files with
-// HWY_NAMESPACE include this header after hwy/highway.h, once for each target,
-// so the include guard toggles.
+// Loads and math functions of the kernels. Files with HWY_NAMESPACE include
+// this header after hwy/highway.h. Highway compiles them once for each
+// instruction set (target), so the include guard toggles.
 #if defined(SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
@@ -23,16 +23,16 @@ using shardc::HWY_NAMESPACE::VF;
 // log2(e): e^x is computed as 2^(x log2(e)).
 constexpr float kLog2E = 1.44269504f;
 
-// Returns 2^n. `biased` is the float n + 1.5*2^23 + 127, whose low bits are n +
-// 127. n = -127 gives 0.
+// Returns 2^n, or 0 for n = -127. `biased` is the float n + 1.5*2^23 + 127,
+// whose low bits are n + 127.
 HWY_INLINE VF PowerOfTwo(VF biased) {
   const DF df;
   const DI di;
   return hn::BitCast(df, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
 }
 
-// Returns e^r for |r| <= ln(2)/2 by a minimax polynomial, relative error below
-// 2^-26.
+// Returns e^r for |r| <= ln(2)/2. It is a minimax polynomial whose relative
+// error is below 2^-26.
 HWY_INLINE VF ExpReduced(VF r) {
   const DF df;
   VF p = hn::Set(df, 1.9875691500e-4f);
@@ -45,14 +45,15 @@ HWY_INLINE VF ExpReduced(VF r) {
   return hn::Add(hn::Set(df, 1.0f), hn::MulAdd(p, r2, r));
 }
 
-// Returns x - n*ln(2) in two steps (Cody & Waite): n*0.693359375 is exact.
+// Returns x - n*ln(2). ln(2) is subtracted in two parts (Cody & Waite), since
+// n*0.693359375 is exact.
 HWY_INLINE VF ReduceByLn2(VF x, VF n) {
   const DF df;
   const VF r = hn::NegMulAdd(n, hn::Set(df, 0.693359375f), x);
   return hn::NegMulAdd(n, hn::Set(df, -2.12194440e-4f), r);
 }
 
-// Returns e^x for x <= 0. Results below 2^-126.5 are 0, e^0 is 1.
+// Returns e^x for x <= 0. Results below 2^-126.5 are 0, and e^0 is 1.
 HWY_INLINE VF ExpNonPositiveV(VF x) {
   const DF df;
   const VF magic = hn::Set(df, 12582912.0f + 127.0f);
@@ -62,8 +63,8 @@ HWY_INLINE VF ExpNonPositiveV(VF x) {
   return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
 }
 
-// Returns e^x for all x. The factor 2^n is applied as two factors, so that only
-// the second multiplication rounds, also for subnormal results.
+// Returns e^x for all x. 2^n is multiplied in as two factors, so that only the
+// second multiplication rounds, even if the result is subnormal.
 HWY_INLINE VF ExpV(VF x) {
   const DF df;
   const DI di;
@@ -82,7 +83,7 @@ HWY_INLINE VF ExpV(VF x) {
   return hn::IfThenElse(nan, x, hn::Mul(hn::Mul(y, first), second));
 }
 
-// Returns tanh(x) with an error of a few ulp: an odd polynomial near 0,
+// Returns tanh(x) with an error of a few ulp. Near 0 it is an odd polynomial,
 // elsewhere 1 - 2/(e^(2|x|) + 1) with the sign of x.
 HWY_INLINE VF TanhV(VF x) {
   const DF df;
@@ -102,9 +103,10 @@ HWY_INLINE VF TanhV(VF x) {
                         hn::CopySign(far, x));
 }
 
-// Element types in memory. Load reads Lanes(DF()) elements. Load2 reads twice
-// as many: the first and the second half or, where that is cheaper (kApart),
-// the elements at even and at odd indices.
+// Each struct below describes an element type in memory. Load reads Lanes(DF())
+// elements. Load2 reads twice as many into two vectors: the first and second
+// half, or the elements at even and at odd indices where that is cheaper
+// (kApart is true).
 struct F32Element {
   using T = float;
   static HWY_INLINE VF Load(const T* p) { return hn::LoadU(DF(), p); }
@@ -127,8 +129,9 @@ struct Bf16Element {
     b = Load(p + 1);
   }
 #else
-  // A bfloat16 number is the upper half of a float32. Each 32 bits hold two
-  // elements: the lower is shifted up, and the upper stays where it is.
+  // A bfloat16 number is the upper half of a float32. A 32-bit lane holds two
+  // elements. The lower element is shifted up; the upper element is already in
+  // place.
   static constexpr bool kApart = true;
   static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
     const hn::Repartition<uint16_t, DU> du16;
@@ -165,7 +168,7 @@ struct I8Element {
   }
 };
 
-// Loads the first `count` elements, with zeros after them.
+// Loads the first `count` elements and fills the rest of the vector with zeros.
 template <class E>
 HWY_INLINE VF LoadFirst(const typename E::T* p, size_t count) {
   alignas(64) typename E::T all[64] = {};

@@ -1,7 +1,7 @@
 // Selects the instruction set of the kernels among those that are compiled in
-// and that this processor has: a processor without AVX-512 gets AVX2 at most.
-// Products of bfloat16 numbers are used only together with the best instruction
-// set.
+// and that this processor supports. A processor without AVX-512 gets AVX2 or a
+// lesser set. Products of bfloat16 numbers are used only together with the best
+// instruction set.
 
 #include <hwy/highway.h>
 
@@ -13,11 +13,12 @@ namespace shardc::exec {
 
 namespace {
 
-// Returns the compiled targets that this processor has.
+// Returns, as a bit set, the compiled targets (instruction sets) that this
+// processor has.
 int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
-// The names that stand for the best set together with products of bfloat16
-// numbers, best first.
+// The names by which a user selects the best instruction set together with one
+// kind of bfloat16 products, best first.
 struct NamedProducts {
   std::string_view name;
   Bf16Products products;

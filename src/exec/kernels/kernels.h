@@ -7,11 +7,11 @@
 // with plain loops (kernel_loops.h of the tests).
 //
 // Softmax is online (Milakov & Gimelshein 2018; the blocked form is Dao et al.,
-// FlashAttention, 2022): each query row has a state (max, sum, out) to which
+// FlashAttention, 2022). Each query row has a state (max, sum, out) to which
 // slices of keys are added, and FinishAttention divides at the end. A row's
 // result depends only on that row, its keys and the instruction set (the SIMD
-// target): not on the other rows of the call, on threads, or on how rows are
-// split up.
+// target). It does not depend on the other rows of the call, on threads, or on
+// how rows are split up.
 #ifndef SHARDC_EXEC_KERNELS_KERNELS_H_
 #define SHARDC_EXEC_KERNELS_KERNELS_H_
 
@@ -26,22 +26,22 @@
 
 namespace shardc::exec {
 
-// The number of keys of a block of PrefillAttention. The blocks are counted
-// from row 0 of the slice.
+// The number of keys in a block of PrefillAttention. The first block begins at
+// row 0 of the slice.
 inline constexpr int64_t kKeyBlock = 256;
 
 // The arguments of the kernels. G query heads, T query rows, S key rows, D and
-// Dv dims. Strides count elements; the last dim is contiguous. K and V values
-// must be finite even where they are masked: a masked weight is 0, and 0 times
-// the value is added.
+// Dv dims. Strides are in elements; the last dim is contiguous. K and V must be
+// finite even at masked keys: a masked key has weight 0, and 0 times its value
+// is added to the output.
 struct AttentionSlice {
-  int64_t heads = 1;       // G
-  int64_t query_rows = 0;  // T
-  int64_t key_rows = 0;    // S
-  int64_t head_dim = 0;    // D
-  int64_t value_dim = 0;   // Dv
+  int64_t heads = 1;       // G: query heads
+  int64_t query_rows = 0;  // T: query rows of each head
+  int64_t key_rows = 0;    // S: keys
+  int64_t head_dim = 0;    // D: dims of a query and key
+  int64_t value_dim = 0;   // Dv: dims of a value
 
-  const void* query = nullptr;      // [G, T, D] by the two strides
+  const void* query = nullptr;      // [G, T, D], with the two strides below
   Dtype query_dtype = Dtype::kF32;  // F32, BF16 or F16
   int64_t query_head_stride = 0;
   int64_t query_row_stride = 0;
@@ -51,31 +51,33 @@ struct AttentionSlice {
   Dtype kv_dtype = Dtype::kF32;  // F32, BF16, F16 or I8
   int64_t key_row_stride = 0;
   int64_t value_row_stride = 0;
-  // I8 only: the value of an element q is q * scale / 127.5.
-  const float* key_scale = nullptr;    // [S] by scale_stride
-  const float* value_scale = nullptr;  // [S] by scale_stride
+  // For I8 only: an element q represents q * scale / 127.5.
+  const float* key_scale = nullptr;    // [S], with scale_stride
+  const float* value_scale = nullptr;  // [S], with scale_stride
   int64_t scale_stride = 1;
 
-  float scale = 1;     // of the logits
-  float soft_cap = 0;  // c * tanh(scale*q.k / c) where not 0
+  float scale = 1;  // factor on q.k
+  // If not 0, the logit is soft_cap * tanh(scale*q.k / soft_cap).
+  float soft_cap = 0;
 
   // Query row t attends to key rows [begin[t], end[t]). Such intervals express
-  // causal masks, windows, lengths and left padding. Null: 0 and S.
+  // causal masks, windows, lengths and left padding. A null `begin` means 0 and
+  // a null `end` means S, for all rows.
   const int32_t* begin = nullptr;  // [T]
   const int32_t* end = nullptr;    // [T]
 
   // The bias is added to the logits after the cap. A stride of 0 broadcasts it.
-  const float* bias = nullptr;  // [G, T, S] by the two strides
+  const float* bias = nullptr;  // [G, T, S], with the two strides below
   int64_t bias_head_stride = 0;
   int64_t bias_row_stride = 0;
-  // A mask for patterns that are not intervals; 0 masks an entry.
-  const uint8_t* mask = nullptr;  // [G, T, S] by the two strides
+  // A mask for patterns that are not intervals. An entry of 0 masks its key.
+  const uint8_t* mask = nullptr;  // [G, T, S], with the two strides below
   int64_t mask_head_stride = 0;
   int64_t mask_row_stride = 0;
 };
 
-// The running softmax of each row; row (g, t) is at index g*T + t. For a row
-// without keys max is -inf, and sum and out are 0.
+// The running softmax of each row; row t of head g is at index g*T + t. For a
+// row without keys max is -inf, and sum and out are 0.
 struct AttentionState {
   float* max = nullptr;  // [G*T]
   float* sum = nullptr;  // [G*T]
@@ -84,27 +86,29 @@ struct AttentionState {
 
 void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
-// Adds the keys of a slice to the state, block by block. This is the fastest
-// way for many query rows. If query, key and value are BF16 and the processor
-// has AMX, or is one of AMD's with AVX512_BF16, the products are computed in
-// bfloat16. The weights are then rounded to bfloat16 before they multiply the
+// Adds the keys of a slice to the state, block by block. This function is the
+// fastest for many query rows. It computes products in bfloat16 if query, key
+// and value are BF16 and the processor has AMX or is an AMD processor with
+// AVX512_BF16. Weights are then rounded to bfloat16 before they multiply the
 // values, so an output's error is up to 2^-8 max |v| (prefill_bf16_simd.cc).
-// All other products are float32.
+// Otherwise all products are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
-// Adds the keys of all slices to their states, for few query rows, where memory
-// bandwidth limits the speed. The slices are read together, block by block,
-// because the keys of several heads are usually contiguous; all must have one
-// kv_dtype. The order of additions differs from PrefillAttention's. Callers
-// therefore choose the function by the query length of the unsharded tensor, so
-// that sharded and unsharded runs use the same function.
+// Adds the keys of all slices to their states. This function is for few query
+// rows, where memory bandwidth limits the speed. It reads all slices together,
+// block by block, because the keys of several heads are usually contiguous. All
+// slices must have the same kv_dtype. The order of additions differs from
+// PrefillAttention's. Callers therefore choose between the two by the query
+// length of the unsharded tensor, so that sharded and unsharded runs use the
+// same function.
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch);
 
-// Computes out = state.out / sum, zeros where sum is 0. If `sinks` [G] is not
-// null, exp(sink - max) is first added to the sum. `lse` [G*T], if not null,
-// receives log(sum) + max, -inf for empty rows. Output strides count elements.
+// Computes out = state.out / sum, or zeros where sum is 0. If `sinks` [G] is
+// not null, first adds exp(sink - max) to the sum. If `lse` [G*T] is not null,
+// sets it to log(sum) + max, which is -inf for rows without keys. Output
+// strides are in elements.
 void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
                      const float* sinks, float* out, int64_t out_head_stride,
                      int64_t out_row_stride, float* lse);
@@ -114,18 +118,18 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
 // with fused multiply-add and 0.9904 without.
 inline constexpr double kExpMaxUlp = 1.011;
 void Exp(std::span<const float> x, std::span<float> out);
-// Computes e^x for x <= 0, for softmax: as Exp does, but results below 2^-126
-// may be 0.
+// Computes e^x for x <= 0, for softmax. Unlike Exp, returns 0 for some results
+// below 2^-126.
 void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
-// Add x[i] to into[i], or set into[i] to the larger number. The result is NaN
-// if one of the numbers is NaN. Collectives call these functions for one member
-// after the other.
+// AddInto adds x[i] to into[i]. MaxInto sets into[i] to the larger of x[i] and
+// into[i]. The result is NaN if one of the numbers is NaN. Collectives call
+// these functions for one member after the other.
 void AddInto(std::span<const float> x, std::span<float> into);
 void MaxInto(std::span<const float> x, std::span<float> into);
 
-// Computes out = a*x + b*y, or a*x if b is 0 (y may be empty then); out may be
-// x or y. Products are rounded before they are added.
+// Computes out = a*x + b*y, or a*x if b is 0. If b is 0, y may be empty. `out`
+// may be the same array as x or y. Products are rounded before they are added.
 void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out);
 
@@ -133,25 +137,25 @@ struct MatrixSizes {
   size_t rows = 0, columns = 0, inner = 0;
 };
 // Computes into [rows, columns] += a [rows, inner] times b [inner, columns],
-// row-major. The products of an element are rounded and then added one after
-// the other, so every target gives the same bits.
+// all row-major. The products of an element are rounded and then added one
+// after the other, so every target computes the same bits.
 void MultiplyInto(std::span<const float> a, std::span<const float> b,
                   const MatrixSizes& sizes, std::span<float> into);
 
-// Applies rotary embedding to `row` [D] in place with cos, sin [D/2]: pairs are
-// (i, i + D/2), or (2i, 2i+1) if interleaved. Products are rounded before they
-// are added, so every target gives the same bits.
+// Applies rotary embedding to `row` [D] in place, with cos and sin [D/2]. It
+// rotates the pairs (i, i + D/2), or (2i, 2i+1) if `interleaved`. Products are
+// rounded before they are added, so every target computes the same bits.
 void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved);
 
 // Returns the compiled instruction sets that this processor has, best first, by
-// names such as "AVX3". "AMX" and "VDPBF16PS" stand for the best set together
-// with these products of bfloat16 numbers; the sets after them compute all
-// products in float32.
+// names such as "AVX3". The names "AMX" and "VDPBF16PS" mean the best set
+// together with products of bfloat16 numbers by these instructions. All other
+// names mean sets that compute all products in float32.
 std::vector<std::string> KernelTargets();
-// Makes the kernels use the named instruction set; "" selects the best one
-// again. Returns false if there is no such set. Tests and measurements call it
-// while no kernel runs.
+// Makes the kernels use the named instruction set; "" selects the best set.
+// Returns false if the processor or the program lacks the set. Tests and
+// measurements call this function while no kernel runs.
 bool UseKernelTarget(std::string_view name);
 
 }  // namespace shardc::exec

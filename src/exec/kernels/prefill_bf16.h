@@ -8,8 +8,8 @@
 
 namespace shardc::exec {
 
-// Returns whether query, key and value are bfloat16, and the processor
-// multiplies bfloat16 numbers faster than float32 (UsedBf16Products).
+// Returns true if query, key and value are bfloat16 and the processor
+// multiplies bfloat16 numbers faster than float32 numbers (UsedBf16Products).
 bool MultipliesBf16(const AttentionSlice& slice);
 
 // Adds the keys of the slice to the state, as PrefillAttention does.

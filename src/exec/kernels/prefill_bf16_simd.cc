@@ -1,20 +1,20 @@
-// Blocked attention for many query rows, as in prefill_simd.cc, with products
-// of bfloat16 numbers (bf16_tiles.h) instead of float32. It reads the same
-// blocks of kKeyBlock keys in the same order; a block is packed once and used
-// by all tiles of 32 query rows of the call.
+// Blocked attention for many query rows, as in prefill_simd.cc, but with
+// products of bfloat16 numbers (bf16_tiles.h) instead of float32. It reads the
+// same blocks of kKeyBlock keys in the same order. A block is packed once and
+// used by all tiles of 32 query rows of the call.
 //
 // Error. Query, key and value are exact. A score is a float32 sum of D exact
 // products, so its error is at most the float32 kernel's, (D + 2) 2^-24 |scale|
-// sum |q_d k_d|. Only the weights differ: for the product with the values, a
-// weight is rounded to bfloat16, with a relative error of at most 2^-8; the sum
-// of the weights stays float32. So an output differs from the float32 kernel's
-// output by at most
+// sum |q_d k_d|. Only the weights differ from the float32 kernel's. For the
+// product with the values, a weight is rounded to bfloat16, with a relative
+// error of at most 2^-8. The sum of the weights stays float32. So an output
+// differs from the float32 kernel's output by at most
 //
 //   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1,
 //
-// and log-sum-exp does not differ beyond float32. The rounding of an output to
-// bfloat16 alone has an error of 2^-8 |out|. Runs on the simulated mesh never
-// use this code: their buffers are float32.
+// and log-sum-exp has the error of float32 only. Rounding an output to bfloat16
+// has an error of 2^-8 |out| as well. Runs on the simulated mesh never use this
+// code, because their buffers are float32.
 //
 // A tile of 32 query rows computes the scores of 32 keys at a time, from the
 // first key to the last key that any of its rows attends to. Masked weights are
@@ -34,10 +34,12 @@
 namespace shardc::exec {
 namespace {
 
-// Neither row stride is a power of two, so that rows spread over cache sets.
+// The row strides are not powers of two, so that rows spread over the sets of
+// the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
-// The number of rows whose weights AttendTile computes between two products.
+// The number of rows whose weights AttendTile computes between the products of
+// two blocks of 32 x 32 scores.
 constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
@@ -48,15 +50,15 @@ struct Keys {
 };
 
 struct QueryTile {
-  int64_t head = 0;      // g
-  int64_t row = 0;       // first t
-  int64_t rows = 0;      // at most kBlockRows
-  Keys seen;             // from the first to the last key that its rows see
+  int64_t head = 0;  // head g
+  int64_t row = 0;   // first query row t
+  int64_t rows = 0;  // at most kBlockRows
+  Keys seen;         // the first to the last key that the tile's rows attend to
   float* out = nullptr;  // [32] rows of out_dim floats
 };
 
-// The scores of a query tile for keys [c0, c1) of a block; c0 and c1 are
-// multiples of 32. The scores of keys below `scored` are computed.
+// The scores of a query tile for keys [c0, c1) of a block. c0 and c1 are
+// multiples of 32. The scores of keys [c0, scored) are computed.
 struct TileKeys {
   int64_t tile = 0;
   int64_t c0 = 0, c1 = 0;
@@ -131,7 +133,7 @@ class Prefill {
   }
 
   // Returns the part of `keys` that is in the block at `first`, as indices in
-  // the block. If no key is in the block, begin is at least end.
+  // the block. If the block has none of these keys, begin >= end.
   static Keys Within(Keys keys, int64_t first, int64_t count) {
     return {std::max<int64_t>(keys.begin - first, 0),
             std::min(keys.end - first, count)};
@@ -159,15 +161,15 @@ class Prefill {
     return tile.head * in_.query_rows + tile.row;
   }
 
-  // Returns whether the outputs of a tile can be accumulated directly in the
-  // caller's state, which requires that the tile has 32 rows and that no dim
+  // Returns true if the outputs of the tile are accumulated directly in the
+  // caller's state. This requires that the tile has 32 rows and that no dim
   // needs padding. The outputs of other tiles are accumulated in a copy.
   bool InPlace(const QueryTile& tile) const {
     return tile.rows == kBlockRows && out_dim_ == in_.value_dim;
   }
 
-  // Packs the query. For tiles that accumulate in a copy, also copies the
-  // outputs of earlier calls to it.
+  // Packs the query. If the outputs of a tile are accumulated in a copy, also
+  // copies the outputs of earlier calls from the caller's state.
   void CopyIn() {
     for (int64_t i = 0; i < tile_count_; ++i) {
       QueryTile& tile = tiles_[i];
@@ -212,8 +214,9 @@ class Prefill {
               kKeySteps, value_);
   }
 
-  // Returns the first tile from `from` on that sees keys of the block at
-  // `first`. If none does, the result has tile == tile_count_.
+  // Returns the first tile, at index `from` or later, that sees keys of the
+  // block at `first`. If there is no such tile, the result has tile ==
+  // tile_count_.
   TileKeys NextTile(int64_t from, int64_t first, int64_t count) const {
     for (int64_t i = from; i < tile_count_; ++i) {
       const Keys seen = Within(tiles_[i].seen, first, count);
@@ -224,8 +227,8 @@ class Prefill {
     return {.tile = tile_count_};
   }
 
-  // Computes the next 32 x 32 scores of the tile. Returns false if none are
-  // left.
+  // Computes the next 32 x 32 scores of the tile. Returns false if all of the
+  // tile's scores are computed.
   bool ScoreKeys(TileKeys& tile) const {
     if (tile.scored == tile.c1) return false;
     products_.Multiply({.left = query_ + tile.tile * QueryElements(),

@@ -1,13 +1,14 @@
-// The packed operands of the prefill kernel, compiled once per target.
+// The packed operands of the prefill kernel. Highway compiles this file once
+// for each instruction set (target).
 //
 // Packing copies rows to the order in which the products read them, and waits
-// for memory. It therefore alternates with products: before each tile of
-// scores, four rows are packed, first rows of the query tiles that are used
-// next, then rows of the next block of keys. The product of the tile reads only
-// packed numbers, so the rows that are packed eight rows later are prefetched
-// during it. Example: a block of 256 keys is packed in 64 steps of four keys
-// and 64 steps of four values, and 10 query tiles have 80 tiles of scores of 32
-// keys.
+// for memory. It therefore alternates with products: four rows are packed
+// before each tile of scores. These are first rows of the query tiles that are
+// used next, then rows of the next block of keys. The product of the tile reads
+// only packed numbers. During the product, rows are therefore prefetched that
+// are packed eight rows later. Example: a block of 256 keys is packed in 64
+// steps of four keys and 64 steps of four values, and 10 query tiles have 80
+// tiles of scores of 32 keys.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
@@ -26,17 +27,18 @@ constexpr int64_t kTilesPerBlock = 128 / kRows;
 // spread over the sets of the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 
-// kPackRows rows are packed together. The first row that is prefetched comes
-// kAhead rows after the first row that is packed.
+// kPackRows rows are packed together. Rows are prefetched kAhead rows before
+// they are packed.
 constexpr int64_t kPackRows = 4;
 constexpr int64_t kAhead = 8;
 
 struct RowTile {
-  int64_t head;        // g
-  int64_t row;         // first t
-  int64_t rows;        // at most kRows
-  int64_t begin, end;  // from the first to the last key that its rows see
-  float* out;          // rows, out_stride floats apart: the caller's, or a copy
+  int64_t head;  // head g
+  int64_t row;   // first query row t
+  int64_t rows;  // at most kRows
+  // Keys [begin, end): the first to the last that the rows attend to.
+  int64_t begin, end;
+  float* out;  // [rows] rows, out_stride floats apart: the caller's, or a copy
 };
 
 // A block of `count` keys from key `first` on.
@@ -56,18 +58,19 @@ struct PackedCall {
   RowTile* tiles;
   int64_t tile_count;
   PackedBlock now, next;
-  float* query;        // [tiles][D][MR]
-  int64_t query_tile;  // the next rows to pack: tile and row
+  float* query;  // [tiles][D][MR]
+  // The next rows to pack: index of the tile, and row within it.
+  int64_t query_tile;
   int64_t query_row;
   int64_t query_end;  // PackQuery packs the tiles before this index
   float* out;         // [copied tiles][MR][out_stride]
   float* scores;      // [kTilesPerBlock*MR][kScoreStride]
-  float* alpha;       // [kTilesPerBlock][MR]
-  float* lines;       // [kPackRows][D]
+  float* alpha;       // [kTilesPerBlock][MR]: factors of the rows' earlier sums
+  float* lines;       // [kPackRows][D]: rows before they are transposed
 };
 
-// Sets `block` to keys [first, end), or to the first kKeyBlock of these, with
-// no key packed yet.
+// Sets `block` to keys [first, end), but at most kKeyBlock keys. None of the
+// block's keys is packed yet.
 HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.first = first;
   block.count = HWY_MAX(HWY_MIN(kKeyBlock, end - first), int64_t{0});
@@ -75,7 +78,7 @@ HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.packed_values = 0;
 }
 
-// Rows that are packed soon. `rows` of them are not prefetched yet.
+// Rows that are packed soon. Of these, `rows` rows are not prefetched yet.
 struct RowsAhead {
   const char* row;
   int64_t stride, bytes, rows;
@@ -87,8 +90,8 @@ HWY_INLINE void PrefetchNext(RowsAhead& ahead) {
   --ahead.rows;
 }
 
-// Returns the kPackRows rows that begin at `row`, or `left` rows if that is
-// fewer.
+// Returns the kPackRows rows that begin at `row`, or only `left` rows if `left`
+// is smaller.
 template <class T>
 HWY_INLINE RowsAhead Ahead(const T* row, int64_t stride, int64_t dim,
                            int64_t left) {
@@ -154,7 +157,7 @@ void PackValueRow(const AttentionSlice& in, const PackedCall& work,
 }
 
 // Packs the next rows of the query and sets `ahead` to the rows to prefetch.
-// Returns false if no rows are left before query_end.
+// Returns false if all tiles before query_end are packed.
 HWY_INLINE bool PackQuery(const AttentionSlice& in, PackedCall& work,
                           RowsAhead& ahead) {
   if (work.query_tile >= work.query_end) return false;
@@ -179,7 +182,7 @@ HWY_INLINE bool PackQuery(const AttentionSlice& in, PackedCall& work,
 }
 
 // Packs the next key rows of the next block and sets `ahead` to the rows to
-// prefetch. Returns false if none are left.
+// prefetch. Returns false if all keys of the block are packed.
 HWY_INLINE bool PackKeys(const AttentionSlice& in, PackedCall& work,
                          RowsAhead& ahead) {
   PackedBlock& block = work.next;
@@ -198,7 +201,7 @@ HWY_INLINE bool PackKeys(const AttentionSlice& in, PackedCall& work,
 }
 
 // Packs the next value rows of the next block and sets `ahead` to the rows to
-// prefetch. Returns false if none are left.
+// prefetch. Returns false if all values of the block are packed.
 HWY_INLINE bool PackValues(const AttentionSlice& in, PackedCall& work,
                            RowsAhead& ahead) {
   PackedBlock& block = work.next;
@@ -226,8 +229,8 @@ HWY_INLINE RowsAhead PackSome(const AttentionSlice& in, PackedCall& work) {
   return ahead;
 }
 
-// PackAllQuery packs the rest of the query tiles before query_end, and
-// PackWholeBlock the rest of the next block.
+// PackAllQuery packs the remaining rows of the query tiles before query_end.
+// PackWholeBlock packs the remaining rows of the next block.
 HWY_INLINE void PackAllQuery(const AttentionSlice& in, PackedCall& work) {
   RowsAhead ahead{};
   while (PackQuery(in, work, ahead)) {

@@ -1,19 +1,19 @@
 // Blocked attention for many query rows.
 //
-// Keys are processed in blocks of kKeyBlock; each block is packed once: K
-// transposed into panels [D][NR] and V into panels [block][NR]. NR is kVectors
+// Keys are processed in blocks of kKeyBlock. Each block is packed once: K
+// transposed into panels [D][NR], and V into panels [block][NR]. NR is kVectors
 // vectors wide, so that one panel stays in the first-level cache while all row
-// tiles use it. The query is packed once, in tiles [D][MR]. The next block is
-// packed while the products of a block are computed (prefill_pack_simd-inl.h).
+// tiles use it. The query is packed once, in tiles [D][MR]. While the products
+// of a block are computed, the next block is packed (prefill_pack_simd-inl.h).
 // Both products are computed by the same loop over tiles of MR x NR sums in
 // registers. Each sum is one chain of fused multiply-adds in ascending order. A
 // skipped entry adds nothing and a masked entry adds zero, so a row does not
 // depend on the other rows of its tile.
 //
 // A tile of MR rows x NR keys is skipped if all its keys come before the first
-// or after the last key that any of its rows attends to. A causal mask
-// therefore wastes about (NR + MR)/2 keys per row, not half a block: 4% for T =
-// 1024 rows with 12 x 32 tiles.
+// or after the last key that its rows attend to. A causal mask therefore wastes
+// about (NR + MR)/2 keys per row, and not half a block. That is 4% for T = 1024
+// rows with 12 x 32 tiles.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -63,16 +63,16 @@ HWY_INLINE void ValueTile(const float* weights, const float* value,
       });
 }
 
-// Returns whether the outputs of a tile are accumulated directly in the
-// caller's rows, which requires that the tile has kRows rows and that no dim
+// Returns true if the outputs of a tile are accumulated directly in the
+// caller's rows. This requires that the tile has kRows rows and that no dim
 // needs padding. The outputs of other tiles are accumulated in a copy.
 HWY_INLINE bool InPlace(const AttentionSlice& in, const PackedCall& work,
                         int64_t rows) {
   return rows == kRows && work.out_stride == in.value_dim;
 }
 
-// Lists the tiles, and returns the keys from the first to the last that any of
-// them sees.
+// Lists the tiles. Returns the keys from the first to the last that a row of
+// any tile sees.
 Rows MakeTiles(const AttentionSlice& in, const AttentionState& state,
                PackedCall& work) {
   RowTile* tile = work.tiles;
@@ -104,7 +104,7 @@ Rows MakeTiles(const AttentionSlice& in, const AttentionState& state,
 }
 
 // The keys of a block from the first to the last that rows of the tile attend
-// to, as indices [begin, end) in the block, whose first key is `first`.
+// to, as indices [begin, end) in the block.
 struct Seen {
   int64_t begin, end;
 };
@@ -153,8 +153,8 @@ void WeighTile(const AttentionSlice& in, const AttentionState& state,
   }
 }
 
-// Adds the attention to the packed block, which has `count` keys and values
-// from key `first` on, to the sums of the rows of tiles [from, to).
+// Attends to the packed block, whose `count` keys and values begin at key
+// `first`, and adds the results to the sums of the rows of tiles [from, to).
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
                  PackedCall& work) {
@@ -198,8 +198,8 @@ HWY_INLINE bool AnySeen(const PackedCall& work, int64_t from, int64_t to,
   return false;
 }
 
-// Copies the outputs of tiles that are not accumulated in place from the
-// caller's rows [G*T, Dv] (kIn), or back.
+// For tiles that are not accumulated in place: copies the outputs from the
+// caller's rows [G*T, Dv] to the copy (kIn), or back.
 template <bool kIn>
 void CopyOut(const AttentionSlice& in, const AttentionState& state,
              const PackedCall& work) {

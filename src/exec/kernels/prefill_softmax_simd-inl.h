@@ -1,4 +1,5 @@
-// Softmax of a tile of scores for the prefill kernel, compiled once per target.
+// Softmax of a tile of scores for the prefill kernel. Highway compiles this
+// file once for each instruction set (target).
 //
 // A weight e^(x - max) is computed as 2^((x - max) log2(e)). The product is
 // rounded, so the relative error of a weight is about |x - max| 2^-24: it is
@@ -20,9 +21,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// Returns 2^t for t <= 0, with a relative error below 2^-22: 2^n * 2^r, where n
-// is t rounded to an integer and 2^r a minimax polynomial. Results below
-// 2^-126.5 are 0, and 2^0 is 1.
+// Returns 2^t for t <= 0, with a relative error below 2^-22. It is 2^n * 2^r,
+// where n is t rounded to an integer and 2^r is a minimax polynomial. Results
+// below 2^-126.5 are 0, and 2^0 is 1.
 HWY_INLINE VF PowerNonPositiveV(VF t) {
   const DF df;
   const VF magic = hn::Set(df, 12582912.0f + 127.0f);
@@ -39,7 +40,7 @@ HWY_INLINE VF PowerNonPositiveV(VF t) {
 }
 
 // Replaces scores [c0, c1) by the weights e^(s - shift), and returns their sum.
-// Weights are added in two vectors, and the index of a weight decides to which
+// The sum is accumulated in two vectors. The index of a weight decides to which
 // vector it is added.
 HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
                           float* HWY_RESTRICT s) {
@@ -62,17 +63,19 @@ HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
   return hn::GetLane(hn::SumOfLanes(df, hn::Add(sum0, sum1)));
 }
 
-// The maxima of a tile's rows before and after a block of keys.
+// The softmax of a tile's rows: their maxima before and after a block of keys.
 struct TileSoftmax {
-  static constexpr int64_t kSize = 64;  // whole vectors of any target
+  // A multiple of every target's vector size.
+  static constexpr int64_t kSize = 64;
   alignas(64) float before[kSize];
   alignas(64) float now[kSize];
   alignas(64) float shift[kSize];  // now, or 0 if now is -inf
-  alignas(64) float alpha[kSize];  // factor of earlier sums
+  // Factor by which earlier sums are multiplied.
+  alignas(64) float alpha[kSize];
 };
 
-// Sets `shift` and `alpha`, and replaces `now` by the larger of `now` and
-// `before`.
+// Sets `now` to the larger of `now` and `before`, and computes `shift` and
+// `alpha` from it.
 HWY_INLINE void ShiftRows(TileSoftmax& tile) {
   const DF df;
   const VF log2e = hn::Set(df, kLog2E);

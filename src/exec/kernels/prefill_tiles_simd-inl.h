@@ -1,6 +1,7 @@
-// Products of tiles for the prefill kernel, compiled once per target. A tile of
-// kRows x kVectors vectors of sums stays in registers while one panel of packed
-// numbers is read. TransposeFour packs such panels.
+// Products of tiles for the prefill kernel. Highway compiles this file once for
+// each instruction set (target). A tile of kRows x kVectors vectors of sums
+// stays in registers while one panel of packed numbers is read. TransposeFour
+// packs such panels.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_
@@ -15,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
 // A tile has kRows x kVectors vectors of sums: 12 x 2 fit into 32 registers,
-// and 4 x 2 into 16. A panel has at least four columns, so that rows can be
-// packed by four.
+// and 4 x 2 into 16. A panel has at least four columns, so that four rows can
+// be packed at a time.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int64_t kRows = 12;
 constexpr int64_t kVectors = 2;
@@ -58,7 +59,8 @@ HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
 
 #endif
 
-// Transposes four rows of `count` floats: dst[c * stride + r] for r < 4.
+// Writes the transpose of four rows of `count` floats: dst[c * stride + r] for
+// r < 4.
 HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
                               int64_t count, float* HWY_RESTRICT dst,
                               int64_t stride) {
@@ -77,7 +79,8 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
     const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, r0, r1));
     const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, r2, r3));
     float* const to = dst + c * stride;
-    const int64_t step = 4 * stride;  // a block holds every fourth column
+    // A 128-bit block holds every fourth column.
+    const int64_t step = 4 * stride;
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)), to, step);
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)),
                 to + stride, step);
@@ -95,8 +98,8 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
 }
 
 // Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] * b[k*NR
-// + v*N], and calls use(r, v, sum[r][v]) for each of the sums. N is the number
-// of lanes of a vector. Calls between() once before every group of `part`
+// + v*N], where N is the number of lanes of a vector. Calls use(r, v,
+// sum[r][v]) for each sum. Calls between() once before every group of `part`
 // values of k.
 #if HWY_HAVE_SCALABLE
 // Vectors whose size is known only at run time cannot be elements of an array,

@@ -1,7 +1,7 @@
-// Rounds the numbers of each row to integers times the row's step. int8 stores
-// the largest magnitude of the row, which is 127.5 steps, so that the range
-// -128 to 127 is used up; quantised matmuls use a range that is symmetric
-// around zero. A row of zeros has step 0.
+// Rounds the numbers of each row to integers times the row's step. For int8,
+// the largest magnitude of the row is stored. It is 127.5 steps, so that the
+// integers use the full range of -128 to 127. Quantised matmuls use a range
+// that is symmetric around zero. A row of zeros has step 0.
 //
 //   [1, -0.5]  ->  scale 1, integers 127 and -64  ->  read as 0.996 and -0.502
 #include "exec/kernels/quantize.h"
@@ -27,7 +27,7 @@ float LargestMagnitude(std::span<const float> x) {
   float largest = 0;
   for (float value : x) {
     const float size = std::fabs(value);
-    if (!(size <= largest)) largest = size;  // true for a NaN as well
+    if (!(size <= largest)) largest = size;  // also true if `size` is NaN
     if (std::isnan(largest)) break;
   }
   return largest;
@@ -44,7 +44,8 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   if (scale == 0 || !std::isfinite(scale)) return;
   const float factor = 127.5f / scale;
   for (size_t i = 0; i < x.size(); ++i) {
-    // The inverse of a very small scale overflows, so such rows are divided.
+    // The inverse of a very small scale overflows, so such a row is divided by
+    // its scale instead of multiplied by the inverse.
     const double value = std::isfinite(factor)
                              ? double{x[i] * factor}
                              : double{x[i]} * 127.5 / double{scale};

@@ -25,8 +25,8 @@ class Scratch {
     used_ = (kAlign - at % kAlign) % kAlign;
   }
 
-  // Returns `count` elements, aligned, not initialised. The sum of Bytes(count)
-  // over a round must not exceed the size given to Reset.
+  // Returns `count` aligned, uninitialised elements. The sum of Bytes(count) of
+  // all calls since Reset must not exceed the size given to Reset.
   template <typename T>
   T* Take(size_t count) {
     T* const out = reinterpret_cast<T*>(bytes_.get() + used_);

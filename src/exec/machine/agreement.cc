@@ -1,8 +1,8 @@
-// Computes results on which all ranks of a run must agree. Every rank sends its
-// own values to all other ranks, and all ranks compute the same result from
-// these values. Replicas of an array on several ranks are compared by digests
-// of 128 bits. Only if two digests differ are the arrays compared as well, to
-// find the first element that differs.
+// Computes results on which all ranks (processes) of a run must agree. Every
+// rank sends its own values to all other ranks, and all ranks compute the same
+// result from these values. Replicas of an array on several ranks are compared
+// by digests of 128 bits. If two digests differ, the arrays are compared as
+// well, to find the first element that differs.
 //
 //   FirstError of an error on rank 0 and one on rank 1, with equal `order`
 //     ->  both ranks return the error of rank 0
@@ -51,7 +51,7 @@ class PacketReader {
   std::string Text() { return All<std::string>(); }
 
  private:
-  // Reads a count and as many elements, or fewer if the packet ends.
+  // Reads a count and then `count` elements, or fewer if the packet ends.
   template <class Range>
   Range All() {
     constexpr size_t kWidth = sizeof(typename Range::value_type);
@@ -118,9 +118,9 @@ struct Reported {
   int64_t first = 0, second = 0;
 };
 
-// Returns, for each device of `groups`, the shape of its array and, if its
-// group has several devices, the digest. The rank that holds a device reports
-// both.
+// Returns the shape of the array of each device of `groups`. If a device's
+// group has several devices, also returns the array's digest. The rank that
+// holds a device reports both to all ranks.
 std::map<int, Reported> Report(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {
@@ -159,8 +159,8 @@ std::map<int, Reported> Report(
   return out;
 }
 
-// Returns the offset of the first difference between the arrays of two devices,
-// which have the same shape. All ranks get the same result.
+// Returns the offset of the first difference between the arrays of two devices.
+// The arrays have the same shape. All ranks get the same result.
 int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
                 int other) {
   Crossing crossing(mesh);
@@ -214,8 +214,8 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     from = end;
   }
   std::vector<int64_t> moved = {own.crossed()};
-  // If no device of a rank used a collective, the rank's list of bytes for that
-  // collective is empty. Fill the list with zeros, so that all ranks pass
+  // If no device of a rank used a collective, the rank's list of bytes for this
+  // collective is empty. The list is filled with zeros, so that all ranks pass
   // equally many numbers.
   int64_t longest = 0;
   for (const LedgerEntry& entry : own.entries()) {

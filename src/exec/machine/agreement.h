@@ -1,7 +1,7 @@
-// The ranks (processes) of a mesh compute these results together, so that each
-// rank continues with the same value. FirstDiffering and ShareArrays need a
-// transport. Without a transport, one process holds all devices, and the other
-// functions need no other rank.
+// The functions in this file compute a result that depends on all ranks
+// (processes) of a mesh, so that each rank continues with the same value.
+// FirstDiffering and ShareArrays need a transport. Without a transport, one
+// process holds all devices, and the other functions need no other rank.
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
@@ -30,8 +30,8 @@ std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// Set the shape of the arrays that devices on other ranks hold, and leave these
-// arrays without elements. Do nothing without a transport.
+// Set the shapes of the arrays that devices on other ranks hold. These arrays
+// have no elements. Do nothing without a transport.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);
@@ -41,18 +41,20 @@ void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 
-// A device (`other`) whose array differs from the array of the first device of
-// its group, and the offset of the first difference. If the array of `other`
-// does not have the expected shape, the offset is -1, and `first` may be the
-// same device.
+// The first difference among the arrays of a group of devices, which should be
+// equal. `other` is the device whose array differs from the array of the
+// group's first device, `first`. `at` is the offset of the first element that
+// differs. If the array of `other` has a wrong shape, `at` is -1, and `first`
+// may be `other` itself.
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;
   Shape shape = {};  // shape of the array of `other`, if `at` is -1
 };
-// Returns the first difference between devices of one group, or nullopt. The
-// devices of a group should hold the same shard, of shape `extent`. Digests of
-// 128 bits are compared first, and the arrays only if digests differ.
+// Returns the first difference between devices of one group, or nullopt if
+// there is no difference. The devices of a group should hold the same shard, of
+// shape `extent`. Digests of 128 bits are compared first, and the arrays only
+// if digests differ.
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);

@@ -1,7 +1,7 @@
-// Arrays are row-major. A block is copied as runs of contiguous elements along
-// the last dimension, for all indices of the other dimensions. If the block
-// fills trailing dimensions of both arrays, a run extends over these dimensions
-// and over the one before them:
+// Arrays are row-major. A block of an array is copied in runs of contiguous
+// elements. A run extends over the last dimension. If the block fills trailing
+// dimensions of both arrays, a run extends over all of these dimensions and
+// over the dimension before them:
 //
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 //   [1:3, 0:8] of [4, 8]  ->  one run of 16 from 8
@@ -32,7 +32,7 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
   for (int64_t e : extent) {
     if (e == 0) return;
   }
-  // The dimensions from `outer` on form one run.
+  // The dimensions from index `outer` to the last are copied as one run.
   size_t outer = rank - 1;
   int64_t run = extent[outer];
   while (outer > 0 && extent[outer] == from_shape[outer] &&
@@ -71,7 +71,7 @@ int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 // Calls f with the vectors that hold the elements of a and b. Both buffers must
-// have their elements in the same member.
+// store their elements in the same member (`real`, `wide` or `integers`).
 template <class A, class B, class F>
 auto WithElements(A& a, B& b, const F& f) {
   if (a.IsWide()) return f(a.wide, b.wide);

@@ -1,9 +1,9 @@
-// In one process, a collective runs group by group on the devices' arrays. It
-// records the bytes that each device would send: in a ring for all_gather,
-// reduce_scatter and all_reduce, and by the other formulas of
-// comm/collective.h. A reduction is computed once for all members, in ascending
-// order of members, so every member has the same bits with any number of
-// threads.
+// Runs a collective in one process, group by group, on the arrays of all
+// devices. It records the bytes that each device would send: in a ring for
+// all_gather, reduce_scatter and all_reduce, and by the formulas of
+// comm/collective.h for the other collectives. A reduction is computed once for
+// all members, in ascending order of members, so every member has the same bits
+// with any number of threads.
 //
 //   all_gather over tp=4 of 8 bytes each  ->  32 bytes; each sends 3 * 8
 #include "exec/machine/collectives.h"
@@ -36,7 +36,7 @@ void Record(Machine& machine, const CollectiveCall& call,
   machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
 }
 
-// Reduces the arrays of a group's members in ascending order.
+// Reduces the arrays of a group's members, in ascending order of their index.
 Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
   const PerDevice& in = *call.in;
   Buffer total = in[AsIndex(group[0])];
@@ -153,8 +153,9 @@ PerDevice BroadcastOf(Machine& machine, const CollectiveCall& call) {
     const Buffer& from = in[AsIndex(group[AsIndex(call.root)])];
     for (int64_t i = 0; i < n; ++i) {
       out[AsIndex(group[AsIndex(i)])] = from;
-      // Each member of the chain sends to the next one. The chain starts at the
-      // root and ends at the member before it, which sends nothing.
+      // A broadcast is a chain: each member sends to the next. The chain starts
+      // at the root and ends at the member before the root, which sends
+      // nothing.
       const bool last = (i + 1) % n == call.root;
       sent[AsIndex(group[AsIndex(i)])] = last ? 0 : from.Bytes();
     }

@@ -1,14 +1,15 @@
-// Collectives over any set of mesh axes. Each takes one buffer per device, all
-// of one shape and dtype, and returns one buffer per device. A collective adds
-// an entry to the ledger unless its groups have one member.
+// Collectives over any set of mesh axes. Each reads one buffer per device, all
+// of the same shape and dtype, and returns one buffer per device. A collective
+// adds an entry to the ledger, the record of bytes sent, unless its groups have
+// only one member.
 //
 // Members of a group are ordered by their index along the axis list. Reductions
-// combine the members' buffers in ascending group index, so replicas agree in
-// bits. (A real ring rotates the order: its results agree within tolerance,
-// not in bits.)
+// combine the members' buffers in ascending index, so replicas have equal bits.
+// In a real ring each member starts at another index, so its results agree only
+// within tolerance.
 //
 // The functions from AllGather to Broadcast build a CollectiveCall and pass it
-// to the machine's CollectiveSeam.
+// to the machine's CollectiveSeam, which a test may replace.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 
@@ -34,17 +35,17 @@ struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};
   const PerDevice* in = nullptr;
-  // The dimension that all_gather joins, reduce_scatter scatters or all_to_all
+  // The dimension that all_gather joins, reduce_scatter scatters, or all_to_all
   // splits.
   size_t dim = 0;
   size_t concat_dim = 0;  // the dimension that all_to_all joins
   Reduce reduce = Reduce::kSum;
-  bool rounds = false;  // round a reduced value to the dtype
+  bool rounds = false;  // true: the reduced value is rounded to the dtype
   std::span<const Edge> edges = {};
   int64_t root = 0;
   std::string_view what = {};  // the tensor's name, for the ledger
 };
-// Runs the call without the machine's CollectiveSeam.
+// Runs the collective itself, without the machine's CollectiveSeam.
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call);
 
 struct CollectiveSeam {
@@ -62,19 +63,19 @@ PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
 PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, Reduce reduce, std::string_view what,
                     bool rounds = false);
-// Member i sends slice j of `split_dim` to member j. A member concatenates the
-// received slices along `concat_dim` in the senders' order.
+// Member i sends slice j of `split_dim` to member j. Each member concatenates
+// the slices it receives along `concat_dim`, ordered by sender.
 PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    size_t split_dim, size_t concat_dim, std::string_view what);
 // Sends buffers along `edges`, pairs of (source, target) group indices. No two
-// edges have the same target. A device that is no target receives zeros.
+// edges may have the same target. A device that is not a target receives zeros.
 PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    const std::vector<Edge>& edges, std::string_view what);
 // Every member receives the buffer of the member with group index `root`.
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what);
 
-// Adds `part` to `total`, or takes the maximum, element by element.
+// Adds `part` to `total` element by element, or stores the larger element.
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total);
 
 // Returns the edges of one ring step: (i, (i + 1) mod n) for each i below n.

@@ -1,8 +1,9 @@
-// Collectives over several processes. Members send blocks directly to each
-// other, in one exchange of all ranks. An all_reduce takes two exchanges: each
-// member reduces one chunk, in ascending order of members, and then sends the
-// result to all members. The bits are therefore the same as in one process, and
-// the members send as many elements in total as in a ring.
+// Collectives over several processes (ranks). Members send blocks directly to
+// each other, in one exchange of all ranks. An all_reduce is two exchanges. In
+// the first, each member receives and reduces one chunk of the elements, in
+// ascending order of members. In the second, it sends the reduced chunk to all
+// members. The bits are therefore the same as in one process, and the members
+// send as many elements in total as in a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
 //   1 the rest; 3 + 2 elements are sent, then 2 + 3: 10 = 2 (n - 1) 5
@@ -20,7 +21,8 @@
 namespace shardc::exec {
 namespace {
 
-// Returns elements [begin, end) in row-major order as one dimension.
+// Returns elements [begin, end) of `from`, in row-major order, as an array of
+// one dimension.
 Buffer Stretch(const Buffer& from, int64_t begin, int64_t end) {
   Buffer out;
   out.shape = {end - begin};
@@ -84,7 +86,8 @@ class Across {
 
   int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
 
-  // Calls body(group, index in the group, device) for each device of this rank.
+  // Calls body(group, index in the group, device) for each device of this rank
+  // (process).
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
@@ -98,12 +101,12 @@ class Across {
   using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends one block from every member i to every other member j of its group:
-  // block(array, j), where `array` is the array of member i in `in`. The block
-  // has the shape `shape(i, j)`. Then calls join(device, i, blocks) for each
-  // device of this rank, where i is the device's index in its group, and
-  // `blocks` are the blocks it received and its own, in the order of their
-  // senders.
+  // Sends one block from every member i to every other member j of its group.
+  // block(array, j) returns the block, where `array` is the array of member i
+  // in `in`; shape(i, j) returns the block's shape. Then calls join(device, i,
+  // blocks) for each device of this rank, where i is the device's index in its
+  // group. `blocks` are the device's own block and the received ones, in the
+  // order of their senders.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);
@@ -132,7 +135,7 @@ class Across {
     machine_.ledger().Moved(call_.kind, crossing.sent(), crossing.crossed());
   }
 
-  // Returns whether the members of some group are on several ranks.
+  // Returns true if there is a group whose members are on several ranks.
   bool Apart() const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const Group& g) {
       return std::any_of(g.begin(), g.end(), [&](int device) {
@@ -167,7 +170,7 @@ class Across {
 
   static Buffer EntireBuffer(const Buffer& own, int64_t) { return own; }
 
-  // Sends slice j of the call's dimension to member j, for all j.
+  // Sends slice j of dimension `call_.dim` to member j, for all j.
   void Slices(const Join& join) {
     Shape slice = sample_.shape;
     slice[call_.dim] /= n_;
@@ -195,7 +198,8 @@ class Across {
     });
   }
 
-  // Return the first element and the number of elements of member j's chunk.
+  // Return the first element, and the number of elements, of the chunk that
+  // member j reduces.
   int64_t ChunkBegin(int64_t j) const { return j * sample_.Elements() / n_; }
   int64_t ChunkLength(int64_t j) const {
     return ChunkBegin(j + 1) - ChunkBegin(j);

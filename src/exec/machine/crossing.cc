@@ -1,7 +1,8 @@
 // All blocks for one rank are concatenated, each after a header that names its
-// devices, and all ranks exchange them in one call. Elements are sent with the
-// width of their dtype. If the dtype cannot represent an element of a block,
-// the block is sent and counted with the width of the host's array.
+// sending and its receiving device. All ranks exchange them in one call.
+// Elements are sent with the width of their dtype. If the dtype cannot
+// represent an element of a block, the block is sent, and its bytes are
+// counted, with the width of the array in host memory.
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
 //     ->  rank 1 receives two headers and 2 * 6 bytes
@@ -19,12 +20,12 @@ namespace {
 
 struct Line {
   int32_t from = 0, to = 0;
-  int32_t dtype = 0, width = 0;  // bytes of an element
+  int32_t dtype = 0, width = 0;  // dtype of the elements; bytes of each element
   int64_t elements = 0;
 };
 
-// Sets `out` to the elements as F16 or BF16. Returns false if that changes the
-// bits of an element.
+// Sets `out` to the elements of `x` as F16 or BF16. Returns false if that
+// changes the bits of an element.
 bool Halves(Dtype dtype, const std::vector<float>& x,
             std::vector<uint16_t>& out) {
   out.resize(x.size());
@@ -40,8 +41,8 @@ bool Halves(Dtype dtype, const std::vector<float>& x,
          std::memcmp(x.data(), back.data(), x.size() * sizeof(float)) == 0;
 }
 
-// Appends the elements as 8 bits each, for I8 and BOOL. Returns false if an
-// element does not fit.
+// Appends the elements of `x` as int8, for I8 and BOOL. Returns false if an
+// element does not fit in 8 bits.
 bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
   for (const int32_t value : x) {
     if (value != static_cast<int8_t>(value)) return false;
@@ -56,7 +57,7 @@ int PutWidth(const std::vector<T>& all, Packet& out) {
   return sizeof(T);
 }
 
-// Appends the elements of a block; returns the number of bytes of each element.
+// Appends the elements of a block. Returns the number of bytes per element.
 int PutElements(const Buffer& block, Packet& out) {
   if (block.IsWide()) return PutWidth(block.wide, out);
   if (block.IsReal()) {

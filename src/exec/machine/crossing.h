@@ -1,5 +1,5 @@
-// Blocks that devices send to each other in one step, across ranks where
-// needed.
+// Blocks that devices send to each other in one step. Blocks for devices of
+// another rank (process) are sent to that rank.
 #ifndef SHARDC_EXEC_MACHINE_CROSSING_H_
 #define SHARDC_EXEC_MACHINE_CROSSING_H_
 
@@ -18,10 +18,11 @@ namespace shardc::exec {
 // A block that device `from` sends to device `to`.
 struct Parcel {
   int from = 0, to = 0;
-  Buffer block;  // the elements, as one dimension
+  Buffer block;  // the elements, as an array of one dimension
 };
 // Appends a parcel to `out`. Elements are written with the width of their dtype
-// if that preserves every value, else with the width of the host's array.
+// if that preserves every value, else with the width of the array in host
+// memory.
 void PutParcel(int from, int to, const Buffer& block, Packet& out);
 // Appends the parcels in `bytes` to `out`. Returns false if the bytes end
 // inside a parcel.
@@ -32,12 +33,14 @@ class Crossing {
   explicit Crossing(const SimMesh& mesh);
 
   // Sends a block from a device of this rank. If the receiver is on this rank
-  // too, the block is only counted: the receiver reads the sender's buffer.
+  // as well, only the bytes are counted: the receiver reads the sender's
+  // buffer.
   void Send(int from, int to, const Buffer& block);
   // Exchanges the blocks. Every rank must call this after its last Send.
   void Deliver();
   // Returns the block that a device on another rank sent to a device of this
-  // rank. Stops all ranks if there is none, or if it has another size.
+  // rank. Stops all ranks if no such block arrived or its size differs from
+  // `shape`.
   Buffer Take(int from, int to, Shape shape);
 
   // The bytes that each device of this rank sent, and the number of bytes that

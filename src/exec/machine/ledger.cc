@@ -1,5 +1,5 @@
-// Entries are in program order. The bytes of a device are added over all
-// entries before the maximum over devices is taken:
+// Entries are in program order. The bytes of each device are added over all
+// entries before the maximum over devices is computed:
 //
 //   two all_gathers: two devices send 8 and 0 bytes, then 0 and 6
 //     ->  maximum 8, total 14

@@ -20,8 +20,8 @@ namespace shardc::exec {
 
 class Machine {
  public:
-  // `threads` host threads simulate the devices; their number never changes a
-  // result.
+  // `threads` is the number of host threads that simulate the devices. It never
+  // changes a result.
   explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {});
 
   const SimMesh& mesh() const { return *mesh_; }
@@ -31,8 +31,8 @@ class Machine {
   // Runs `body(device)` for every device of this rank. `body` may write only to
   // that device's buffers.
   void Local(const std::function<void(int)>& body) const;
-  // Returns the seam of type T from the constructor's `seams`, or else the
-  // default.
+  // Returns the seam of type T (a replaceable step, see seams.h) that was
+  // passed to the constructor, or the default seam.
   template <class T>
   const T& Seam() const {
     return seams_.Get<T>();
@@ -40,7 +40,7 @@ class Machine {
 
  private:
   const SimMesh* mesh_;
-  std::unique_ptr<ThreadPool> pool_;  // null: one thread
+  std::unique_ptr<ThreadPool> pool_;  // null if there is one thread
   Seams seams_;
   Ledger ledger_;
 };

@@ -1,7 +1,7 @@
 // Device ids are row-major: the coordinate on an axis is the id divided by the
-// axis's stride, modulo its size. A group over some axes has the devices that
-// agree on every other axis; their order follows the order in which the axes
-// are given.
+// axis's stride, modulo the axis's size. A group over a list of axes holds the
+// devices that have equal coordinates on all other axes. The list's order of
+// axes determines the order of the devices.
 //
 //   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"
@@ -61,8 +61,8 @@ int64_t SimMesh::Index(int device, const AxisGroup& axes) const {
 }
 
 std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
-  // The key of a group is the id that its members would have with the listed
-  // axes at 0.
+  // Members of a group have the same key: the id that a member would have with
+  // coordinate 0 on the listed axes.
   std::map<int64_t, size_t> of_key;
   std::vector<std::vector<int>> out;
   for (int device = 0; device < devices_; ++device) {

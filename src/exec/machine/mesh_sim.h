@@ -1,15 +1,15 @@
 // The simulated mesh: device ids, coordinates, and groups over axes.
 //
-// A device's id is its row-major rank over the mesh's axes, the last axis
-// fastest. Its index along an axis list (a1, ..., ak) has the coordinates as
-// digits, in the order of the list, a1 most significant. With dp=2 fsdp=4, the
-// device at dp=1 fsdp=2 has the index 2 * 2 + 1 = 5 along [fsdp, dp], and 1 * 4
-// + 2 = 6 along [dp, fsdp]: these are different layouts. An axis that the mesh
-// lacks has size 1.
+// A device's id is its row-major rank over the mesh's axes: the last axis
+// varies fastest. The index along an axis list (a1, ..., ak) is computed in the
+// same way from the coordinates on a1, ..., ak. With dp=2 fsdp=4, the device at
+// dp=1 fsdp=2 has the index 2 * 2 + 1 = 5 along [fsdp, dp], but 1 * 4 + 2 = 6
+// along [dp, fsdp]: these are different layouts. An axis that the mesh lacks
+// has size 1.
 //
-// With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of all
-// D; n must not exceed D. The arrays of devices on other ranks have a shape and
-// no elements.
+// With a transport there are n ranks (processes), and D devices in total. Rank
+// r holds devices [r D / n, (r + 1) D / n); n must not exceed D. The arrays of
+// devices on other ranks have a shape and no elements.
 #ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
 #define SHARDC_EXEC_MACHINE_MESH_SIM_H_
 
@@ -30,7 +30,7 @@ class SimMesh {
 
   const Mesh& mesh() const { return mesh_; }
   int devices() const { return devices_; }
-  // Null if this process holds all devices.
+  // Returns null if this process holds all devices.
   Transport* transport() const { return transport_; }
   // This process holds devices [first_held, end_held).
   int first_held() const { return first_held_; }
@@ -48,9 +48,9 @@ class SimMesh {
   int64_t Coordinate(int device, std::string_view axis) const;
   // Returns the device's index along the axes, in [0, Parts(axes)).
   int64_t Index(int device, const AxisGroup& axes) const;
-  // Returns the groups of devices that agree on all axes not in the list. The
-  // members of a group are in the order of Index(), the groups in the order of
-  // their first members' ids.
+  // Returns the groups of devices that have equal coordinates on all axes not
+  // in the list. The members of a group are in the order of Index(). The groups
+  // are in the order of their first members' ids.
   std::vector<std::vector<int>> Groups(const AxisGroup& axes) const;
   // Returns the coordinates of a device for messages, such as "dp=1 tp=3".
   std::string DeviceText(int device) const;

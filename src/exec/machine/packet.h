@@ -11,15 +11,15 @@
 
 namespace shardc::exec {
 
-// Appends the elements of a contiguous range.
+// Appends the bytes of all elements of a contiguous range to `out`.
 template <class Range>
 void PutAll(const Range& all, Packet& out) {
   const auto bytes = std::as_bytes(std::span(all));
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Fills `all` with elements from the front of `left` and removes them there.
-// Returns false if fewer are left.
+// Fills `all` with elements from the front of `left`, and removes these
+// elements from `left`. Returns false if `left` has too few elements.
 template <class Range>
 bool TakeAll(std::span<const std::byte>& left, Range&& all) {
   const auto to = std::as_writable_bytes(std::span(all));

@@ -1,6 +1,7 @@
-// Philox 4x32-10 (Salmon et al., SC 2011): a number is a function of key and
-// index, without a state, so any thread can draw any element of any tensor, as
-// often as needed. Splitting hashes an index or a name into a new key.
+// Philox 4x32-10 (Salmon et al., SC 2011). A number is a function of key and
+// index, without a state. Any thread can therefore draw any element of any
+// tensor, as often as needed. Splitting hashes an index or a name into a new
+// key.
 //
 //   counter 0, key 0  ->  6627e8d5 e169c58d bc57ac4c 9b00dbd8
 #include "exec/machine/random.h"
@@ -17,7 +18,8 @@ constexpr uint32_t kWeyl0 = 0x9E3779B9;
 constexpr uint32_t kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-// The last word of the counter, which keeps the three uses of a key apart.
+// The last word of the counter. It differs for the three uses of a key, so that
+// they draw different numbers.
 constexpr uint32_t kForBits = 0;
 constexpr uint32_t kForSplit = 1;
 constexpr uint32_t kForName = 2;
@@ -32,7 +34,8 @@ std::array<uint32_t, 4> Draw(uint64_t key, uint64_t index, uint32_t use) {
   return Philox({Low(index), High(index), 0, use}, {Low(key), High(key)});
 }
 
-// FNV-1a: names are few and short, and their hashes only need to differ.
+// Returns the FNV-1a hash. This simple hash suffices: names are few and short,
+// and their hashes only need to differ.
 uint64_t HashName(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (char c : name) {
@@ -85,8 +88,8 @@ std::array<double, 2> Random::Normals(uint64_t index) const {
 }
 
 // Applies the Box-Muller transform to blocks of numbers, one step at a time for
-// a whole block: the processor overlaps the same step of different numbers, but
-// the steps of one number each wait for the step before.
+// a whole block. The processor can overlap the same step of different numbers,
+// but each step of one number waits for the previous step.
 void Random::FillNormals(uint64_t first,
                          std::span<std::array<double, 2>> out) const {
   constexpr size_t kBlock = 32;

@@ -1,5 +1,6 @@
 // A counter-based generator: every number is a pure function of a key and a
-// counter, so the order of drawing, sharding and threads cannot change it.
+// counter. The order of drawing, the sharding and the threads cannot change a
+// number.
 //
 // Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2,
 // 3" (SC 2011), checked against that paper's known answers.
@@ -16,21 +17,21 @@ namespace shardc::exec {
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                std::array<uint32_t, 2> key);
 
-// A stream of random numbers, each of which is drawn by its index. Further
-// independent streams can be split off.
+// A stream of random numbers. An index selects a number of the stream. Split
+// returns further independent streams.
 class Random {
  public:
   explicit Random(uint64_t seed) : key_(seed) {}
 
-  // Return an independent stream for each index or name; this stream is
-  // unchanged.
+  // Return an independent stream for each index or name. This object is not
+  // changed.
   Random Split(uint64_t index) const;
   Random Split(std::string_view name) const;
 
   uint64_t Bits(uint64_t index) const;
-  double Uniform(uint64_t index) const;  // [0, 1), 53 bits
+  double Uniform(uint64_t index) const;  // in [0, 1), with 53 random bits
   double Normal(uint64_t index) const;   // mean 0, variance 1
-  // Returns two independent normal numbers, in about the time that Normal takes
+  // Returns two independent normal numbers in about the time that Normal needs
   // for one. The first equals Normal(index).
   std::array<double, 2> Normals(uint64_t index) const;
   // Sets `out` to Normals(first), Normals(first + 1) and so on, faster than
@@ -45,7 +46,7 @@ class Random {
   uint64_t key_;
 };
 
-// Draws numbers by consecutive indices, for code that picks test cases.
+// Draws numbers at consecutive indices. Used by code that picks test cases.
 class RandomSequence {
  public:
   explicit RandomSequence(Random random) : random_(random) {}
@@ -63,9 +64,9 @@ class RandomSequence {
   uint64_t next_ = 0;
 };
 
-// Returns whether dropout keeps the weight of batch row b, query head h, query
-// position pq and key position pk of the unsharded attention. Philox has these
-// four numbers modulo 2^32 as its counter and the seed as its key. The weight
+// Returns true if dropout keeps the weight of batch row b, query head h, query
+// position pq and key position pk of the unsharded attention. The counter of
+// Philox is these four numbers modulo 2^32, and its key is the seed. The weight
 // is kept if the first output word / 2^32 is at least `rate`.
 bool KeepsWeight(uint64_t seed, int64_t b, int64_t h, int64_t pq, int64_t pk,
                  double rate);

@@ -1,6 +1,11 @@
-// To reshard a tensor, the overlap of each device's new shard with every old
-// shard is copied. A device that holds the old shard itself reads its own copy;
-// other devices receive it from its holders, which take turns.
+// Implements reshards. For each device, the overlaps of its new shard with all
+// old shards are copied. If a device holds an old shard itself, it reads its
+// own copy. Otherwise it receives the overlap from a device that holds the old
+// shard. The devices that hold the same shard take turns in sending:
+//
+//   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
+//   and each holder sends its 4 elements to one of the two devices that lack
+//   them
 //
 //   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
 //   and each holder sends its 4 elements to one of the two devices that lack
@@ -26,26 +31,27 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
 
 namespace {
 
-// A block of one old shard that one device needs. A piece stores no positions,
-// which follow from the two layouts, because there may be many pieces: if a
-// tensor becomes replicated, as many as devices times shards.
+// A block of one old shard that one device needs. Its position follows from the
+// two layouts and is not stored, because there may be many pieces: devices
+// times shards if the tensor becomes replicated.
 struct Piece {
   int device = 0, holder = 0;
   size_t shard = 0;  // index of the old layout's shard
 };
 
-// Where a piece begins in the old shard and in the device's new shard, and its
-// size in each dimension.
+// The positions at which a piece begins in the old shard (`from`) and in the
+// device's new shard (`to`), and its size in each dimension.
 struct Block {
   Shape from, to, size;
 };
 
 // Computes the pieces of `tensor` that every device needs for its shard of
 // `out`. Shards of the old layout are numbered in row-major order of their
-// places, so the shards that a device needs are a range in each dimension.
-// Replicas of a new shard need the same blocks of the old shards, so the
-// elements are counted only for the first replica: a tensor that becomes
-// replicated on 1,024 devices has a million pieces, of 1,024 different blocks.
+// places. The shards that a device needs are therefore a range in each
+// dimension. Replicas of a new shard need the same blocks, so the elements are
+// counted only for the first replica. For example, a tensor that becomes
+// replicated on 1,024 devices has a million pieces, but only 1,024 different
+// blocks.
 class Pieces {
  public:
   Pieces(const SimMesh& mesh, const ShardedTensor& tensor,
@@ -101,8 +107,8 @@ class Pieces {
   }
 
   // Calls `body` with each piece that any device needs, in the order of the
-  // devices. A device takes a piece from its own shard if it has that shard;
-  // otherwise the holders of the shard take turns in sending.
+  // devices. A device reads a piece from its own shard if it holds the old
+  // shard. Otherwise the holders of the old shard take turns in sending.
   template <class F>
   void ForEach(const F& body) const {
     std::vector<size_t> turn(holders_.size(), 0);
@@ -117,7 +123,7 @@ class Pieces {
     }
   }
 
-  // Calls `body` as ForEach does, with the number of elements of the piece as a
+  // Like ForEach, but `body` has the number of elements of the piece as a
   // second argument.
   template <class F>
   void ForEachCounted(const F& body) const {
@@ -135,9 +141,9 @@ class Pieces {
   }
 
   // Returns the first device with the same new shard, so that its array can be
-  // copied, or -1 if that is `device` itself. Also returns -1 if an old shard
-  // has several holders: the two devices could receive from different replicas,
-  // whose bits may differ.
+  // copied, or -1 if that is `device` itself. Also returns -1 if any old shard
+  // has several holders. The two devices could then receive from different
+  // replicas, whose bits may differ.
   int SameAs(int device) const {
     const int first = first_replica_[AsIndex(device)];
     return each_held_once_ && first < device ? first : -1;
@@ -177,17 +183,20 @@ class Pieces {
 
   Shape extent_, source_extent_;  // the shapes of a new and of an old shard
   bool is_empty_;
-  Shape parts_;                            // old shards in each dimension
-  std::vector<Shape> starts_, wanted_;     // indexed by shard; by device
-  std::vector<std::vector<int>> holders_;  // indexed by shard
-  std::vector<size_t> shard_of_;           // indexed by device
+  Shape parts_;  // number of old shards in each dimension
+  // Begins of old shards, by shard; of new shards, by device.
+  std::vector<Shape> starts_, wanted_;
+  // Indexed by old shard: the devices that hold it.
+  std::vector<std::vector<int>> holders_;
+  std::vector<size_t> shard_of_;  // indexed by device: its old shard
   // Indexed by device: the first device that has the same new shard.
   std::vector<int> first_replica_;
   bool each_held_once_ = true;
 };
 
 // Sends the pieces of this rank's shards to the other devices that need them.
-// Records the bytes as moved by the collective `kind` unless it is null.
+// If `kind` is not null, the ledger records their bytes as moved by this
+// collective.
 void SendPieces(Machine& machine, const ShardedTensor& tensor,
                 const Pieces& places, const Collective* kind,
                 Crossing& crossing) {
@@ -208,7 +217,8 @@ void SendPieces(Machine& machine, const ShardedTensor& tensor,
   }
 }
 
-// Copies every piece to its place in `out`, across ranks if there are several.
+// Copies every piece to its place in `out`. Pieces from other ranks (processes)
+// are received first.
 void PutPieces(Machine& machine, const ShardedTensor& tensor,
                const Pieces& places, const Collective* kind,
                ShardedTensor& out) {

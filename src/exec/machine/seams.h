@@ -1,8 +1,8 @@
 // A seam is a step of a run that a test can replace by a function that observes
 // the step or injects a fault. Each folder declares the seams of its own
-// programs as structs of functions; the default functions are correct. A
-// machine stores the seams that its run replaces, and programs get every seam
-// from the machine.
+// programs as structs of functions, whose defaults are correct. A machine
+// stores the replaced seams of its run, and programs ask the machine for every
+// seam.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 
@@ -14,7 +14,7 @@ namespace shardc::exec {
 
 class Seams {
  public:
-  // Sets the seam of this type, or replaces it.
+  // Stores the seam, in place of an earlier seam of the same type.
   template <class Seam>
   void Set(Seam seam) {
     if (auto* const held = const_cast<Seam*>(Find<Seam>())) {
@@ -23,7 +23,7 @@ class Seams {
       held_.emplace_back(std::move(seam));
     }
   }
-  // Returns the seam that was set, else the default.
+  // Returns the seam that was set, or a seam with the default functions.
   template <class Seam>
   const Seam& Get() const {
     static const Seam kRight{};

@@ -1,7 +1,7 @@
 // A layout determines where each device's shard begins. To check that a layout
-// covers a tensor, the tensor is filled with the row-major numbers of its
-// elements: each device must then hold exactly the numbers of its shard, and
-// each number must occur as often as there are replicas.
+// covers a tensor, each element of the tensor is set to its row-major number.
+// Each device must then hold exactly the numbers of its shard. Each number must
+// occur as often as there are replicas.
 //
 //   [4] sharded over tp on dp=2 tp=2: devices 0 and 2 hold 0 1, devices 1 and 3
 //   hold 2 3, and each number occurs twice
@@ -35,8 +35,8 @@ LayoutError OtherShape(int device, const Shape& shape, const Shape& extent) {
   return why;
 }
 
-// Returns the error for two replicas of the shard at `start` that differ at
-// offset `at`.
+// Returns the error for the devices `first` and `other`, whose replicas of the
+// shard at `start` differ at offset `at`.
 LayoutError ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
                            const Shape& start, int first, int other,
                            int64_t at) {
@@ -233,16 +233,16 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
   return why;
 }
 
-// Counts how often each element's number occurs. A run of consecutive numbers
-// is counted only at its begin and its end, which is fast: with a correct
+// Counts how often each number occurs. Of a run of consecutive numbers, only
+// the begin and the end are counted. This is fast, because with a correct
 // layout all numbers are in such runs. Numbers outside of runs are counted one
-// by one, and take memory only if there are some.
+// by one. Memory for them is allocated only if there are such numbers.
 class Tally {
  public:
   explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}
 
-  // Counts a run of numbers, which is first, first + 1 and so on if the layout
-  // is correct. Returns the index of the first number that is wrong, or -1.
+  // Counts the numbers of `run`. With a correct layout these are first, first +
+  // 1, and so on. Returns the index of the first number that differs, or -1.
   int64_t Add(std::span<const int32_t> run, int64_t first) {
     const auto length = static_cast<int64_t>(run.size());
     int64_t wrong = -1;
@@ -262,8 +262,8 @@ class Tally {
     return wrong;
   }
 
-  // Calls visit(number, how often it occurs) in ascending order of numbers,
-  // until it returns false.
+  // Calls visit(number, count) in ascending order of numbers, until `visit`
+  // returns false. `count` is how often the number occurs.
   template <class Visit>
   void ForEach(const Visit& visit) const {
     int64_t covered = 0;
@@ -276,15 +276,15 @@ class Tally {
 
  private:
   int64_t count_;
-  // Indexed by an element's number. `begin_`: how many runs begin at the
-  // number, minus how many end just before it. `single_`: how often the number
-  // occurs outside of runs.
+  // Indexed by an element's number. `begin_` is the number of runs that begin
+  // at the element, minus the number of runs that end just before it. `single_`
+  // is how often the element occurs outside of runs.
   std::vector<int32_t> begin_, single_;
 };
 
-// A shard is divided into runs of elements that are contiguous both in the
-// shard and in the full tensor. A run has `length` elements; an index of the
-// first `outer` dimensions identifies it.
+// Divides a shard into runs: elements that are contiguous both in the shard and
+// in the full tensor. Each run has `length` elements. There is one run for each
+// index of the first `outer` dimensions.
 struct Runs {
   size_t outer = 0;
   int64_t length = 1;

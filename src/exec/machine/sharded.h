@@ -1,5 +1,5 @@
-// Tensors sharded over the simulated mesh, and checks that a layout holds every
-// element.
+// Tensors sharded over the simulated mesh, and checks that a sharded tensor has
+// every element.
 #ifndef SHARDC_EXEC_MACHINE_SHARDED_H_
 #define SHARDC_EXEC_MACHINE_SHARDED_H_
 
@@ -17,22 +17,24 @@
 
 namespace shardc::exec {
 
-// An error in a layout or a request, with the devices and position concerned.
+// An error in a layout or a request, with the devices and the element that it
+// concerns.
 struct LayoutError {
   std::string message;  // lower case, no final period
   std::string help;
-  std::string axis;          // the axis at fault; may be empty
-  std::vector<int> devices;  // the devices concerned
-  Shape position;            // the first global position concerned
-  // `tensor` is the name of the input with the illegal layout, or empty. The
-  // axes of its dimension `dimension` do not divide the dimension's size.
+  std::string axis;  // name of the axis that causes the error; may be empty
+  std::vector<int> devices;  // the devices that the error concerns
+  Shape position;  // global index of the first element that the error concerns
+  // If the axes of a dimension do not divide its size: the name of the input
+  // with this layout, and the dimension. Otherwise `tensor` may be empty.
   std::string tensor;
   std::optional<size_t> dimension;
 };
 
-// Each device holds elements [i L, (i + 1) L) of every dimension, where i is
-// the device's index along the dimension's axes and L = size / parts. The
-// tensor is replicated over axes that the spec does not name.
+// A tensor with one buffer for each device. A device holds elements [i L, (i +
+// 1) L) of every dimension, where i is the device's index along the dimension's
+// axes and L = size / parts. The tensor is replicated over axes that the spec
+// does not name.
 struct ShardedTensor {
   Shape shape;  // shape of the unsharded tensor
   Dtype dtype = Dtype::kF32;
@@ -40,27 +42,28 @@ struct ShardedTensor {
   PerDevice local;  // indexed by device id, all of the same shape
 };
 
-// Returns the spec with empty entries appended up to `rank`. A longer spec is
-// returned unchanged.
+// Returns the spec with empty entries appended until it has `rank` entries.
+// Returns a longer spec unchanged.
 Spec PadSpec(Spec spec, size_t rank);
 
-// Returns nullopt if the tensor can have the spec, else the reason: an axis
-// that the mesh lacks or that occurs twice, too many entries, or a dimension
-// that the axes do not divide.
+// Returns nullopt if the tensor can have the spec, else the reason. Reasons are
+// an axis that the mesh lacks or that occurs twice, too many entries, and a
+// dimension whose size is not a multiple of its number of shards.
 std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
                                        const Spec& spec);
 
-// Return the shape of every shard, and the first element of a device's shard in
-// each dimension. The layout must be legal.
+// LocalShape returns the shape of every shard. LocalStart returns the global
+// index of the first element of a device's shard. The layout must be legal.
 Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec);
 Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
                  int device);
 
-// Returns the devices that hold each shard; a key is a shard's first position.
+// Returns the devices that hold each shard. A shard's key is the global index
+// of its first element.
 std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
                                           const Shape& shape, const Spec& spec);
 
-// Shards a tensor; the spec must be legal.
+// Returns the tensor `global` sharded by `spec`, which must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
 // Returns an error if two replicas differ in bits, or if a buffer does not have
 // the shape that the layout requires.
@@ -71,14 +74,16 @@ std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              LayoutError& why);
 
-// Reshards a tensor to another legal layout. Holders of a shard take turns in
-// sending it to the devices that lack it. If elements are sent, the ledger
-// records one collective: an all_to_all if an axis changes its dimension, else
-// an all_gather if every dimension only loses or gains trailing axes, else a
-// ppermute. Tensors without elements are not recorded.
+// Reshards a tensor to another legal layout. The devices that hold a shard take
+// turns in sending it to the devices that lack it. If elements are sent, the
+// ledger records one collective:
+// - an all_to_all if an axis changes its dimension,
+// - else an all_gather if every dimension only loses or gains trailing axes,
+// - else a ppermute.
+// Tensors without elements are not recorded.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
-// Reshards without the machine's ReshardSeam, which Reshard calls.
+// Like Reshard, but does not call the machine's ReshardSeam.
 ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
                          const Spec& spec, std::string_view what);
 struct ReshardSeam {
@@ -89,9 +94,9 @@ struct ReshardSeam {
 
 // Returns an I32 tensor whose elements are their own row-major offsets.
 Buffer UniqueIds(const Shape& shape);
-// Checks that every element of `tensor`, which was filled with UniqueIds, is on
-// the devices that the layout requires, and occurs as often as there are
-// replicas. Returns nullopt if the tensor passes.
+// Checks a tensor that was filled with UniqueIds. Every element must be on the
+// devices that the layout requires, and occur as often as there are replicas.
+// Returns nullopt if the tensor passes.
 std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
 

@@ -1,5 +1,5 @@
 // How the processes that hold the devices of one mesh communicate. Each process
-// holds consecutive devices; without a transport one process holds all.
+// (rank) holds consecutive devices. Without a transport, one process holds all.
 #ifndef SHARDC_EXEC_MACHINE_TRANSPORT_H_
 #define SHARDC_EXEC_MACHINE_TRANSPORT_H_
 
@@ -19,10 +19,10 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
   // Sends `out[r]` to rank r. Returns the packets that the ranks sent to this
-  // rank, by sender.
+  // rank, indexed by sender.
   virtual std::vector<Packet> Exchange(std::vector<Packet> out) = 0;
-  // Sends `own` to all ranks. Returns the packets that all ranks sent, by
-  // sender.
+  // Sends `own` to all ranks. Returns the packets that all ranks sent, indexed
+  // by sender.
   virtual std::vector<Packet> Share(const Packet& own) = 0;
   // Ends the processes of all ranks. A rank calls this if it cannot continue,
   // so that the other ranks do not wait for it.

@@ -1,6 +1,6 @@
 // Declares every operation of table.h. The sources of the operations do not
-// include this file. Each declares only its own operation, so that a new
-// operation does not recompile the other ones.
+// include this file: each declares only its own operation. A new operation
+// therefore does not recompile the others.
 #ifndef SHARDC_EXEC_OPERATIONS_ALL_H_
 #define SHARDC_EXEC_OPERATIONS_ALL_H_
 

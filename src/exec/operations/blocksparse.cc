@@ -1,22 +1,22 @@
 // Blocked online softmax that skips the blocks that a table marks as hidden.
 //
-// The wrapper keeps the axes of batch and heads and gathers all other
-// dimensions; key and value are sharded over the query's head axes (the MHA
-// spec). The table has global block coordinates and is sharded as the query's
-// batch and heads, so the bits equal the unsharded run's.
+// The wrapper around the local kernel keeps the axes of batch and heads and
+// gathers all other dimensions. Key and value are sharded over the query's head
+// axes (the MHA spec). The table has global block coordinates and is sharded as
+// the query's batch and heads, so the bits equal the unsharded run's.
 //
 // The table is an input or is computed. A computed table hides a block of keys
-// from a block of queries if the block has no keys, or if causality hides all
-// of its keys from all of these queries. The window hides blocks in the same
-// way, unless the block mask is `causal`. With the block mask `global`, the
-// first blocks are never hidden. Within a visible block each key is masked
+// from a block of queries if the block has no keys, or if the causal mask hides
+// all of its keys from all of these queries. The window hides blocks in the
+// same way, unless the block mask is `causal`. With the block mask `global`,
+// the first blocks are never hidden. Within a visible block each key is masked
 // separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.
 //
-// Cost: if a length is sharded over n devices, each sends (n-1) b bytes to
-// all_gather a query, key or value of which a device holds b bytes.
+// Cost: if a length is sharded over n devices, query, key and value are
+// all-gathered. A device that holds b bytes of a tensor sends (n-1) b bytes.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -31,8 +31,8 @@ extern const Operation kBlockSparse;
 
 namespace {
 
-// The smallest and the largest position of the tokens of a block. Positions
-// below `least` are not counted. If no token is counted, `last` is below
+// The smallest and the largest position of the tokens of a block. PositionsOf
+// ignores positions below `least`. If no token is left, `last` is below
 // `first`.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
@@ -52,9 +52,9 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   return out;
 }
 
-// Returns whether causality and, if `windowed`, the window allow some query of
-// one block to attend to some key of the other, judged by the smallest and the
-// largest positions. Returns false if there are no keys.
+// Returns true if a query of one block may attend to a key of the other, judged
+// only by the smallest and largest positions. The causal mask is considered
+// and, if `windowed`, the window. Returns false if there are no keys.
 bool Meet(const Between& queries, const Between& keys, bool windowed,
           const AttentionOptions& options) {
   if (keys.last < keys.first) return false;
@@ -65,7 +65,8 @@ bool Meet(const Between& queries, const Between& keys, bool windowed,
          !(window.right && keys.first > queries.last + *window.right);
 }
 
-// Returns which blocks are visible: [B|1, H|1, blocks of T, blocks of S].
+// Returns a table [B|1, H|1, blocks of T, blocks of S]: nonzero if the block of
+// keys is visible to the block of queries.
 Buffer BlockTable(const AttentionProblem& problem,
                   const OperationSettings& settings, const Staged& staged) {
   if (settings.block_mask == BlockMask::kCustom && problem.blocks) {
@@ -88,7 +89,8 @@ Buffer BlockTable(const AttentionProblem& problem,
         const bool windowed = settings.block_mask != BlockMask::kCausal;
         out.integers[AsIndex((b * nq + i) * nk + j)] =
             global || Meet(queries,
-                           // Slots with negative positions are empty.
+                           // The smallest position that is counted is 0,
+                           // because slots with negative positions are empty.
                            PositionsOf(staged.key_positions, b, j, bk, 0),
                            windowed, problem.options);
       }

@@ -1,8 +1,8 @@
 // Blocked online softmax on local slices (Dao et al. 2022).
 //
-// The wrapper keeps the axes of batch and heads and gathers all other
-// dimensions, so sequence axes save no memory. Blocks are counted from global
-// position 0, so the bits equal the unsharded run's.
+// The wrapper around the local kernel keeps the axes of batch and heads and
+// gathers all other dimensions, so sequence axes save no memory. Blocks are
+// counted from global position 0, so the bits equal the unsharded run's.
 //
 // Quantised matmuls: weights and values are quantised within a block
 // (narrow.h).
@@ -10,8 +10,8 @@
 // Example: 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on one
 // device and on many.
 //
-// Cost: if a length is sharded over n devices, each sends (n-1) b bytes to
-// all_gather a query, key or value of which a device holds b bytes.
+// Cost: if a length is sharded over n devices, query, key and value are
+// all-gathered. A device that holds b bytes of a tensor sends (n-1) b bytes.
 #include <algorithm>
 #include <utility>
 

@@ -1,24 +1,25 @@
 // Decoding over a cache whose length is sharded (Dao et al. 2023,
-// "Flash-Decoding"): the one query row is on every device of the length axes.
-// Each device computes a partial softmax (m, l, o) of its own keys, and the
-// partial results are merged by the log-sum-exp rule:
+// "Flash-Decoding"). The single query row is on every device of the length
+// axes. Device r computes a partial softmax (m_r, l_r, o_r) of its own keys:
+// maximum, sum and weighted values. The partial results are merged by the
+// log-sum-exp rule:
 //   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
-// A rank without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
+// A device without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
 //
-// With n ranks, each device sends 2(n-1)/n * 4 B_loc H_loc (D+2) bytes for the
-// all_reduce of the maxima and then of the sums and outputs in float32. With
-// DecodeMerge::kAllGather, normalised outputs and their log-sum-exp are
-// gathered, for which a device sends (n-1) * 4 B_loc H_loc (D+1) bytes.
+// The partial results are all-reduced in float32: first the maxima, then the
+// sums and outputs. With n devices, each sends 2(n-1)/n * 4 B_loc H_loc (D+2)
+// bytes. With DecodeMerge::kAllGather, normalised outputs and their log-sum-exp
+// are gathered, for which a device sends (n-1) * 4 B_loc H_loc (D+1) bytes.
 //
-// Where the length is sharded over axes that also shard the heads (decode
-// context parallelism), the query is first gathered over those head axes. The
-// partial results are merged by an all_gather of the log-sum-exp, for which a
-// device sends (n-1) * 4 B H bytes, and a reduce_scatter of the outputs over
-// the heads, for which it sends (n-1)/n * 4 B H D bytes. If the head dimension
-// is sharded, partial logits are all-reduced.
+// If the length is sharded over axes that also shard the heads (decode context
+// parallelism), the query is first gathered over those axes. Then the
+// log-sum-exps are all-gathered, for which a device sends (n-1) * 4 B H bytes.
+// The outputs are reduce-scattered over the heads, for which a device sends
+// (n-1)/n * 4 B H D bytes. If the head dimension is sharded, partial logits are
+// all-reduced.
 //
-// Example of an error that the rule avoids: the mean of normalised partial
-// results is correct only if all denominators are equal.
+// Example of an error that the log-sum-exp rule avoids: the mean of normalised
+// partial results is correct only if all denominators are equal.
 #include "exec/operations/flash_decoding.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ class FlashDecoding {
     MakeSlices(machine, staged, GroupMap::kNaive, slices_);
   }
 
-  // Computes the partial results of every device.
+  // Computes the partial softmax of every device over its own keys.
   void Partials() {
     const AxisGroup& dim = staged_.query.spec[3];
     const bool split = machine_.mesh().Parts(dim) > 1;
@@ -106,8 +107,8 @@ class FlashDecoding {
     });
   }
 
-  // Merges the partial results of all heads if length and heads share axes.
-  // Afterwards each device has the output of its own heads.
+  // If length and heads share axes: merges the partial results of all heads.
+  // Each device then has the output of its own heads.
   PerDevice MergeContextParallel() {
     PerDevice lse(states_.size());
     machine_.Local([&](int d) {
@@ -156,8 +157,8 @@ class FlashDecoding {
     return LocalSinks(machine_, staged_, d, slices_.at[AsIndex(d)]);
   }
 
-  // Returns out and sum of each row, rescaled to the maximum over all devices:
-  // [rows, D+1].
+  // Returns out and sum of each row, rescaled to `max`, the maximum over all
+  // devices: [rows, D+1].
   static Buffer Packed(const SoftmaxState& state, const Buffer& max) {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
@@ -221,8 +222,8 @@ class FlashDecoding {
     }
   }
 
-  // Returns the weight of this device's result for a row: exp(own log-sum-exp -
-  // log-sum-exp over all devices, sinks included).
+  // Returns the factor on this device's normalised output of a row: exp(own
+  // log-sum-exp - log-sum-exp over all devices, sinks included).
   float Share(int device, const Buffer& lse, int64_t n, int64_t row, int64_t,
               int64_t head) const {
     const int64_t rows = lse.Elements() / n;
@@ -302,7 +303,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(bad);
     return outcome;
   }
-  // If heads share axes with the length, gather the query over these axes.
+  // If heads share axes with the length, the query is gathered over these axes.
   const AxisGroup lengths = DropTrivial(mesh, staged.key.spec[1]);
   const AxisGroup heads = DropTrivial(mesh, staged.query.spec[2]);
   const bool shared = !Disjoint(lengths, heads);

@@ -1,4 +1,4 @@
-// flash_decoding on inputs that are already staged.
+// The program of flash_decoding, for inputs that are already staged.
 #ifndef SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 #define SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 

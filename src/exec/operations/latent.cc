@@ -1,19 +1,20 @@
 // multi_latent_ragged_page_attention_v1: the keys and values of all heads are
-// computed from the latent c [S, r] and the rotated k_pe [S, p], so pages hold
-// r + p numbers for each token and no heads:
+// computed from the latent c [S, r] and the rotated k_pe [S, p]. Pages
+// therefore hold r + p numbers for each token, and no heads:
 //   key of head h   = [W_uk[h]^T c, k_pe],  value = W_uv[h]^T c
 // The absorbed form never computes keys and values. With q = [q_nope, q_pe],
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
-// which is attention with one key head of r + p dims and values of r. As in the
-// expanded form, the scale is 1/sqrt(nope + p), not 1/sqrt(r + p).
+// which is attention with one key head of r + p dims and values of r dims. As
+// in the expanded form, the scale is 1/sqrt(nope + p), not 1/sqrt(r + p).
 //
 // Head axes shard the query and the two matrices; the latent is replicated over
-// them. If the latent's dim is sharded over n devices, logits are all-reduced
-// (4 B_loc H_loc T S_loc bytes, of which a device sends 2(n-1)/n), and only one
-// of the devices adds the rotated part. Outputs are all-reduced too. If the
-// length is sharded, partial softmaxes of width r are merged as in
-// flash_decoding. Pages are [P, ceil(ps/p'), p', pad128(r) + pad128(p)] with p'
+// them. If the latent's dim is sharded over n devices, the logits are
+// all-reduced: 4 B_loc H_loc T S_loc bytes, of which a device sends 2(n-1)/n.
+// Only one of these devices adds the rotated part. Outputs are all-reduced too.
+// If the length is sharded, partial softmaxes of width r are merged as in
+// flash_decoding. Pages are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where
+// a word holds p' = 32/bits tokens. The batch's axes shard them.
 // = 32/bits tokens a word, sharded over the batch's axes.
 #include <algorithm>
 #include <cmath>
@@ -89,8 +90,8 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Rounds the values of the inputs to the dtype of the products, and keeps the
-// dtype of the buffers.
+// Rounds the values of the inputs to `dtype`, the dtype of the products. The
+// buffers keep their own dtype.
 LatentInputs Rounded(LatentInputs in, Dtype dtype) {
   for (Buffer* x : {&in.latent, &in.rope_key, &in.up_key, &in.up_value}) {
     RoundAll(dtype, x->real);
@@ -114,8 +115,8 @@ class LatentRun {
 
   // Reshards the latent to the layout of its pages, gathers the queries over
   // all axes except the head axes, and assigns pages. Returns an error if the
-  // latent's dim does not divide over its axes, or if the pages cannot be
-  // assigned.
+  // latent's dim is not divisible by its number of shards, or if the pages
+  // cannot be assigned.
   std::optional<LayoutError> Place() {
     const Spec k = staged_.key.spec;
     Buffer latent = in_.latent, rope = in_.rope_key;
@@ -215,8 +216,8 @@ class LatentRun {
     return true;
   }
 
-  // Writes the latents of this device's rows to pages, and then reads the keys
-  // and values from these pages.
+  // Writes the latents of this device's rows to pages. Then reads keys and
+  // values back from these pages.
   void ReadPages(int device, DeviceInputs& part) {
     const Buffer& latent = latent_.local[AsIndex(device)];
     const Buffer& rope = rope_.local[AsIndex(device)];
@@ -246,8 +247,7 @@ class LatentRun {
     }
   }
 
-  // Computes q_lat and appends q_pe, for the batch rows whose pages are on this
-  // device.
+  // Computes [q_lat, q_pe] for the batch rows whose pages are on this device.
   void AbsorbQuery(int device, DeviceInputs& part) const {
     const Buffer& all = staged_.query.local[AsIndex(device)];
     const Buffer& up = up_key_.local[AsIndex(device)];  // [H_loc, r_loc, nope]
@@ -307,8 +307,8 @@ class LatentRun {
     slice.one_row = staged_.T() == 1;
   }
 
-  // Merges the partial softmaxes of the shards of the length by the log-sum-exp
-  // rule.
+  // If the length is sharded: merges the devices' partial softmaxes by the
+  // log-sum-exp rule.
   void Merge() {
     PerDevice top;
     for (const DeviceInputs& part : parts_) top.push_back(part.state.max);
@@ -366,9 +366,9 @@ class LatentRun {
     return out;
   }
 
-  // Returns all batch rows: the device's own rows at their indices, and zeros
-  // for the other rows. Adding 0 changes -0 to +0, so that devices have the
-  // same zeros.
+  // Returns an array of all batch rows: the device's own rows at their indices,
+  // and zeros in the other rows. Adding 0 to the own rows changes -0 to +0, so
+  // that all devices have the same zeros.
   Buffer InPlace(int device, const Buffer& own) const {
     Shape shape = own.shape;
     shape[0] = staged_.query.shape[0];
@@ -407,12 +407,11 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   }
   outcome.unsupported = CheckLatent(machine.mesh(), problem, *staged);
   if (outcome.unsupported) return outcome;
-  // Place() shards the batch rows over the axes of the pages.
+  // Place() assigns the batch rows to the axes of the pages.
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
   if (outcome.unsupported || problem.IsHollow()) return outcome;
-  // Every process has the unsharded segment ids, so no device needs them
-  // resharded.
+  // Every process has the unsharded segment ids, so they are not resharded.
   staged->query_segments.reset();
   staged->key_segments.reset();
   MoveExtras(machine, *staged);
@@ -428,10 +427,10 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// Adds the bytes of LatentRun: the latent, the queries and the sinks are
-// resharded; logits and outputs are all-reduced over shards of the latent's
-// dim, partial softmaxes over shards of its length, and outputs over shards of
-// the batch.
+// Adds the bytes of LatentRun. The latent, the queries and the sinks are
+// resharded. All-reduces add the logits and outputs over shards of the latent's
+// dim, the partial softmaxes over shards of its length, and the outputs over
+// shards of the batch.
 void LatentBytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];

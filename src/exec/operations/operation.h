@@ -3,15 +3,16 @@
 // Includes: source, model, floats, comm, exec/machine, exec/attention,
 // exec/pages.
 //
-// An operation is a record of its properties and the program that the real
+// An operation is a record: its properties, and the program that the real
 // kernel runs. Code that depends on the operation reads the record, never the
-// name. To add an operation, add a source that defines its record to this
-// folder, and a line to table.h.
+// name. To add an operation, add to this folder a source that defines the
+// record, and add a line to table.h.
 //
 // There are two kinds. An operation with the global view (vanilla) gets its
-// collectives from a compiler, so every legal layout gives right results and
-// only bytes need a check. All other operations have the local view: the kernel
-// trusts its slices, so a layout that it does not expect gives wrong results.
+// collectives from a compiler, so every legal layout computes right results and
+// only its bytes need a check. All other operations have the local view: the
+// kernel assumes a certain layout of its slices, and any other layout results
+// in wrong outputs.
 #ifndef SHARDC_EXEC_OPERATIONS_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_OPERATION_H_
 
@@ -31,16 +32,16 @@
 
 namespace shardc::exec {
 
-// The collective that an operation needs if a dimension is sharded. "local"
-// means that it needs no collective, "-" that it does not support such a
-// sharding.
+// The collective that an operation needs if a dimension is sharded, as text for
+// tables. "local" means that no collective is needed, "-" that the operation
+// does not support this sharding.
 struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
 
-// The collectives of a kernel on local slices whose wrapper keeps the axes of
+// The collectives of a kernel on local slices: its wrapper keeps the axes of
 // batch and heads and gathers all other dimensions. LocalBytes (traffic.h)
-// computes its bytes.
+// computes the bytes of these collectives.
 inline constexpr Supports kLocalSupports = {.batch = "local",
                                             .query_length = "all_gather q",
                                             .key_length = "all_gather k, v",
@@ -53,8 +54,8 @@ enum class Input : uint8_t {
   kBias,
   kMask,  // boolean or additive
   kDropout,
-  kSegments,     // segment ids of rows; packed tokens always have them
-  kLeftPadding,  // starts of the keys of rows
+  kSegments,     // segment ids; packed tokens always have them
+  kLeftPadding,  // first valid key of each row
   kSinksByKeyHead,
   kBlockTable,
 };
@@ -63,8 +64,8 @@ inline constexpr InputSet kDenseInputs = {
     Input::kBias,     Input::kMask,        Input::kDropout,
     Input::kSegments, Input::kLeftPadding, Input::kSinksByKeyHead};
 
-// The state that an operation has between calls. `shardc verify` checks an
-// operation with such a state call by call.
+// The state that an operation has between calls. `shardc verify` checks
+// operations with a state call by call, in traces.
 enum class StateTrace : uint8_t {
   kNone,
   kCache,  // prefill, insertion and decoding over a cache
@@ -76,47 +77,48 @@ struct Operation {
   std::string_view summary;
   Supports supports;
 
-  // Whether a compiler partitions the operation over global tensors. If false,
+  // True if a compiler partitions the operation over global tensors. False if
   // it is a kernel that sees only the slices of its device.
   bool global_view = false;
-  bool decode_only = false;  // for one query of each row only: T = 1
-  // Whether key and value are sharded over the query's head axes (the MHA
+  bool decode_only = false;  // true: supports only one query per row, T = 1
+  // True if key and value are sharded over the query's head axes (the MHA
   // spec).
   bool heads_on_keys = false;
-  // Whether query and key lengths must have the same axes. A query of length 1
+  // True if query and key lengths must have the same axes. A query of length 1
   // is then not supported if the key length is sharded.
   bool equal_length_axes = false;
-  // Whether an all_to_all exchanges lengths for heads. The axes of the lengths
-  // must then divide the heads.
+  // True if an all_to_all exchanges lengths for heads. The product of the
+  // length axes' sizes must then divide the heads.
   bool exchanges_heads = false;
-  // Whether partial logits are added if the head dimension is sharded.
+  // True if partial logits are all-reduced when the head dimension is sharded.
   bool adds_logits = false;
-  // Whether the key length may share axes with the heads.
+  // True if the key length may be sharded over axes that also shard the heads.
   bool context_parallel = false;
 
-  // Whether full rows of logits are computed, so that the softmax may be in 16
-  // bits.
+  // True if the operation computes full rows of logits. Only then can its
+  // softmax be in 16 bits.
   bool narrow_softmax = false;
-  // Whether a quantised matmul of weights and values has its own quantisation
-  // step for each block of keys.
+  // True if each block of keys has its own quantisation step in the quantised
+  // matmul of weights and values.
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
-  // How the operation reads pages of keys and values, or nullopt if it reads no
-  // such pages. An operation on pages supports no bias, masks or dropout, and
-  // no request whose length is sharded. If `causal_only` is set, attention of
+  // How the operation reads pages of keys and values, or nullopt if it reads
+  // none. An operation on pages supports no bias, masks or dropout, and no
+  // request whose length is sharded. If `causal_only` is set, attention of
   // several queries must be causal.
   std::optional<PagedKernel> pages = std::nullopt;
-  // Whether the operation reads pages of latent rows, one row for each token.
+  // True if the operation reads pages of latent rows, one row for each token.
   bool latent = false;
   StateTrace trace = StateTrace::kNone;
 
-  // The settings that affect the operation besides kCommonSettings.
+  // The settings that affect the operation, apart from kCommonSettings.
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
 
-  // Every operation must define `bytes` and `run`. `bytes` adds the bytes that
-  // all devices send in a run, computed from the layouts.
+  // Every operation must define `bytes` and `run`. `bytes` computes from the
+  // layouts the bytes that all devices send in a run, and adds them to
+  // `traffic`.
   void (&bytes)(Traffic& traffic);
   OperationOutcome (&run)(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
@@ -135,7 +137,7 @@ struct Operation {
 
 std::span<const Operation* const> Operations();
 const Operation* FindOperation(std::string_view name);
-// Returns the operations in the form that readers of settings need.
+// Returns the operations in the form that the parser of settings needs.
 std::vector<KnownOperation> KnownOperations();
 
 }  // namespace shardc::exec

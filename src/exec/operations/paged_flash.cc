@@ -1,7 +1,8 @@
 // paged_flash_attention: q [B, T, H, D], a page table [B, pages] and two pools
-// of pages. Attention need not be causal: if each row has one query, the row's
-// length already hides later keys. The real kernel runs ragged queries as
-// unified_attention. Segment ids are supported only for packed tokens.
+// of pages, for keys and for values. Attention need not be causal: if each row
+// has one query, the row's length already hides later keys. Segment ids are
+// supported only for packed tokens. The real kernel runs queries of unequal
+// lengths as unified_attention.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -1,11 +1,12 @@
-// ragged_page_attention_v2: q [N, H, D]; P pages of ps tokens, [P, ps, 2K, D],
-// with head k's keys at row 2k and its values at 2k + 1; for R requests kv_lens
-// [R], table [R, pages], cu_q_lens [R + 1], num_seqs. The kernel only reads
-// pages: the new keys and values have been written before.
+// ragged_page_attention_v2: q [N, H, D], and P pages of ps tokens, [P, ps, 2K,
+// D], where row 2k holds the keys of head k and row 2k + 1 its values. For R
+// requests there are kv_lens [R], table [R, pages], cu_q_lens [R + 1] and
+// num_seqs. The kernel only reads pages: its caller has written the new keys
+// and values before.
 //
-// Heads can be sharded over n devices iff n divides K. The weaker condition
-// that n divides 2K, which some systems use, lets a device hold a key without
-// its value.
+// Heads can be sharded over n devices if and only if n divides K. Some systems
+// only require that n divides 2K, but then a device may hold a key without its
+// value.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -6,10 +6,10 @@
 // first, then requests whose keys are all new, then mixed requests. The kernel
 // has a separate program for each of the three.
 //
-// Heads can be sharded over n > 1 devices iff n divides g and K; with D = 64,
-// where a head's keys and values share a row, iff n p divides K. Otherwise
-// padding would shift the slices of pages against the slices of queries, so
-// heads are replicated.
+// Heads can be sharded over n > 1 devices if and only if n divides g and K.
+// With D = 64, a head's keys and values share a row, and n p must divide K.
+// Otherwise padding would shift the slices of pages against the slices of
+// queries, so heads are replicated.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -2,22 +2,23 @@
 // sharded over the same axes; each rank keeps its queries, and the blocks of
 // keys are passed from rank to rank.
 //
-// In step t = 0 .. n-1 rank r has block j = (r - t) mod n. A block that
-// causality hides is skipped; any other block is added to the softmax state.
-// Before the next step key, value and segment ids are sent to rank r + 1. With
-// n - 1 such steps a rank sends (n-1)(b_k + b_v + b_ids) bytes, where b_k, b_v
-// and b_ids are the bytes of one block of key, value and segment ids. Some
-// implementations send n times, although no step reads what the last one sends.
+// In step t = 0 .. n-1 rank r has block j = (r - t) mod n. If the causal mask
+// hides the whole block, it is skipped, else it is added to the softmax state.
+// Key, value and segment ids are then sent to rank r + 1, except after the last
+// step. A rank sends (n-1)(b_k + b_v + b_ids) bytes, where b_k, b_v and b_ids
+// are the bytes of one block of key, value and segment ids. Some
+// implementations send n times, although no step reads what the last send
+// transfers.
 //
-// Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
-// blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds
-// chunks r and 2n-1-r, so every rank has the same number of causal pairs.
-// Striped: position p is on rank p mod n. Tokens, positions and ids are
+// Order. Contiguous: under a causal mask rank 0 computes only one block while
+// rank n-1 computes n. Zig-zag: the sequence is divided into 2n chunks and rank
+// r holds chunks r and 2n-1-r, so every rank has the same number of causal
+// pairs. Striped: position p is on rank p mod n. Tokens, positions and ids are
 // permuted together before they are sharded, and the output is permuted back.
 //
-// Not supported: a query of length 1 if the lengths are sharded, since it
-// cannot be split (decoding needs another operation or unsharded lengths), and
-// a sharded head dimension.
+// Not supported: a sharded head dimension, and a query of length 1 if the
+// lengths are sharded, because such a query cannot be split. Decoding needs
+// another operation or unsharded lengths.
 #include <algorithm>
 #include <utility>
 
@@ -32,8 +33,8 @@ extern const Operation kRing;
 
 namespace {
 
-// The key and value blocks that the devices hold in this step; device d has
-// block number `block[d]`.
+// The blocks of keys and values that the devices hold in the current step of
+// the ring. Device d holds block number `block[d]`.
 struct Passing {
   PerDevice key, value, segments, positions;
   std::vector<int64_t> block;
@@ -89,8 +90,8 @@ class Ring {
     return out;
   }
 
-  // Adds the block that a device has in this step to the softmax state of the
-  // device's queries.
+  // Adds the block that the device holds in this step to the softmax state of
+  // the device's queries.
   void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
     LocalSlice slice = slices_.at[AsIndex(device)];
     slice.key = &passing.key[AsIndex(device)];
@@ -99,8 +100,8 @@ class Ring {
     if (!passing.segments.empty()) {
       slice.key_segments = &passing.segments[AsIndex(device)];
     }
-    // Bias and masks keep all keys, so they are read at the columns of the
-    // block.
+    // Bias and masks are not sharded over keys, so the columns of the block are
+    // selected by an offset.
     const int64_t own = machine_.mesh().Index(device, axes_);
     const int64_t shift = (passing.block[AsIndex(device)] - own) * slice.keys();
     slice.bias.key += shift;
@@ -116,8 +117,8 @@ class Ring {
     }
   }
 
-  // Returns false if causality hides all keys of the block from all queries.
-  // Only positions are considered, not masks and segments.
+  // Returns false if the causal mask hides all keys of the block from all
+  // queries. Only positions are considered, not masks and segments.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
     if (!options.causal) return true;
@@ -135,8 +136,8 @@ class Ring {
     shift(passing.key, "key");
     shift(passing.value, "value");
     if (!passing.segments.empty()) shift(passing.segments, "kv_segment_ids");
-    // Positions follow from the block's number, so the ledger records no bytes
-    // for them.
+    // The receiver computes the positions from the block's number, so the
+    // ledger records no bytes for them.
     const PerDevice before = passing.positions;
     const std::vector<int64_t> block = passing.block;
     for (const auto& group : machine_.mesh().Groups(axes_)) {
@@ -202,7 +203,7 @@ std::optional<LayoutError> CheckRing(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-// Returns an error if the settings name the axis of the ring and the lengths
+// If the settings name the axis of the ring: returns an error if the lengths
 // are sharded over any other axis.
 std::optional<LayoutError> CheckAxis(const SimMesh& mesh, const Staged& staged,
                                      const std::string& axis) {

@@ -1,7 +1,7 @@
 // In a causal ring, a device is idle in a step if all keys that it has in this
-// step come after its queries. So that every device has early and late tokens,
-// tokens and their positions are permuted before the ring, and the output is
-// permuted back:
+// step come after its queries. Tokens and their positions are therefore
+// permuted before the ring, so that every device has early and late tokens. The
+// output is permuted back:
 //
 //   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
 //                          striped  0 2 4 6 | 1 3 5 7
@@ -41,7 +41,7 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
   } else if (order == SequenceOrder::kZigZag) {
     const int64_t chunk = length / (2 * n);
     for (int64_t i = 0; i < length; ++i) {
-      // The sequence is in 2n slots of one chunk each. Rank r holds slots 2r
+      // The zig-zag order has 2n slots of one chunk each. Rank r holds slots 2r
       // and 2r + 1.
       const int64_t slot = i / chunk;
       const int64_t rank = slot / 2;
@@ -83,8 +83,8 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
   PermuteExtra(out.additive_mask, 3, key_order);
   PermuteExtra(out.query_segments, 1, query_order);
   PermuteExtra(out.key_segments, 1, key_order);
-  // A token's position no longer equals its index, so positions become an
-  // explicit input.
+  // A permuted token's position no longer equals its index, so positions become
+  // an explicit input.
   const int64_t batch =
       problem.layout == Layout::kThd ? 1 : problem.query.shape[0];
   out.query_positions = PermuteDim(

@@ -12,16 +12,16 @@
 
 namespace shardc::exec {
 
-// Returns the permutation of a sequence: slot i holds token RingOrder(...)[i],
-// and rank r has slots [r L/n, (r+1) L/n). For kZigZag 2n must divide the
-// length, for kStriped n.
+// Returns the permutation of a sequence of L tokens: slot i holds token
+// RingOrder(...)[i], and rank r has slots [r L/n, (r+1) L/n). L must be
+// divisible by 2n for kZigZag and by n for kStriped.
 std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n);
 
 // Returns the tensor whose slice i of `dim` is slice `order[i]` of `from`.
 Buffer PermuteDim(const Buffer& from, size_t dim,
                   const std::vector<int64_t>& order);
 
-// Permutes every input that has a query or key length: tokens, positions, ids,
+// Permutes every input along its query and key lengths: tokens, positions, ids,
 // bias and masks.
 AttentionProblem PermuteProblem(const AttentionProblem& problem,
                                 const std::vector<int64_t>& query_order,
@@ -29,7 +29,8 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
 
 struct Staged;
 struct RingSeam {
-  // Returns how many of the blocks of a ring each rank processes.
+  // Returns the number of ring steps in which each rank processes its block.
+  // The correct number is the number of ranks.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
 // Runs ring attention on slices whose lengths are sharded over one list of
@@ -37,8 +38,8 @@ struct RingSeam {
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 
-// Runs a ring in settings.order: permutes the problem, runs the ring, and
-// permutes the output back.
+// Runs a ring on tokens in the order `settings.order`: permutes the problem,
+// runs the ring, and permutes the output back.
 OperationOutcome RunPermutedRing(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,

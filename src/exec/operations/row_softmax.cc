@@ -1,9 +1,9 @@
-// Attention with full rows of logits on every device, for features that need
-// them: softmax in 16 bits, quantised matmuls (narrow.h), dropout, a sharded
-// head dimension. Problems without these features use the fast kernels if the
-// kernels support the slices (InKernels). If the head dimension is sharded each
-// device's products are partial logits, which are added before the exponential,
-// since e^(a+b) is not e^a + e^b:
+// Attention with full rows of logits on every device. Some features need them:
+// softmax in 16 bits, quantised matmuls (narrow.h), dropout and a sharded head
+// dimension. Problems without these features run in the fast kernels if the
+// kernels support the slices (InKernels). If the head dimension is sharded,
+// each device's products are partial logits. They are added before the
+// exponential, since e^(a+b) is not e^a + e^b:
 //
 //   D = 128 over tp=2: q[0:64] . k[0:64] on one, q[64:128] . k[64:128] on
 //   the other, all_reduce, then caps, bias, masks and softmax on both
@@ -20,7 +20,7 @@ namespace {
 
 size_t At(int device) { return AsIndex(device); }
 
-// Returns the logits of all devices, all-reduced over `dim_axes`.
+// Returns each device's logits. Partial logits are all-reduced over `dim_axes`.
 PerDevice Logits(Machine& machine, const Slices& slices,
                  const AxisGroup& dim_axes) {
   const SimMesh& mesh = machine.mesh();

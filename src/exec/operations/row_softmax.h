@@ -9,8 +9,9 @@
 namespace shardc::exec {
 
 // Returns the output of softmax over full rows of logits. If `dim_axes` shard
-// the head dimension, the logits are all-reduced over them. The output has the
-// query's layout for batch, length and heads and the value's for its dim.
+// the head dimension, the logits are all-reduced over these axes. The output
+// has the query's axes for batch, length and heads, and the value's axes for
+// its dim.
 ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
                          const OperationSettings& settings,
                          const AxisGroup& dim_axes);

@@ -1,11 +1,11 @@
-// Plain attention over full rows of logits, as a local kernel. The arithmetic
-// is vanilla's, but the wrapper keeps the axes of batch and heads and gathers
-// all other dimensions. Query head t of a device reads the device's key head t
-// / g, where g is the device's number of query heads for each key head.
+// Plain attention over full rows of logits, as a local kernel. It computes the
+// same as vanilla, but the wrapper keeps the axes of batch and heads and
+// gathers all other dimensions. Query head t of a device reads the device's key
+// head t / g, where g is the device's number of query heads for each key head.
 //
 // Example of wrong results, which verification detects: query heads are sharded
-// over tp=2 and two key heads are replicated. Each device's query heads belong
-// to one key head, but half of them read the other.
+// over tp=2 and two key heads are replicated. A device's query heads all belong
+// to the same key head, but half of them read the other key head.
 #include <utility>
 
 #include "exec/attention/staging.h"

@@ -4,21 +4,22 @@
 //
 // With n devices, each sends (n-1)/n (b_q + b_k + b_v + b_o) bytes, where b_q
 // to b_o are the bytes of its query, key, value and output. n must divide the
-// local query heads and the local key heads. If n is a multiple of the local
-// key heads K_loc instead, these are first repeated n / K_loc times, which
-// multiplies b_k and b_v. Without a ring, the bits equal the unsharded run's.
-// Segment ids are gathered.
+// query heads of a device, and must divide its key heads K_loc or be a multiple
+// of K_loc. If n is a larger multiple of K_loc, the key heads are first
+// repeated n / K_loc times, which multiplies b_k and b_v. Without a ring, the
+// bits equal the unsharded run's. Segment ids are gathered.
 //
-// Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
-// settings.ring_axes names, r devices, pass keys around a ring, and only the
-// other axes of the lengths, u devices, take part in the all_to_all. After the
-// all_to_all a device has the tokens of the u devices of its group, in the
-// group's order. If u comes before r in the list of axes, these tokens are not
-// contiguous in the sequence, so their positions are permuted too. A device
-// sends the bytes of the all_to_all with n = u, gathers ids over u, and sends
-// (r-1)(b_k + b_v + b_ids) with the sizes after the all_to_all. u must divide
-// the heads as n does above. Bias and masks are gathered over queries and keys
-// so that they can be reordered, and then keep all keys.
+// Over a ring (Fang and Zhao 2024, "USP"): settings.ring_axes names some of the
+// axes that shard the lengths. Keys are passed around a ring over these axes,
+// which have r devices. The all_to_all runs over the other axes of the lengths,
+// which have u devices. After it, a device has the tokens of the u devices of
+// its group, in the group's order. If u comes before r in the list of axes,
+// these tokens are not contiguous in the sequence, so their positions are
+// permuted too. A device sends the bytes of the all_to_all with n = u, gathers
+// ids over u, and sends (r-1)(b_k + b_v + b_ids) with the sizes after the
+// all_to_all. u must divide the heads as n does above. Bias and masks are
+// gathered over queries and keys so that they can be reordered, and are not
+// sharded over keys afterwards.
 //
 // Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
 // key head is sent to two ranks. 6 heads are not supported, because 4 does not
@@ -38,7 +39,8 @@ extern const Operation kUlysses;
 
 namespace {
 
-// The axes of the lengths, and which of them the all_to_all and the ring use.
+// The axes that shard the lengths: all of them, the axes of the all_to_all
+// (`exchange`) and the axes of the ring.
 struct Lists {
   AxisGroup all, exchange, ring;
 };
@@ -84,8 +86,8 @@ std::optional<LayoutError> CheckHeadDim(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Checks that the number of parts of the all_to_all divides a device's query
-// heads, and divides its key heads or is a multiple of them.
+// Returns an error unless the number of devices in the all_to_all divides a
+// device's query heads, and divides its key heads or is a multiple of them.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh, const Staged& staged,
                                       const AxisGroup& exchange) {
   const int64_t n = mesh.Parts(exchange);
@@ -124,8 +126,7 @@ std::optional<LayoutError> CheckUlysses(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-// Repeats every head `times` times, with the copies of a head next to each
-// other.
+// Returns a copy in which every head occurs `times` times in succession.
 Buffer RepeatHeads(const Buffer& in, int64_t times) {
   Shape shape = in.shape;
   shape[2] *= times;
@@ -138,8 +139,7 @@ Buffer RepeatHeads(const Buffer& in, int64_t times) {
   return out;
 }
 
-// If there are sinks for each key head, repeats them as the key heads are
-// repeated.
+// Repeats sinks that belong to key heads, as the key heads are repeated.
 void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   if (!staged.sinks || !staged.sinks_by_key_head) return;
   ShardedTensor& sinks = *staged.sinks;
@@ -161,9 +161,9 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Returns the token at each index of the length after the all_to_all. Ring rank
-// r then has the shards of all devices whose index along the ring's axes is r,
-// one after the other.
+// Returns which token is at each index of the length after the all_to_all. Ring
+// rank r then has the shards of all devices whose index along the ring's axes
+// is r, one after the other.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);
@@ -178,8 +178,8 @@ std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
   return out;
 }
 
-// Reorders segment ids, bias, masks and positions as the tokens are ordered
-// after the all_to_all.
+// Reorders segment ids, bias, masks and positions to the order that the tokens
+// have after the all_to_all.
 void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   const SimMesh& mesh = machine.mesh();
   const auto query_order = OrderOf(mesh, lists, staged.T());
@@ -209,7 +209,7 @@ void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
 }
 
-// Runs attention on each device, with its heads and the full length.
+// Runs attention on each device, over the device's heads and the full length.
 ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
                           const OperationSettings& settings) {
   Slices slices;
@@ -280,9 +280,9 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
 }
 
 // Adds the bytes of the all_to_alls over n devices, which send (n-1)/n of
-// query, key, value and output. If key heads are repeated, every copy of a key
-// and value is sent. Then adds the bytes of the gathered inputs, and of the
-// ring, whose blocks have the sizes after the first all_to_all.
+// query, key, value and output. If key heads are repeated, every copy is sent.
+// Also adds the bytes of the gathered inputs, and of the ring, whose blocks
+// have the sizes after the first all_to_all.
 void UlyssesBytes(Traffic& traffic) {
   TensorSharding &query = traffic.query, &key = traffic.key,
                  &value = traffic.value;
@@ -315,7 +315,7 @@ void UlyssesBytes(Traffic& traffic) {
       t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
                         exchange.axes.end());
     }
-    // The all_to_all has sent `repeated` copies of each key head.
+    // After the all_to_all, a device has `repeated` copies of each key head.
     key.shape[2] *= exchange.repeated;
     value.shape[2] *= exchange.repeated;
   }

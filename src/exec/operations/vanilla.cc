@@ -2,16 +2,17 @@
 // global view of the tensors.
 //
 // Batch, query length and heads keep the query's sharding. Keys are gathered
-// over their length, and over their heads unless their head axes are a prefix
-// of the query's. If the query's head dimension is sharded, the key's is
-// sharded in the same way, and partial logits are added (all_reduce) before any
-// non-linear step. The output's head dimension is sharded as the value's, which
-// needs no collective, unless the query's batch, length or heads use the same
-// axes.
+// over their length. They are also gathered over their heads, unless their head
+// axes are a prefix of the query's. If the query's head dimension is sharded,
+// the key's is sharded in the same way, and partial logits are all-reduced
+// before any non-linear step. The output's head dimension has the value's axes,
+// which needs no collective, unless the query's batch, length or heads use the
+// same axes.
 //
-// Example that sends nothing: query heads and 8 key heads sharded over tp=8.
-// Example with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no
-// prefix, so a device's query heads read other key heads than the device has.
+// Example that sends nothing: query heads and 8 key heads are sharded over
+// tp=8. Example with a gather: query heads are sharded over [tp2, tp1], key
+// heads over [tp1]. [tp1] is not a prefix of [tp2, tp1], so a device's query
+// heads read other key heads than the device has.
 #include <utility>
 
 #include "exec/attention/staging.h"
@@ -56,8 +57,8 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
   MoveKeys(machine, *staged);
   MoveExtras(machine, *staged);
   const AxisGroup dim = staged->query.spec[3];
-  // Sums of integers do not depend on the order, so quantised products keep the
-  // result exact.
+  // The sum of partial logits is exact for quantised products: sums of integers
+  // do not depend on the order.
   outcome.exact = machine.mesh().Parts(dim) == 1 || settings.dot_bits > 0;
   outcome.output = FinishOutput(
       machine, *staged,

@@ -1,5 +1,5 @@
-// A page of latent rows: the latent and its rotated part are each padded to 128
-// lanes, and a word holds as many tokens as fit 32 bits:
+// A page of latent rows. The latent and its rotated part are each padded to a
+// multiple of 128 elements (lanes). A word of 32 bits holds several tokens:
 //
 //   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, second half of the
 //   word, 640 lanes

@@ -12,16 +12,16 @@ namespace shardc::exec {
 
 // P pages of ps tokens are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where
 // p' = 32/bits is the number of tokens in a word. A row has r = `rank` latent
-// elements and then p = `rope` rotated ones, each padded to a multiple of 128.
-// Free pages hold a large number, so that reading one changes the result. The
-// table must outlive this object.
+// elements and then p = `rope` rotated elements, each padded to a multiple of
+// 128. Free pages hold a large number, so that a wrong read of a free page
+// changes the result. The table must outlive this object.
 class LatentPages {
  public:
   LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,
               Dtype dtype);
 
-  std::span<float> Latent(int64_t row, int64_t position);  // [r]
-  std::span<float> Rope(int64_t row, int64_t position);    // [p]
+  std::span<float> Latent(int64_t row, int64_t position);  // r elements
+  std::span<float> Rope(int64_t row, int64_t position);    // p elements
 
  private:
   int64_t Offset(int64_t row, int64_t position) const;

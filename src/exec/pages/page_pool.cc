@@ -1,6 +1,6 @@
-// The place of a token's head in a page, in each of three formats. The format
-// decides which shardings of heads keep each key with its value and split no
-// word:
+// Where a page stores a token's head, in each of three formats. From the format
+// follows which shardings of heads keep each key on the device of its value and
+// split no word:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1
@@ -25,7 +25,7 @@ constexpr int64_t kHalfLanes = 64;
 
 int64_t Packing(Dtype dtype) { return 32 / DtypeBits(dtype); }
 
-// Returns whether the keys and values of a head share one row of 128 lanes.
+// Returns true if the keys and values of a head share one row of 128 elements.
 bool SharesRow(const PoolConfig& config) {
   return config.format == PageFormat::kPacked && config.head_dim == kHalfLanes;
 }
@@ -43,8 +43,8 @@ Shape PoolShape(const PoolConfig& c) {
           CeilDiv(c.head_dim, kLanes) * kLanes};
 }
 
-// Checks that each device's slice of dimension 2 has complete heads, both keys
-// and values of each, and as many heads as its queries read.
+// Returns an error unless each device's slice of dimension 2 has complete
+// heads, with the keys and values of each, and the heads that its queries read.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
                                       const PoolConfig& c) {
   const int64_t n = mesh.Parts(c.head_axes);
@@ -70,7 +70,7 @@ std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Returns the row-major offset of element 0 of a token's key or value.
+// Returns the row-major offset of a token's first key or value element.
 size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
               int64_t offset, int64_t head, bool values) {
   const int64_t row = page * c.page_size + offset;

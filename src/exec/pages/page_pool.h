@@ -23,10 +23,11 @@ namespace shardc::exec {
 enum class PageFormat : uint8_t {
   kInterleaved,  // [P, ps, 2K, D]: head k's keys at 2k, its values at 2k + 1
   kSeparate,     // two pools [P, ps, K, D]
-  // [P, ps, g, p, pad128(D)]: 32-bit words of p = 32/bits elements. Keys and
-  // values are numbered together: the keys of head k have c = 2k and the values
-  // c = 2k + 1. Number c is at (c / p, c mod p), so g = ceil(2K/p). With D = 64
-  // a row holds the keys and then the values of one head, and g = ceil(K/p).
+  // [P, ps, g, p, pad128(D)], where p = 32/bits elements form a word of 32
+  // bits. Keys and values are numbered together: the keys of head k have number
+  // c = 2k and its values c = 2k + 1. Number c is at (c / p, c mod p), so g =
+  // ceil(2K/p). With D = 64 a row holds the keys and then the values of one
+  // head, and g = ceil(K/p).
   kPacked,
 };
 
@@ -43,27 +44,27 @@ struct PoolConfig {
 
 struct PagePool {
   PoolConfig config;
-  ShardedTensor first;   // keys if kSeparate, else keys and values
-  ShardedTensor second;  // values if kSeparate, else unused
-  // I8 only: F32 [P, ps, K], the largest |x| of each token's head. Scales are
-  // sharded as the pages are.
+  ShardedTensor first;  // keys for kSeparate, keys and values for other formats
+  ShardedTensor second;  // values for kSeparate, unused for other formats
+  // For I8 only: F32 [P, ps, K], the largest |x| of each token's head. Scales
+  // are sharded as the pages are.
   ShardedTensor key_scale, value_scale;
   const Arithmetic* arithmetic = &kRightArithmetic;  // rounds int8 rows
 
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };
 
-// Returns a pool whose elements are all `fill`; with int8, all scales are
-// `fill` and all integers 127. Tests use a large number, so that reading a free
-// page changes the result. Returns nullopt, and the reason, if the dtype or the
-// layout is illegal, or if the sharding would separate a head's keys from its
-// values or from its queries.
+// Returns a pool whose elements are all `fill`. With int8, all scales are
+// `fill` and all integers are 127. Tests use a large number, so that a wrong
+// read of a free page changes the result. Returns nullopt, and the reason, if
+// the dtype or the layout is illegal, or if the sharding would separate a
+// head's keys from its values or from its queries.
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, LayoutError& why);
 
-// Writes one token of one head on one device; `page` and `head` are counted
-// from the device's first ones. Key and value are [D]; they are rounded to the
-// pool's dtype or quantised. A row of zeros stays zeros.
+// Writes one token of one head on one device. `page` and `head` are counted
+// from the device's first page and head. `key` and `value` are [D]; they are
+// rounded to the pool's dtype or quantised. A row of zeros stays zeros.
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
                 std::span<const float> value);
@@ -76,10 +77,10 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
 void WriteTokens(Machine& machine, PagePool& pool,
                  std::span<const PageSlot> slots, const ShardedTensor& key,
                  const ShardedTensor& value);
-// Makes the copies that PageTable::Grow has requested.
+// Makes the copies of pages that PageTable::Grow has appended to its list.
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
-// Makes the copies without calling the machine's PageSeam.
+// Like CopyPages, but does not call the machine's PageSeam.
 void RunCopies(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
 struct PageSeam {

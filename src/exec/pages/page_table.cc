@@ -1,7 +1,7 @@
-// Free pages form one stack for each shard, and every page has a reference
-// count. Before a row writes to a page that other rows share, it copies the
-// page. Only the last page of a row can be partly filled, so only that page is
-// ever copied.
+// Assigns pages to rows. Free pages form one stack for each shard, and every
+// page has a reference count. Before a row writes to a page that other rows
+// share, it gets a copy of the page. Only the last page of a row can be partly
+// filled, so only that page is ever copied.
 //
 //   pages of 4, page 0 reserved: row 0 grows by 6 to pages 1, 2; row 1 shares
 //   them; row 1 grows by 1: page 2 is copied to 3, row 1 has pages 1, 3
@@ -84,7 +84,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
     why.help = "widen the table or use larger pages";
     return false;
   }
-  // The new tokens go to the last page if it is partly filled.
+  // If the last page is partly filled, the first new tokens are written to it.
   const bool copy_last = count > 0 && length % config_.page_size != 0 &&
                          uses_[AsIndex(pages.back())] > 1 &&
                          config_.copy_shared;

@@ -1,10 +1,10 @@
 // Which page holds which tokens: the host's side of a paged cache.
 //
 // Position p of a row is in page table[row][p / page_size], at p mod page_size.
-// Page ids are global. Where pages are sharded over n shards, shard r owns
-// pages [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n), and a row uses only
-// pages of its own shard. Rows may share pages; a row that writes to a shared
-// page gets a copy of it first.
+// Page ids are global. If pages are sharded over n shards, shard r owns pages
+// [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n), and a row uses only pages
+// of its own shard. Rows may share pages. Before a row writes to a shared page,
+// it gets a copy of the page.
 #ifndef SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 #define SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 
@@ -22,18 +22,21 @@ namespace shardc::exec {
 inline constexpr float kFreePage = 1e4f;
 
 struct PageConfig {
-  int64_t pages = 1;          // P: all pages
+  int64_t pages = 1;          // P: pages of all shards
   int64_t page_size = 1;      // tokens in a page
   int64_t rows = 1;           // R: requests
   int64_t pages_per_row = 1;  // width of the table
-  int64_t shards = 1;         // n, divides P and R
-  // Copy a shared page before it is written. Fault injection switches this off.
+  int64_t shards = 1;         // n: number of shards, which must divide P and R
+  // If true, a shared page is copied before it is written. Fault injection sets
+  // this to false.
   bool copy_shared = true;
-  // Never use the first page of a shard: unused entries of tables point to it.
+  // If true, no row uses the first page of a shard: unused entries of tables
+  // point to it.
   bool reserve_first = true;
 };
 
-// A copy that must be made before a write. Both pages belong to one shard.
+// A copy of page `from` to page `to` that must be made before a write. Both
+// pages belong to the same shard.
 struct PageCopy {
   int64_t from = 0, to = 0;
   bool operator==(const PageCopy&) const = default;
@@ -51,17 +54,17 @@ class PageTable {
   static std::optional<PageTable> Make(const PageConfig& config,
                                        LayoutError& why);
 
-  // Makes room for `count` more tokens of a row, and appends the copies that
-  // must be made before anything is written. Returns false, and changes
-  // nothing, if the row does not exist, its table is too short, or its shard
-  // has too few free pages.
+  // Assigns pages for `count` more tokens of a row. Appends to `copies` the
+  // copies that must be made before these tokens are written. Returns false,
+  // and changes nothing, if the row does not exist, its table is too short, or
+  // its shard has too few free pages.
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
             LayoutError& why);
-  // Adds a reference to each page of row `from` to the empty row `to`, so that
-  // both have the same tokens. Returns false if `to` is not an empty row of the
-  // same shard.
+  // Makes the empty row `to` share the pages of row `from`, so that both have
+  // the same tokens. Each page gets one more reference. Returns false if `to`
+  // is not an empty row of the same shard.
   bool Share(int64_t from, int64_t to, LayoutError& why);
-  // Empties a row; pages that no other row uses become free.
+  // Empties a row. Its pages become free unless other rows use them.
   void Release(int64_t row);
 
   PageSlot SlotOf(int64_t row, int64_t position) const;
@@ -86,10 +89,13 @@ class PageTable {
   int64_t Take(int64_t shard);
 
   PageConfig config_;
-  std::vector<std::vector<int64_t>> pages_;  // by row, in order of positions
+  // Indexed by row: its pages, in order of positions.
+  std::vector<std::vector<int64_t>> pages_;
   std::vector<int64_t> lengths_;
-  std::vector<int64_t> uses_;               // indexed by page
-  std::vector<std::vector<int64_t>> free_;  // by shard: a stack of free pages
+  // Indexed by page: number of rows that use the page.
+  std::vector<int64_t> uses_;
+  // Indexed by shard: its free pages, as a stack.
+  std::vector<std::vector<int64_t>> free_;
 };
 
 }  // namespace shardc::exec

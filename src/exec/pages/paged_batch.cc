@@ -85,8 +85,9 @@ std::optional<LayoutError> CheckRequest(const RaggedBatch& batch,
   return std::nullopt;
 }
 
-// Checks that requests are in the order that the distribution requires. A
-// request before decode_end runs in the kernel's program for one query.
+// Returns an error unless requests are in the order that the distribution
+// requires. Requests before decode_end run in the kernel's program for one
+// query.
 std::optional<LayoutError> CheckDistribution(const RaggedBatch& batch,
                                              int64_t shards) {
   const int64_t each = batch.sequences / shards;

@@ -1,16 +1,16 @@
-// The bytes of a paged operation by formula: queries are gathered over all axes
-// but the head axes, keys and values are resharded to the layout of their
-// pages, and outputs are all-reduced over the requests' axes, since a device
+// Computes the bytes of a paged operation by formula. Queries are gathered over
+// all axes except the head axes. Keys and values are resharded to the layout of
+// their pages. Outputs are all-reduced over the requests' axes, since a device
 // has zeros for requests of other shards. Example: over n = 2 shards of
-// requests an all_reduce of 4 N H_loc D bytes sends 2(n-1)/n times as many from
-// each device, which is 4 N H_loc D.
+// requests, in an all_reduce of 4 N H_loc D bytes each device sends 2(n-1)/n
+// times as many bytes, which is 4 N H_loc D.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {
 namespace {
 
-// Returns whether key heads can be sharded over the query's head axes. In
-// packed pages, no word with elements of several heads may be split.
+// Returns true if key heads can be sharded over the query's head axes. In
+// packed pages, a word that has elements of several heads must not be split.
 bool HeadsSplit(const Traffic& traffic, PageFormat format) {
   const int64_t heads = traffic.key.shape[2], dim = traffic.key.shape[3];
   const int64_t n = traffic.Parts(traffic.query.spec[2]);

@@ -34,7 +34,7 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
 }
 
 // Returns the requests of packed sequences: runs of equal segment ids. Negative
-// ids are padding. All tokens with the same id must follow each other.
+// ids are padding. All tokens with the same id must be adjacent.
 std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
   std::vector<PagedRequest> out;
   const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {
@@ -110,7 +110,7 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
   return std::nullopt;
 }
 
-// Returns whether the positions of a request's keys ascend by one and its
+// Returns true if the positions of a request's keys ascend by one and its
 // queries have the positions of the last keys. The first key may have any
 // position.
 bool CountsKeys(const Staged& staged, const PagedRequest& request) {
@@ -141,7 +141,8 @@ std::optional<LayoutError> FindRequests(const SimMesh& mesh,
   if (auto bad = CheckSplits(mesh, staged)) return bad;
   if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
     return bad;
-  if (problem.IsHollow()) return std::nullopt;  // lengths cannot be read
+  // The inputs have shapes but no elements.
+  if (problem.IsHollow()) return std::nullopt;
   requests = problem.layout == Layout::kThd
                  ? RunsOf(*problem.query_segments, *problem.key_segments)
                  : RowsOf(staged);

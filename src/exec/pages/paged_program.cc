@@ -1,11 +1,11 @@
 // The program of the paged operations. The keys of each request are read page
-// by page into one contiguous array, and attention over it runs as usual, so a
-// request's bits depend only on its own pages.
+// by page into one contiguous array. Attention over this array runs as over
+// unpaged keys, so a request's bits depend only on its own pages.
 //
 // Let pages be sharded over n shards of the data axes. Shard r owns pages [r
 // P/n, (r + 1) P/n) and requests [r R/n, (r + 1) R/n). All queries are on every
-// device of those axes; each device computes its own requests' outputs and has
-// zeros for other requests, and the outputs are all-reduced: a device sends
+// device of those axes. Each device computes its own requests' outputs and has
+// zeros for other requests. The outputs are then all-reduced: a device sends
 // 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits except the sign of
 // zero, so every zero is made positive.
 //
@@ -46,8 +46,8 @@ class PagedRun {
     if (kernel.distributed) Order();
   }
 
-  // Assigns pages, writes the keys that the kernel does not write itself, and
-  // checks the batch.
+  // Assigns pages to the requests, writes the keys that the kernel does not
+  // write itself, and checks the batch of requests.
   std::optional<LayoutError> Prepare() {
     LayoutError why;
     if (!MakeTable(why)) return why;
@@ -107,7 +107,8 @@ class PagedRun {
     for (const PagedRequest& request : requests_) {
       width = std::max(width, CeilDiv(request.keys, settings_.page_size));
     }
-    // Each shard has one page that is reserved and two that stay free.
+    // Each shard gets pages beyond those of its requests: one reserved page and
+    // two free pages.
     PageConfig config;
     config.pages = rows * width + 3 * shards_;
     config.page_size = settings_.page_size;
@@ -136,15 +137,15 @@ class PagedRun {
     if (kernel_.distributed) Distribute();
   }
 
-  // Returns which of the kernel's programs runs a request: 0 decode, 1 prefill,
-  // 2 mixed.
+  // Returns which of the kernel's programs runs a request: 0 for decode, 1 for
+  // prefill, 2 for mixed requests.
   static int KindOf(const PagedRequest& request) {
     if (request.queries == 1) return 0;
     return request.queries == request.keys ? 1 : 2;
   }
 
-  // Sorts the requests of each shard by the kernel's program that runs them. A
-  // request stays in its shard.
+  // Sorts the requests of each shard by the program of the kernel that runs
+  // them. A request stays in its shard.
   void Order() {
     const auto each = static_cast<long>(requests_.size()) / shards_;
     for (long shard = 0; shard < shards_; ++shard) {
@@ -169,9 +170,9 @@ class PagedRun {
     }
   }
 
-  // Returns the number of queries of a request for which the kernel's program
-  // computes outputs. The program for decoding computes the output of one query
-  // only.
+  // Returns the number of queries of a request for which the kernel computes
+  // outputs. The kernel's program for decoding computes the output of only one
+  // query.
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
@@ -180,7 +181,7 @@ class PagedRun {
   }
 
   // Writes keys [begin, end) of a request to its pages, on the devices that own
-  // them. The devices of the request's shard hold its batch row.
+  // the pages. These devices also hold the request's row of the batch.
   void Write(size_t r, int64_t begin, int64_t end) {
     const PagedRequest& request = requests_[r];
     const int64_t each = pool_->config.pages / shards_;
@@ -232,8 +233,9 @@ class PagedRun {
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const PageRead from = Find(r, p, shard, values);
-      // If an injected fault lets a device of another shard attend, the
-      // request's page ids are outside the device's pages, so they are limited.
+      // An injected fault may let a device of another shard attend. The
+      // request's page ids are then outside the device's pages, so they are
+      // clamped.
       const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {
@@ -284,7 +286,7 @@ class PagedRun {
     const Buffer result =
         FinishRows(machine_, staged_, device, slice, state, Dtype::kF32);
     for (int64_t i = 0; i < result.Elements(); ++i) {
-      // Adding 0 makes every zero positive.
+      // Adding 0 makes every zero positive, as the all_reduce with zeros does.
       out.real[AsIndex(begin * heads * dim + i)] =
           result.real[AsIndex(i)] + 0.0f;
     }
@@ -297,15 +299,16 @@ class PagedRun {
   const PagedKernel& kernel_;
   const PagedSeam& seam_;
   std::vector<PagedRequest> requests_;
-  std::vector<int64_t> owners_;  // by request: the shard that computes it
+  // Indexed by request: the shard that computes it.
+  std::vector<int64_t> owners_;
   int64_t shards_;
   std::optional<PageTable> table_;
   std::optional<PagePool> pool_;
   RaggedBatch batch_;
 };
 
-// Shards key heads as the query's heads. If the pages do not support this
-// sharding, the heads of query and keys are replicated.
+// Shards the key heads as the query's heads. If the pages do not support this
+// sharding, replicates the heads of query and keys and adds a remark.
 void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
                 Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];

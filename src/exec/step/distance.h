@@ -3,10 +3,10 @@
 //
 // Without `both`, all rows of the table are for keys up to the query. With
 // `both`, the first half of the rows is for keys up to the query and the second
-// half for keys after it. Within such a half (or the complete table), the first
-// half of the rows have one distance each. Each later row has a range of
-// distances, which grows by a constant factor from row to row. All distances
-// from `most` on belong to the last row.
+// half for keys after it. Consider one of these halves, or the complete table
+// without `both`. Each row in its first half belongs to one distance. Each
+// later row belongs to a range of distances, which grows by a constant factor
+// from row to row. All distances from `most` on belong to the last row.
 //
 //   8 rows, most 16:  distance 3 -> row 3, 4 and 5 -> row 4, 16 -> row 7
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_
@@ -20,7 +20,7 @@ namespace shardc::exec {
 
 // Returns the row for a key that is `behind` places after its query, or before
 // it if `behind` is negative. Without `both`, keys after the query have row 0,
-// as the key at the query's own position does.
+// like the key at the query's own position.
 inline int64_t DistanceRow(int64_t behind, int64_t rows, int64_t most,
                            bool both) {
   const int64_t side = both ? rows / 2 : rows;

@@ -1,9 +1,10 @@
-// A product of two operands has four kinds of labels. Batch labels are in both
-// operands and the result, row labels in the first operand and the result,
-// column labels in the second operand and the result, and inner labels not in
-// the result. The operands are copied to [batch, rows, inner] and [batch,
-// inner, columns], so that the innermost loop runs over columns and every
-// element is a sum in the order of the inner labels:
+// Computes an einsum of two operands as a product of matrices. Its dimension
+// labels are of four kinds. Batch labels are in both operands and the result,
+// row labels in the first operand and the result, column labels in the second
+// operand and the result, and inner labels are not in the result. The operands
+// are copied to [batch, rows, inner] and [batch, inner, columns]. The innermost
+// loop runs over columns, and every element is a sum in the order of the inner
+// labels:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
 #include "exec/step/kernels.h"
@@ -72,8 +73,8 @@ Split SplitLabels(const Labels& a, const Labels& b, const Labels& out) {
   return split;
 }
 
-// Returns the elements of a part in the order of the labels `order`, repeated
-// along labels that the part lacks.
+// Returns the elements of a part, transposed to the order of the labels
+// `order`. They are repeated along labels that the part lacks.
 template <class T>
 std::vector<T> Ordered(const Part& part, const Labels& order,
                        const LocalOp& local) {
@@ -125,7 +126,8 @@ template <class T>
 void Run(const LocalOp& local) {
   const Part *a = &local.in[0], *b = &local.in[1];
   Split split = SplitLabels(*a->labels, *b->labels, *local.labels);
-  // The innermost loop runs over columns; make them the longer dimension.
+  // The innermost loop runs over columns, so the longer dimension becomes the
+  // columns.
   if (SizeOf(split.rows, local) > SizeOf(split.columns, local)) {
     std::swap(a, b);
     std::swap(split.rows, split.columns);

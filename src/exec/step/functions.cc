@@ -1,5 +1,5 @@
 // The table of scalar functions, for float32 and float64. The function `f_d` is
-// the derivative of `f`, and `f_dd` its second derivative. Example:
+// the derivative of `f`, and `f_dd` is its second derivative. Example:
 //
 //   silu 2   ->  1.7616
 #include "exec/step/functions.h"

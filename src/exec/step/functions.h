@@ -6,8 +6,8 @@
 
 namespace shardc::exec {
 
-// A function of the operands x[0], x[1], ... and the op's constant.
-// FindStepFunction returns null if no function has the name.
+// A function whose arguments are the operands x[0], x[1], ... and the op's
+// constant. FindStepFunction returns null if no function has the name.
 template <class T>
 using StepFunction = T (*)(const T* x, T constant);
 template <class T>

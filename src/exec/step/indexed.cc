@@ -1,8 +1,8 @@
 // Kernels that find rows by ids or positions, and the kernel that computes the
-// rows of a position bias. An id is a row of the unsharded table. A device
-// subtracts the first row of its part and skips ids of rows that other devices
-// hold, so that the sum of a lookup's results over the devices is the unsharded
-// result:
+// rows of a position bias. An id is a row number of the unsharded table. A
+// device subtracts the number of its first row and skips ids of rows that other
+// devices hold. The sum of a lookup's results over the devices is therefore the
+// unsharded result:
 //
 //   lookup, rows [4, 8) of 8 on this device: id 6 reads row 2 of the part,
 //   id 3 gives zeros
@@ -19,16 +19,16 @@ namespace {
 
 using step::OpKind;
 
-// Returns the dimension that the ids index, and the number that is added to
-// each id.
+// Returns the label of the dimension that the ids index, and the number that is
+// added to each id.
 step::LookupAttributes RowsOf(const step::Op& op) {
   const auto* const rows = std::get_if<step::LookupAttributes>(&op.attributes);
   if (rows != nullptr) return *rows;
   return {step::As<step::LabelAttributes>(op).label, 0};
 }
 
-// Lookup and pick read the rows of the ids; scatter and place add to these
-// rows.
+// Lookup and pick read the rows that the ids select. Scatter and place add to
+// these rows.
 template <class T>
 void Indexed(const LocalOp& local) {
   const OpKind kind = local.op->kind;
@@ -36,8 +36,8 @@ void Indexed(const LocalOp& local) {
   const size_t ids_at = reads ? 1 : 0;
   const Part& ids = local.in[ids_at];
   const Part& real = local.in[1 - ids_at];
-  // The loop runs over the result if rows are read, and over the operand if
-  // they are written.
+  // If rows are read, the loop runs over the result. If rows are written, it
+  // runs over the operand.
   const Labels& loop = reads ? *local.labels : *real.labels;
   const Shape& extent = reads ? local.out->shape : real.buffer->shape;
   const Labels& other = reads ? *real.labels : *local.labels;

@@ -1,5 +1,5 @@
-// Helpers of the kernels of a step's ops: the number type an op computes in,
-// and the strides by which loops over labels move through the parts of values.
+// Functions that the kernels of a step's ops share: the number type in which an
+// op computes, and the strides of loops over dimension labels.
 #ifndef SHARDC_EXEC_STEP_KERNEL_H_
 #define SHARDC_EXEC_STEP_KERNEL_H_
 
@@ -14,13 +14,13 @@
 
 namespace shardc::exec {
 
-// Returns the size of a label in the unsharded value.
+// Returns the size, in the unsharded value, of the dimension with this label.
 inline int64_t SizeOf(const LocalOp& local, step::LabelId label) {
   return (*local.sizes)[AsIndex(label)];
 }
 
-// Calls `f` with a value of the type that the op computes in: float64 if the
-// result or an operand is F64, else float32.
+// Calls `f` with a number of the type in which the op computes: double if the
+// result or an operand is F64, else float.
 template <class F>
 void InType(const LocalOp& local, const F& f) {
   bool wide = local.out->dtype == Dtype::kF64;
@@ -34,8 +34,8 @@ void InType(const LocalOp& local, const F& f) {
   }
 }
 
-// Returns the strides, in elements, by which a loop over `loop` moves through
-// an operand or through the result; 0 for labels that the array lacks.
+// Return the strides, in elements, by which a loop over the labels `loop` moves
+// through an operand or the result. They are 0 for labels that the array lacks.
 inline Shape Along(const Labels& loop, const Part& part) {
   return StridesAlong(loop, *part.labels, part.buffer->shape);
 }
@@ -43,13 +43,14 @@ inline Shape AlongOut(const Labels& loop, const LocalOp& local) {
   return StridesAlong(loop, *local.labels, local.out->shape);
 }
 
-// Returns the stride of a label, in elements. The array must have the label.
+// Returns the stride, in elements, of the dimension `label`. The array must
+// have the label.
 inline int64_t StrideOf(const Labels& labels, const Shape& shape,
                         step::LabelId label) {
   return StridesOf(shape)[DimOf(labels, label)];
 }
 
-// Returns the factor of a scale, its constant times powers of the unsharded
+// Returns the factor of a scale: its constant times powers of the unsharded
 // sizes of labels.
 inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
   double out = scale.constant;
@@ -59,9 +60,9 @@ inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
   return out;
 }
 
-// Calls `body` for each line along the label `along`, with the offset of the
-// line's first element in each array. A line is the elements whose indices
-// differ only in that label.
+// Calls `body` for each line along the label `along`. A line is the elements
+// whose indices differ only in that label. `body` gets the offset of the line's
+// first element in each array.
 template <class F>
 void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
               const std::vector<Shape>& strides, const F& body) {
@@ -72,8 +73,8 @@ void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
 
 }  // namespace shardc::exec
 
-// Defines the function NAME. It runs TEMPLATE<T>, where T is the number type
-// that the op computes in.
+// Defines the function NAME, which runs TEMPLATE<T>. T is the number type in
+// which the op computes.
 #define SHARDC_KERNEL(NAME, TEMPLATE)                                   \
   void NAME(const LocalOp& local) {                                     \
     InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \

@@ -1,5 +1,5 @@
 // The table of the ops' kernels, and the rounding of their results. To add an
-// op, add a row here and its kernel in another file.
+// op, add a row to this table and write its kernel in another file.
 //
 //   einsum of BF16 parts: products and sums in float32, rounded once at the end
 #include "exec/step/local_op.h"

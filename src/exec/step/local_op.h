@@ -15,8 +15,8 @@
 
 namespace shardc::exec {
 
-// The part of a value that one device holds, and the index in the unsharded
-// value at which the part starts.
+// The part of a value that one device holds. `start` is the index of its first
+// element in the unsharded value.
 struct Part {
   const std::vector<step::LabelId>* labels = nullptr;
   const Buffer* buffer = nullptr;
@@ -31,8 +31,9 @@ struct LocalOp {
   const step::Sizes* sizes = nullptr;  // sizes of the unsharded values
   int device = 0;
   std::vector<Part> in = {};
-  const std::vector<step::LabelId>* labels = nullptr;  // labels of the result
-  Shape start = {};                                    // start of the result
+  // Dimension labels of the result.
+  const std::vector<step::LabelId>* labels = nullptr;
+  Shape start = {};  // index of `out`'s first element in the unsharded result
   Buffer* out = nullptr;
 };
 

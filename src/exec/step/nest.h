@@ -16,8 +16,8 @@ using Offsets = std::array<int64_t, kMostArrays>;
 
 // Calls `body` for each element of `extent`, with the offset of that element in
 // each array. `strides[i]` has the stride of array i along each dimension, and
-// `base[i]` is the offset at which array i begins. The last dimension runs
-// fastest.
+// `base[i]` is the offset at which array i begins. The index of the last
+// dimension changes fastest.
 template <class F>
 void ForNest(const Shape& extent, const std::vector<Shape>& strides,
              Offsets base, const F& body) {

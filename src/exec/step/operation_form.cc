@@ -1,7 +1,8 @@
-// Reads from an operation's record how the operation runs inside a step: in the
-// compiler's global view, as a kernel on slices whose lengths are gathered or
-// exchanged for heads, or as a ring. In the example, op_q is the query as the
-// kernel reads it; the change from q to op_q is an all_to_all over sp:
+// Converts an attention operation's record to the form in which the operation
+// runs inside a step. The forms are the compiler's global view, a kernel on
+// slices whose lengths are gathered or exchanged for heads, and a ring. In the
+// example, op_q is the query as the kernel reads it. The change from q to op_q
+// is an all_to_all over sp:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q [b, t, n:tp+sp, h]
 #include "exec/step/operation_form.h"
@@ -66,8 +67,8 @@ void AddStepOverrides(const Operation& operation,
     put("op_q", "QUERY_LENGTH", {});
     put("op_out", "QUERY_LENGTH", {});
   }
-  // An operation for decoding combines the partial softmaxes of sharded keys,
-  // so only other operations gather the key length.
+  // An operation for decoding merges partial softmaxes of sharded keys. All
+  // other operations gather the key length, except rings.
   const bool joins = operation.decode_only;
   if (!rings && !joins) {
     put("op_k", "KV_LENGTH", {});

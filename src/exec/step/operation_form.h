@@ -12,13 +12,13 @@ namespace shardc::exec {
 
 // Returns the form of the operation's program: the compiler's global view, a
 // kernel on slices, or a ring. A kernel that exchanges lengths for heads may
-// need copies of each KV head. `length_parts` is the number of devices that
-// queries are sharded over by length, `key_heads` the KV heads of one device.
+// need copies of each KV head. `length_parts` is the number of shards of the
+// query length. `key_heads` is the number of KV heads of one device.
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);
 
-// Adds the shardings that the operation requires of its query, key and output
-// to a mode's constraints.
+// Adds to a mode's constraints the shardings that the operation requires of its
+// query, key and output.
 void AddStepOverrides(const Operation& operation,
                       step::ShardingConstraints& constraints);
 

@@ -1,5 +1,5 @@
-// How kernels read parts of values: strides by label, and elements in one
-// number type.
+// How kernels read the parts of values that a device holds: strides by
+// dimension label, and elements in one number type.
 #ifndef SHARDC_EXEC_STEP_PARTS_H_
 #define SHARDC_EXEC_STEP_PARTS_H_
 
@@ -18,13 +18,13 @@ inline constexpr size_t kNoDim = static_cast<size_t>(-1);
 size_t DimOf(const Labels& labels, step::LabelId label);
 // Returns the strides of a row-major array, in elements.
 Shape StridesOf(const Shape& shape);
-// Returns an array's stride along each of the labels `loop`; 0 for labels that
-// the array lacks.
+// Returns an array's stride, in elements, along each of the labels `loop`. The
+// stride is 0 for labels that the array lacks.
 Shape StridesAlong(const Labels& loop, const Labels& labels,
                    const Shape& shape);
 
-// The elements of a buffer as T. They are copied only if they are stored as
-// another type.
+// The elements of a buffer, as numbers of type T. They are copied only if the
+// buffer stores them as another type.
 template <class T>
 class Reals {
  public:

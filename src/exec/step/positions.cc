@@ -22,7 +22,8 @@ namespace {
 
 using step::LabelId;
 
-// Returns the frequencies of a head of `size` elements, for rows of `tokens`.
+// Returns the rotary frequencies of a head of `size` elements, for sequences of
+// up to `tokens` tokens.
 RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   RopeScaling scaling;
   scaling.kind = ParseRopeKind(rope.scaling).value_or(RopeKind::kNone);
@@ -34,11 +35,12 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   scaling.low_frequency_factor = rope.low_frequency_factor;
   scaling.high_frequency_factor = rope.high_frequency_factor;
   if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
-  // At reduced sizes the fraction may be less than a pair, or end inside one.
+  // At reduced sizes the rotated part of a head may be less than a pair of
+  // elements, or end inside a pair.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
-  // A single pair is rotated by its position in radians, whatever the base, so
-  // a scaling of the base is ignored.
+  // The only pair has frequency 1 for any base, so a scaling that changes the
+  // base is ignored.
   if (pairs == 1 && scaling.kind == RopeKind::kDynamic) {
     scaling.kind = RopeKind::kNone;
   }
@@ -110,8 +112,8 @@ void Mask(const LocalOp& local) {
   const int64_t window =
       mask.window == step::kNoLabel ? 0 : SizeOf(local, mask.window);
   const std::vector<T> slopes = SlopesOf<T>(local, mask);
-  // The fourth array is not read. Its strides are chosen so that its offset is
-  // the index of the head.
+  // The fourth array does not exist. Its strides are 1 along the heads and 0
+  // along all other dimensions, so its offset is the index of the head.
   Shape count(scores.labels->size(), 0);
   if (!slopes.empty()) count[DimOf(*scores.labels, mask.heads)] = 1;
   const Reals<T> in(*scores.buffer);

@@ -1,9 +1,8 @@
 // Kernels that move elements within a device: dimensions are split, merged,
 // divided into parts, indexed, renamed, repeated for heads and rolled. One of
-// the two arrays has more dimensions or shorter ones than the other: the
-// factors of a split dimension, or one part of a concatenated dimension. The
-// loop runs over that array, and the other array is addressed by strides and an
-// offset:
+// the two arrays has the smaller dimensions: the factors of a split dimension,
+// or one part of a concatenated dimension. The loop runs over that array. The
+// other array is addressed by strides and an offset:
 //
 //   part 1 of (c+r), the concatenation of c and r, with sizes c 4 and r 2
 //     ->  offset 4 along (c+r); r has the stride of (c+r)
@@ -20,8 +19,9 @@ namespace {
 using step::LabelId;
 using step::OpKind;
 
-// Sets the strides of the factors of `whole` in an array in which `whole` is
-// one dimension; `extent` has the factors' local sizes.
+// The dimension `whole` of an array is split into factors, whose local sizes
+// are in `extent`. Sets the strides by which a loop over the factors moves
+// through the array, where `whole` has the stride `stride`.
 void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
                    const Labels& loop, const Shape& extent, Shape& strides) {
   const std::vector<LabelId>& factors =
@@ -41,9 +41,9 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
   return out;
 }
 
-// Copies between two arrays. The loop runs over the labels of `small`. In
-// `other`, a dimension may have another stride, and the copied block may begin
-// at an offset.
+// Copies the elements of one array to the other. The loop runs over the labels
+// of `small`. In `other`, a dimension may have another stride, and the copied
+// block may begin at an offset.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;
@@ -112,8 +112,8 @@ void Heads(const LocalOp& local) {
   const Shape& other_shape = repeat ? part.buffer->shape : local.out->shape;
   const size_t dim = DimOf(loop, heads);
   const size_t kv_dim = DimOf(other, kv);
-  // With `in_slices`, heads are grouped by their index in the device's slice,
-  // otherwise by their global index.
+  // If `in_slices` is set, heads are grouped by their index in the device's
+  // slice, else by their global index.
   const bool slices = names.in_slices;
   const int64_t group =
       slices ? std::max<int64_t>(extent[dim] / other_shape[kv_dim], 1)
@@ -123,9 +123,8 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // The strides of a third offset of the loop, which does not belong to an
-  // array. They are 1 along the heads and 0 along other dimensions, so the
-  // offset is the index of the head.
+  // The third array does not exist. Its strides are 1 along the heads and 0
+  // along all other dimensions, so its offset is the index of the head.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);

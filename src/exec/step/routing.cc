@@ -1,5 +1,5 @@
-// Kernels of expert routing: the best experts or groups of a token, and the
-// places of tokens in experts' queues. Results are 0 or 1.
+// Kernels of expert routing. They choose the best experts or groups of experts
+// for a token, and the places of tokens in experts' queues. Results are 0 or 1.
 //
 //   top 2 of scores [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first
 //   wins
@@ -17,7 +17,7 @@ namespace {
 
 using step::LabelId;
 
-// Sets an element of a buffer of any type.
+// Sets an element of a buffer of any dtype to `value`.
 void SetInteger(Buffer& out, int64_t at, int32_t value) {
   if (out.dtype == Dtype::kF64) {
     out.wide[AsIndex(at)] = value;
@@ -28,8 +28,8 @@ void SetInteger(Buffer& out, int64_t at, int32_t value) {
   }
 }
 
-// Returns the indices of the `count` largest numbers; of equal numbers the
-// first ones.
+// Returns the indices of the `count` largest numbers. Of equal numbers, the
+// first are returned.
 template <class T>
 std::vector<int64_t> Largest(const std::vector<T>& line, int64_t count) {
   std::vector<int64_t> order(line.size());
@@ -52,8 +52,8 @@ T ScoreOf(step::GroupScore score, const std::vector<T>& line, size_t begin,
   return two ? group[0] + group[1] : group[0];
 }
 
-// Calls `chosen` with each token's line of scores, and writes 1 for each expert
-// that `chosen` returns.
+// Calls `chosen` with the scores of each token. Writes 1 for each expert that
+// `chosen` returns.
 template <class T, class F>
 void Choose(const LocalOp& local, LabelId experts, const F& chosen) {
   const Part& scores = local.in[0];

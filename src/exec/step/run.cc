@@ -1,8 +1,8 @@
 // Runs a program instruction by instruction. Inputs are scattered by their
 // sharding, and an op runs on every device's parts. A slice instruction keeps
-// the block whose number is the device's index along the axes. The machine runs
-// the collectives, and its ledger gets an entry for each, in the order of the
-// program:
+// one block of a dimension: the block whose number is the device's index along
+// the axes. The machine runs the collectives, and its ledger gets one entry for
+// each, in the order of the program:
 //
 //   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)
 #include "exec/step/run.h"
@@ -40,7 +40,8 @@ class Runner {
       RunOne(step);
       if (keep == KeepSlots::kAll) continue;
       for (int32_t slot : step.in) {
-        // An instruction may read a slot twice.
+        // An instruction may read the same slot twice, so the slot may already
+        // be freed.
         PerDevice& freed = slots_[AsIndex(slot)];
         if (last_use_[AsIndex(slot)] != static_cast<int64_t>(i) ||
             freed.empty()) {
@@ -186,7 +187,8 @@ class Runner {
                    .what = what});
   }
 
-  // Returns the edges of a ppermute; other collectives have none.
+  // Returns the edges of a ppermute, or an empty list for all other
+  // collectives.
   std::vector<Edge> EdgesOf(const Instruction& step,
                             const AxisGroup& axes) const {
     if (step.collective != Collective::kPpermute) return {};
@@ -206,16 +208,16 @@ class Runner {
   }
 
  public:
-  // Returns the edges (sender, receiver) for a change of the order of a
-  // dimension's axes.
+  // Returns the edges (sender, receiver) of a ppermute that changes the order
+  // of the axes of a dimension.
   static std::vector<Edge> ReorderEdges(const SimMesh& mesh,
                                         const AxisGroup& from,
                                         const AxisGroup& to) {
     const std::vector<int> group = mesh.Groups(from).front();
     std::vector<Edge> out;
     for (size_t i = 0; i < group.size(); ++i) {
-      // Member i needs the shard whose number is the member's index along `to`.
-      // At present the member of the group with that number holds the shard.
+      // Member i needs the shard whose number is its index along `to`. That
+      // shard is on the member whose index along `from` is this number.
       out.emplace_back(mesh.Index(group[i], to), static_cast<int64_t>(i));
     }
     return out;
@@ -273,14 +275,14 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
       value.integral ? step::kIntegerBytes : DtypeBits(dtype) / 8;
   const AxisGroup axes = program.axes.Group(instruction.axes);
   const int64_t n = mesh.Parts(axes);
-  // The axes in their new order, if the instruction changes the order.
+  // If the instruction changes the order of the axes, `to` is the new order.
   const AxisGroup to = program.axes.Group(
       program.slots[AsIndex(instruction.out)].sharding.dims[instruction.dim]);
   for (int device = 0; device < mesh.devices(); ++device) {
     const int64_t member = mesh.Index(device, axes);
     int64_t& sent = out[AsIndex(device)];
-    // If a ppermute changes the order of axes, a device whose block stays in
-    // place sends nothing.
+    // If a ppermute changes the order of axes, a device that already holds its
+    // new block sends nothing.
     const bool stays = instruction.collective == Collective::kPpermute &&
                        instruction.shift == 0 &&
                        mesh.Index(device, to) == member;

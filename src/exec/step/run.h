@@ -17,18 +17,19 @@ namespace shardc::exec {
 struct StepInputs {
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
-  // The unsharded values by ValueId; empty for values that are not inputs.
+  // The unsharded values, indexed by ValueId. Values that are not inputs are
+  // empty.
   std::vector<Buffer> values = {};
 };
 
 enum class KeepSlots : uint8_t {
   kAll,
-  // The slots of the step's results, such as loss, gradients and updated
-  // parameters, and slots that no instruction reads. Other slots are freed
-  // after their last reader.
+  // Keeps the slots of the step's results, such as loss, gradients and updated
+  // parameters, and slots that no instruction reads. All other slots are freed
+  // after the last instruction that reads them.
   kResults,
 };
-// Is called with each slot before it is freed.
+// A function that is called with each slot before the slot is freed.
 using BeforeFree =
     std::function<void(int32_t slot, const PerDevice& per_device)>;
 
@@ -42,19 +43,19 @@ StepRun RunStep(Machine& machine, const step::Graph& graph,
                 KeepSlots keep, const BeforeFree& before_free = {});
 
 // Runs one instruction of a program. `slots` has one entry for each slot of the
-// program. The operands are read from it, and the result is stored in it.
+// program. The operands are read from `slots`, and the result is stored there.
 void RunInstruction(Machine& machine, const step::Graph& graph,
                     const step::Program& program, const StepInputs& inputs,
                     const step::Instruction& instruction,
                     std::vector<PerDevice>& slots);
 
-// Returns the index in the unsharded value at which a device's part of a slot
-// starts.
+// Returns the index, in the unsharded value, of the first element of a device's
+// part of a slot.
 Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);
 
 // Returns the bytes that each device sends for an instruction, by the formulas
-// of comm; zeros if the instruction is not a collective.
+// of comm. Returns zeros if the instruction is not a collective.
 std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Graph& graph,
                                    const step::Program& program,
