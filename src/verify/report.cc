@@ -1,7 +1,7 @@
 // Runs a report's cases in parallel, or one after the other if several ranks
-// hold the devices. Cases that need much memory run one at a time, with their
-// devices in parallel. Variants and stress cases follow the cases from which
-// they are derived. Example of a case that needs much memory:
+// (processes) hold the devices. Cases that need much memory run one at a time,
+// with their devices in parallel. Variants and stress cases run after the cases
+// from which they are derived. Example of a case that needs much memory:
 //
 //   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
 //   more than 2^24, so alone and on all threads
@@ -35,8 +35,8 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // The error and the tolerance are those of the step with the largest ratio of
-  // error to tolerance.
+  // Error and tolerance are those of the step with the largest ratio of error
+  // to tolerance.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;
@@ -60,7 +60,7 @@ bool Report::NothingRan() const {
 
 namespace {
 
-// The number of elements of keys and values above which a case runs alone,
+// A case with more elements of keys and values than this number runs alone,
 // because several such cases could fill the memory.
 constexpr int64_t kHeavy = int64_t{1} << 24;
 
@@ -80,8 +80,8 @@ class Runner {
         transport_(transport),
         out_(out) {}
 
-  // Runs cases [begin, all): light ones in parallel, heavy ones one at a time
-  // with their devices in parallel.
+  // Runs cases [begin, all). Light cases run in parallel. Heavy cases, which
+  // need much memory, run one at a time with their devices in parallel.
   void From(size_t begin, int threads) {
     out_.results.resize(out_.cases.size());
     std::vector<size_t> light, heavy;
@@ -106,8 +106,8 @@ class Runner {
     return i < traces.size() ? traces[i] : kNone;
   }
 
-  // If the operation cannot run with the sizes that the user gave, returns the
-  // result that reports it. Otherwise returns nullopt.
+  // If the operation cannot run at the sizes that the user gave, returns the
+  // result that reports this. Otherwise returns nullopt.
   std::optional<CaseResult> Refused(size_t i) const {
     const Case& test = out_.cases[i];
     if (!test.given) return std::nullopt;
@@ -160,7 +160,7 @@ class Runner {
     RunOptions options;
     options.threads = threads;
     options.transport = transport_;
-    // The stages of a case are reported only if it runs alone.
+    // Only a case that runs alone reports its stages.
     if (progress_ && IsHeavy(out_.cases[i])) {
       options.stage = [&](const std::string& what) {
         progress_(done_, out_.cases.size(),
@@ -188,8 +188,8 @@ class Runner {
   std::mutex lock_;
 };
 
-// Adds a remark if long cases in bfloat16 were added although other dtypes were
-// requested.
+// Adds a remark if long cases in bfloat16 were added although the request has
+// only other dtypes.
 void RemarkOnDtype(const Request& request,
                    const std::vector<Case>& stress_cases, Report& out) {
   const auto& dtypes = request.dtypes;
@@ -205,7 +205,7 @@ void RemarkOnDtype(const Request& request,
       "not show an accumulator of too few bits");
 }
 
-// Adds remarks on cases that have reduced sizes in spite of --full.
+// Adds remarks on cases that run at reduced sizes in spite of --full.
 void RemarkOnSizes(bool stress_cases, Report& out) {
   if (stress_cases) {
     out.remarks.emplace_back(

@@ -19,14 +19,17 @@
 
 namespace shardc::verify {
 
-// The result of comparing the specs of an attention projection with the axes
-// that the axis rules have for heads.
+// Compares the specs of an attention projection with the axes that the axis
+// rules have for heads. This is the result of the comparison.
 struct Projection {
-  std::string parameter;  // its name, layer and expert numbers as `*`
-  int64_t count = 0;      // number of parameters of that name
-  std::string role;       // "query", "key", "value", "output"; else empty
-  std::string place;      // where its rule is: "rules.yaml:12", or empty
-  Status status = Status::kPass;  // kUnsupported: the two cannot be compared
+  // Name of the parameter, with `*` for layer and expert numbers.
+  std::string parameter;
+  int64_t count = 0;  // number of parameters that have this name
+  std::string role;   // "query", "key", "value" or "output"; "" if unknown
+  // Place of the rule, such as "rules.yaml:12"; may be empty.
+  std::string place;
+  // KUnsupported: specs and axes cannot be compared.
+  Status status = Status::kPass;
   std::vector<Mode> modes;
   std::string reason, help;  // empty for kPass
 };
@@ -35,7 +38,7 @@ struct Report {
   uint64_t seed = 0;
   Sizes given, used;
   bool reduced = false;
-  std::vector<std::string> remarks;  // about the run
+  std::vector<std::string> remarks;  // remarks on the whole run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
   // The projections of the manifest; empty without a manifest.
@@ -57,9 +60,9 @@ using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads, then the variants (all of them if
-// features were requested by name, else variants of cases that ran) and the
-// stress cases. The result does not depend on `threads`. With several ranks,
+// Runs all cases on `threads` threads, then the variants and the stress cases.
+// Variants run for all cases if features were requested by name, else only for
+// cases that ran. The result does not depend on `threads`. With several ranks,
 // cases run one after the other, and only the first rank's report is complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},

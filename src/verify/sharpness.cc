@@ -1,8 +1,8 @@
 // Tests that tolerances are tight: each case that passes is checked again with
 // wrong outputs, which must be rejected. The cases have small sizes and a mesh
-// that shards batch, length and heads. One run has all operations and features
-// without narrower rounding. Then each kind of narrower rounding has a run of
-// the operations that support it, without features.
+// that shards batch, length and heads. One run covers all operations and
+// features without narrow rounding. Each kind of narrow rounding then has its
+// own run, of the operations that support it and without features.
 //
 //   sdpa train bthd BF16, 4 bits: zeros, shifted tokens, ... all detected
 #include "verify/sharpness.h"
@@ -23,7 +23,7 @@
 namespace shardc::verify {
 namespace {
 
-// The settings of rounding in one run of the matrix.
+// The settings of narrow rounding in one run of the matrix, the list of cases.
 struct Rounding {
   std::string_view name;
   int64_t dot_bits = 0;
@@ -100,7 +100,7 @@ std::string NameOf(const Case& test, const Rounding& rounding) {
   return out;
 }
 
-// The result of one case, and which wrong outputs passed its check.
+// The result of one case, and the wrong outputs that passed its check.
 struct CaseOutcome {
   CaseResult result;
   WrongOutputs wrong;
@@ -120,13 +120,15 @@ CaseOutcome OfferTo(const Case& test, const Trace& trace) {
   return out;
 }
 
-// Runs cases in parallel and adds up their results in order.
+// Runs cases in parallel and adds their results to `out`, in the order of the
+// cases.
 class CaseRunner {
  public:
   CaseRunner(const Rounding& rounding, int threads, Sharpness& out)
       : rounding_(rounding), threads_(threads), out_(out) {}
 
-  // Pages are compared in bits, so they have no tolerance to test.
+  // Runs the cases. Traces of pages are compared in bits, so they have no
+  // tolerance to test and are skipped.
   std::vector<CaseResult> Run(const std::vector<Case>& cases,
                               const std::vector<Trace>& traces) {
     std::vector<CaseOutcome> outcomes(cases.size());

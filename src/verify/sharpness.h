@@ -1,7 +1,7 @@
-// Tests that tolerances are tight: in the cases of a matrix over operations,
-// modes, layouts and dtypes, wrong outputs (wrong_outputs.h) are checked after
-// the correct one, and must be detected. The matrix runs once with all features
-// and once for each narrower rounding, without features. Cases that the
+// Tests that tolerances are tight. In a matrix of cases over operations, modes,
+// layouts and dtypes, wrong outputs (wrong_outputs.h) are checked after the
+// correct output, and must be detected. The matrix runs once with all features,
+// and once without features for each kind of narrow rounding. Cases that the
 // operation refuses are skipped. Traces of paged caches are skipped too,
 // because they are compared in bits and have no tolerance.
 #ifndef SHARDC_VERIFY_SHARPNESS_H_
@@ -14,10 +14,11 @@
 namespace shardc::verify {
 
 struct Sharpness {
-  int64_t cases = 0;    // cases that passed and were checked with wrong outputs
-  int64_t offered = 0;  // wrong outputs over all of these cases
-  // `case: output` of each wrong output that passed, and `case: reason` of each
-  // case that fails with the correct output.
+  // Number of cases that passed and were checked with wrong outputs.
+  int64_t cases = 0;
+  int64_t offered = 0;  // number of wrong outputs over all of these cases
+  // `taken` lists `case: output` for each wrong output that passed. `unsound`
+  // lists `case: reason` for each case that fails with the correct output.
   std::vector<std::string> taken, unsound;
 
   bool Holds() const { return offered > 0 && taken.empty() && unsound.empty(); }

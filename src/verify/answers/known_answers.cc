@@ -1,6 +1,6 @@
-// Tests the parts on which verification itself depends. Each check is a
-// function that calls one of these parts and returns whether the result is the
-// known one. The numbers are small enough to be computed on paper:
+// Tests the code on which verification itself depends. Each check is a function
+// that calls a part of this code and returns true if the result is the known
+// one. The numbers are small enough to be computed on paper:
 //
 //   keys 1 and 3, query 2, scale 1: the largest logit is 6
 #include "verify/answers/known_answers.h"
@@ -84,8 +84,8 @@ bool SinksThatFitNoHead() {
          !fits({{3}, {0, 0, 0}}) && !fits({{1, 2, 1}, {0, 0}});
 }
 
-// The inputs have two batch rows of two keys. The first slot of the second row
-// is empty.
+// A batch of two rows with two keys each, in which the first key slot of the
+// second row is empty.
 bool EmptySlotsOfTheSecondRow() {
   dense::Inputs in;
   in.query = {{2, 1, 1, 1}, {0, 0}};
@@ -96,10 +96,10 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// In this check of latent attention, a head's key is [latent * 2, latent * 3,
-// rope]. The logits are the same whether the query is multiplied by the
-// projection (absorbed form) or the key is computed from the latent (expanded
-// form).
+// Checks latent attention with a key of [latent * 2, latent * 3, rope] for a
+// head. The logits must be equal in both forms. The absorbed form multiplies
+// the query by the projection, and the expanded form computes the key from the
+// latent.
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},
@@ -128,8 +128,8 @@ bool RotationAndItsRounding() {
          first.off == second.off && first.off < 1e-5;
 }
 
-// Elements 0 and 1 are a pair that is rotated by one radian for each position;
-// elements 2 and 3 are rotated by 0.01 radians for each position.
+// Checks interleaved pairs: elements 0 and 1 are rotated by one radian for each
+// position, elements 2 and 3 by 0.01 radians for each position.
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};
@@ -171,7 +171,7 @@ bool RotationsThatCannotBe() {
 
 // ---- The simulated network -------------------------------------------------
 
-// Returns buffers that hold the number 100 d on device d.
+// Returns one-element buffers. The buffer of device d holds the number 100 d.
 exec::PerDevice Marked(int devices) {
   exec::PerDevice out;
   for (int d = 0; d < devices; ++d) {
@@ -214,7 +214,8 @@ bool NothingSentIsNoBytes() {
                  .find("device 1 ") == 0;
 }
 
-// Device 1 holds element 0 of two elements, although its shard is element 1.
+// Checks that the coverage check fails if device 1 holds element 0 of two
+// elements, although its shard is element 1.
 bool ElementsOutOfPlace() {
   const SimMesh mesh(MeshOf({{"x", 2}}));
   exec::ShardedTensor tensor =
@@ -259,7 +260,7 @@ bool RowsOfACache() {
   auto from = exec::MakeCache(mesh, one, {}, why);
   auto into = exec::MakeCache(mesh, two, {}, why);
   if (!from || !into || !into->Rolls()) return false;
-  // Before a slot of a rolling cache is written, its position is -1.
+  // In a cache that reuses slots, a slot has position -1 until it is written.
   for (const int32_t position : into->positions.local[0].integers) {
     if (position != -1) return false;
   }
@@ -278,7 +279,7 @@ bool SharedPagesAreCopiedOnce() {
   config.reserve_first = false;
   auto table = exec::PageTable::Make(config, why);
   std::vector<exec::PageCopy> copies;
-  // Both rows have six tokens, two of which are in the second page.
+  // Both rows share six tokens, the last two of which are in the second page.
   if (!table || !table->Grow(0, 6, copies, why) || !table->Share(0, 1, why) ||
       !table->Grow(1, 0, copies, why) || !copies.empty()) {
     return false;
@@ -290,9 +291,10 @@ bool SharedPagesAreCopiedOnce() {
   return table->IsFree(other.page) && !table->IsFree(own.page);
 }
 
-// Runs a trace after whose writes one element of the cached keys is wrong: by
-// the relative error `off` or, if the cache's dtype is an integer and `off` is
-// not 0, by 1. Returns the check that fails, or nullopt if all checks pass.
+// Runs a trace in which each write to the cache makes one element of the cached
+// keys wrong: by the relative error `off`, or by 1 if the cache's dtype is an
+// integer and `off` is not 0. Returns the check that fails, or nullopt if all
+// checks pass.
 std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});

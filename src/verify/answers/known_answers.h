@@ -3,10 +3,10 @@
 // Includes: dense, exec/kernels, exec/machine, exec/attention, exec/cache,
 // exec/pages, exec/operations, verify/cases, verify/judge, verify/traces.
 //
-// Compares the parts that verification depends on with results that were
+// Compares the code that verification depends on with results that were
 // computed by hand: the dense reference, the simulated network, caches, pages,
-// tolerances and the messages of refusals. Cases of verification compare two
-// computations; here the expected result is a constant in the source.
+// tolerances and the messages of refusals. A case of verification compares two
+// computations. Here the expected result is a constant in the source.
 #ifndef SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
 #define SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
 

@@ -1,6 +1,6 @@
-// Tests the messages of refusals. Most checks run a small case that the
-// operation must refuse, and search for the expected words in the message and
-// its help:
+// Tests the messages of refused cases. Most checks run a small case that the
+// operation must refuse. The message and its help must contain the expected
+// words:
 //
 //   ring, 3 key heads over tp=2  ->  "3 key heads do not divide over `tp`"
 #include "verify/answers/known_refusals.h"
@@ -104,7 +104,8 @@ bool LatentThatIsNone() {
                       ""});
 }
 
-// A case that runs exactly as requested must have no remark.
+// A remark reports a deviation from the request. A case that runs exactly as
+// requested must therefore have no remark.
 bool NoRemarkWithoutCause() {
   Case test = CaseOf({"paged_flash_attention",
                       {2, 1, 8, 4, 4, 8, 0},
@@ -117,8 +118,8 @@ bool NoRemarkWithoutCause() {
   return result.status == Status::kPass && result.remarks.empty();
 }
 
-// If the batch of query and key is sharded over different axes, the message
-// must name both.
+// If different axes shard the batch of query and key, the message must name
+// both axes.
 bool BatchesOnOtherAxes() {
   Refused of = kKeyHeads;
   of.sizes.key_heads = 6;

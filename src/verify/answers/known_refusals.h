@@ -1,5 +1,6 @@
-// Refusals with known messages: cases that an operation cannot run, with the
-// words that must explain why, and cases that must run without a remark.
+// Cases whose messages are known. An operation cannot run most of them, and the
+// message must explain why in the expected words. The other cases must run
+// without a remark.
 #ifndef SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 #define SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 
@@ -8,8 +9,8 @@
 
 namespace shardc::verify {
 
-// A check with a name; `holds` runs it and returns whether the result is the
-// known one.
+// A check with a name. `holds` runs the check and returns true if the result is
+// the known one.
 struct KnownAnswer {
   std::string_view name;
   bool (*holds)();

@@ -3,8 +3,8 @@
 // Includes: source, model, floats, resolve, legalize, dense, exec/machine,
 // exec/attention, exec/pages, exec/operations.
 //
-// One case, which is an operation on a mesh with sizes and features, and its
-// result.
+// One case of verification: an operation on a mesh with sizes and features.
+// This file also declares the result of a case.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_
 #define SHARDC_VERIFY_CASES_CASE_H_
 
@@ -32,11 +32,11 @@ struct Sizes {
   int64_t heads = 1;
   int64_t key_heads = 1;
   int64_t head_dim = 16;
-  int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention: the sizes of the latent, of the rotated part of a head,
-  // and of a head's value. 0 means 2 * head_dim, head_dim / 4 and `value_dim`.
-  // If the rotated part is not smaller than the head, head_dim / 4 is used
-  // instead.
+  int64_t value_dim = 0;  // if 0, head_dim
+  // For latent attention: the sizes of the latent, of the rotated part of a
+  // head, and of a head's value. If 0, they are 2 * head_dim, head_dim / 4 and
+  // `value_dim`. head_dim / 4 is also used if the rotated part is not smaller
+  // than the head.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -59,7 +59,8 @@ struct Rotation {
 // Features of the attention besides query, key and value.
 struct Features {
   bool causal = false;
-  std::optional<int64_t> window;  // keys a query attends to, its own included
+  // Number of keys up to the query's own position.
+  std::optional<int64_t> window;
   std::optional<int64_t> window_right;
   double soft_cap = 0;
   bool bias = false;
@@ -67,21 +68,23 @@ struct Features {
   bool mask = false;
   bool additive_mask = false;
   bool segments = false;
-  int sinks_rank = 0;   // rank of the sinks: 1 [H], 2 [sinks, K]; 0: none
-  bool ragged = false;  // rows of different lengths
+  int sinks_rank = 0;   // 1: sinks [H]; 2: sinks [sinks, K]; 0: no sinks
+  bool ragged = false;  // true: rows have different lengths
   bool left_padding = false;
-  bool masked_row = false;  // some query rows attend to no key
+  bool masked_row = false;  // true: some query rows attend to no key
   double dropout = 0;
-  bool large_logits = false;  // logits of about +-100
+  bool large_logits = false;  // true: logits of about +-100
   bool custom_blocks = false;
   std::optional<double> scale;
 };
 
-// Decoding step by step over a real cache, in place of a single call.
+// The shape of a trace: several decoding steps over a real cache, in place of a
+// single call of the operation.
 struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
-  int64_t window = 0;  // if above 0, slots are reused
-  bool pages = false;  // a trace of requests on pages, without a cache
+  // If above 0, only the last `window` keys are visible and slots are reused.
+  int64_t window = 0;
+  bool pages = false;  // true: requests on pages, without a cache
 };
 
 struct Case {
@@ -89,18 +92,19 @@ struct Case {
   Mode mode = Mode::kTrain;
   Layout layout = Layout::kBthd;
   Dtype dtype = Dtype::kF32;
-  std::optional<Dtype> kv_dtype;  // dtype of the cache; absent: `dtype`
+  std::optional<Dtype> kv_dtype;  // dtype of the cache; if absent, `dtype`
   Mesh mesh;
-  std::optional<Mesh> given_mesh;  // the user's mesh, if `mesh` is smaller
+  // The user's mesh, if the case runs on a smaller one.
+  std::optional<Mesh> given_mesh;
   Sizes sizes;
   Features features;
   exec::AttentionSpecs specs;
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
-  bool longer = false;  // whether the case has more keys than requested
-  // If the case has reduced sizes: the case at the requested sizes. Null
-  // otherwise.
+  bool longer = false;  // true: the case has more keys than the user requested
+  // If the case has reduced sizes: the case at the sizes that the user
+  // requested. Otherwise null.
   std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // how the case was derived
 };
@@ -111,15 +115,15 @@ std::string_view StatusName(Status status);
 // The checks of a case. A self-test reports the check that detected an injected
 // fault.
 enum class Check : uint8_t {
-  kLayout,       // every element is in each set of replicas exactly once
+  kLayout,       // each set of replicas holds every element exactly once
   kReplicas,     // replicas are equal in bits when the output is gathered
   kFinite,       // outputs are finite where the reference is
   kError,        // the maximum error is within the tolerance
-  kBits,         // bits equal the unsharded run's if nothing is reduced
-  kLedger,       // the bytes sent equal the closed formulas
-  kCacheBits,    // the cache holds the expected tokens, up to rounding
-  kUnsupported,  // unsupported cases are refused, and all others run
-  kMaximum,      // the maximum error is judged, not the mean
+  kBits,         // bits equal the unsharded run's if no sum crosses devices
+  kLedger,       // the bytes sent equal the bytes by closed formula
+  kCacheBits,    // the cache holds the expected tokens, apart from rounding
+  kUnsupported,  // a case is refused if and only if it is unsupported
+  kMaximum,      // the check uses the maximum error, not the mean error
 };
 inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);
@@ -135,7 +139,7 @@ struct Checks {
   }
 };
 
-// The error of an output, and the element with the largest error.
+// The error of an output against the reference, and its worst element.
 struct ErrorOf {
   double max_abs = 0;
   double mean_abs = 0;
@@ -147,20 +151,21 @@ struct ErrorOf {
 
 struct CaseResult {
   Status status = Status::kPass;
-  std::optional<Check> failed;  // the check that failed
+  std::optional<Check> failed;  // the first check that failed, or nullopt
   std::string reason;           // why the case failed or is unsupported
   std::string help;
-  std::string axis;   // the axis at fault
+  std::string axis;   // name of the axis that causes the failure; may be empty
   ErrorOf error;      // error of the sharded run against the reference
   ErrorOf unsharded;  // error of the same operation on one device
   double tolerance = 0;
-  double cap = 0;  // the largest tolerance, whatever the error on one device
-  bool exact = false;  // whether the bits must equal the unsharded run's
+  // Upper bound of the tolerance, independent of the error on one device.
+  double cap = 0;
+  bool exact = false;  // true: the bits must equal the unsharded run's
   exec::Ledger ledger;
-  // The bytes that the formula gives at the sizes of the user, if the case ran
-  // at reduced sizes.
+  // If the case ran at reduced sizes: the bytes by formula at the sizes that
+  // the user requested.
   std::optional<exec::SentBytes> given_sent;
-  // The maximum absolute error of each device's shard.
+  // Indexed by device: the maximum absolute error of the device's shard.
   std::vector<double> device_error;
   std::vector<std::string> remarks;
 };

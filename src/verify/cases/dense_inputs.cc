@@ -1,8 +1,8 @@
 // Converts a case's inputs for the dense reference, which shares no code with
-// the operations. For latent attention, keys and values are either expanded
-// from the latent or absorbed into the query (TakeLatent). Query, key, value
-// and latents are rounded as the operation rounds them, by dense's own
-// rounding:
+// the operations. For latent attention, keys and values are expanded from the
+// latent, or the projections are absorbed into the query (TakeLatent). Query,
+// key, value and latents are rounded as the operation rounds them, but by the
+// reference's own code:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
 #include "verify/cases/dense_inputs.h"
@@ -20,7 +20,8 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// Returns a copy; the dimensions stay in the buffer's order.
+// Returns the elements of the buffer in float64, in the same order of
+// dimensions.
 Array Copy(const Buffer& buffer) {
   Array out;
   out.shape = buffer.shape;
@@ -45,8 +46,8 @@ void Round(Dtype dtype, Array& x) {
   for (double& value : x.data) value = dense::Nearest(dtype, value);
 }
 
-// Rounds rows to the values that they have after storage in int8 pages, for
-// attention in `dtype`.
+// Rounds rows of `x` to the values that int8 pages can store, for attention in
+// `dtype`.
 void StoreInPages(Dtype dtype, Array& x) {
   const auto dim = AsIndex(x.shape.back());
   std::vector<float> row(dim);
@@ -63,9 +64,9 @@ void StoreInPages(Dtype dtype, Array& x) {
 
 // Sets the inputs of latent attention in one of two forms. The expanded form
 // has the keys and values of all heads. The absorbed form multiplies the query
-// by the projections, and has the latent itself as key and value of a single
-// head; it is used if expanding would be slow. Packed tokens become one row.
-// With arithmetic narrower than float32 the form is always the expanded one.
+// by the projections, and the latent itself is the key and value of a single
+// head. The absorbed form is used if expanding would be slow, but never for
+// arithmetic narrower than float32. Packed tokens become one row.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

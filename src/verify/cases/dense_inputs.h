@@ -18,14 +18,14 @@ dense::Array DenseOf(const exec::Buffer& buffer, Layout layout);
 dense::Latent LatentOf(const exec::LatentInputs& latent);
 
 dense::Options OptionsOf(const exec::AttentionOptions& options);
-// Returns the arithmetic that the case's settings select.
+// Returns the narrow arithmetic (few bits) that the case's settings select.
 dense::Narrow NarrowOf(const Case& test);
 
 // Returns the reference's inputs. Query, key and value are rounded to the
-// runtime dtype if one is set, and keys and values of int8 pages to int8.
-// Positions of packed tokens follow from their segments. A block table is an
-// input only if it is test data: the tables for `causal`, `sliding` and
-// `global` hide only keys that the masks hide too.
+// runtime dtype if there is one. Keys and values of int8 pages are rounded to
+// int8. Positions of packed tokens follow from their segments. The block table
+// is an input only if it is random test data. The tables for `causal`,
+// `sliding` and `global` hide only keys that the masks hide too.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -1,7 +1,7 @@
-// The features of an attention. Each has a name, values that it sets in a case,
-// and possibly an input that an operation must support to use the feature. The
+// The features of an attention. A feature has a name and values that it sets in
+// a case. Some features need an input that the operation must support. The
 // values are chosen to reveal mistakes: a window is longer than half of the
-// keys, and a cap is low enough to change logits.
+// keys, and a soft cap is low enough to change logits.
 //
 //   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
@@ -74,7 +74,7 @@ std::optional<exec::Input> InputOf(Feature feature) {
       return exec::Input::kBias;
     case Feature::kMask:
     case Feature::kAdditiveMask:
-    case Feature::kMaskedRow:  // implemented by a mask
+    case Feature::kMaskedRow:  // the row is masked by an explicit mask
       return exec::Input::kMask;
     case Feature::kDropout:
       return exec::Input::kDropout;
@@ -117,8 +117,8 @@ bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
   }
   const bool packed = layout == Layout::kThd;
   switch (feature) {
-    // Packed rows have segments already, and each starts at its own first
-    // token, so left padding cannot occur.
+    // Packed rows always have segments, and each row starts at its own first
+    // token. The two features therefore do not apply to them.
     case Feature::kSegments:
     case Feature::kLeftPadding:
       return !packed;
@@ -148,8 +148,8 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // A window of half of the keys plus one ends inside a shard, if the
-      // number of shards is even and each shard has several keys.
+      // A window of half of the keys plus one must end inside a shard. That is
+      // so if the number of shards is even and each shard has several keys.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

@@ -35,17 +35,17 @@ std::span<const Feature> AllFeatures();
 std::string_view FeatureName(Feature feature);
 std::optional<Feature> ParseFeature(std::string_view name);
 
-// Returns whether the operation supports the feature in this mode and layout.
+// Returns true if the operation supports the feature in this mode and layout.
 bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature);
 
-// Adds the feature to a case, with a value that reveals mistakes. A window,
-// soft cap or scale that the case already has is unchanged.
+// Adds the feature to a case, with a value that reveals mistakes. If the case
+// already has a window, soft cap or scale, this value is kept.
 void SwitchOn(Feature feature, Case& test);
 
-// Returns the names of the features that a case has besides the causal mask and
-// rows of different lengths, such as `soft_cap, window`; empty if it has none.
-// The name `long` means that the case has more keys than requested.
+// Returns the names of the case's features, such as `soft_cap, window`. The
+// causal mask and rows of different lengths are not listed. The name `long`
+// means that the case has more keys than the user requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
 
 }  // namespace shardc::verify

@@ -1,5 +1,5 @@
-// Builds specs for small cases from the axes of each dimension, which are put
-// into the order of the layout's dimensions.
+// Builds the specs of a small case. The input is the axes of each dimension.
+// The specs have these axes in the order of the layout's dimensions.
 //
 //   batch dp, heads tp, in bhtd  ->  query [dp, tp, -, -]
 #include "verify/cases/grid.h"

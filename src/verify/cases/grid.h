@@ -17,7 +17,7 @@ struct Assignment {
 };
 // Returns the specs of all tensors in a layout. With `split_masks`, the bias is
 // sharded as the query's batch, heads and length, and the mask as the query's
-// batch and length; otherwise both are sharded as the batch only. The key
+// batch and length. Otherwise only the batch of both is sharded. The key
 // dimension of both is never sharded.
 exec::AttentionSpecs SpecsFor(Layout layout, const Assignment& axes,
                               int sinks_rank, bool split_masks);

@@ -1,5 +1,6 @@
-// Keys and values of latent attention are computed from one latent row for each
-// token, by projections, and from a rotated part that all heads share:
+// The test data of latent attention. Keys and values are computed by
+// projections from one latent row for each token. Keys also have a rotated part
+// that all heads share:
 //
 //   head_dim 16, of which 4 dims are rotated, and latents of rank 32:
 //   key of head h = [latent . up_key[h] (12 dims), rotated part (4 dims)]
@@ -17,7 +18,7 @@ namespace {
 
 using exec::Buffer;
 
-// Returns normally distributed numbers whose mean depends on the first and the
+// Returns normally distributed numbers whose mean depends on their first and
 // last index.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
               double offset) {

@@ -11,12 +11,12 @@ namespace shardc::verify {
 // Sets key_heads to heads, and value_dim to latent_value_dim if that is set.
 void SizeLatent(Sizes& sizes);
 
-// Returns whether the case's keys are computed from a latent: the operation is
-// a latent one, there are as many key heads as query heads, and a head has at
-// least one rotated dim.
+// Returns true if the case's keys are computed from a latent. The operation
+// must be a latent one, there must be as many key heads as query heads, and a
+// head must have at least one rotated dim.
 bool HasLatent(const Case& test);
 
-// Adds a latent of the case's sizes to `problem`, if HasLatent.
+// If HasLatent(test), adds to `problem` a latent of the case's sizes.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -15,7 +15,7 @@
 namespace shardc::verify {
 namespace {
 
-// Each simulated device costs memory and time.
+// The limit on devices: each simulated device costs memory and time.
 constexpr int64_t kMostDevices = 4096;
 
 std::string CountOf(double count) {
@@ -66,11 +66,11 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
     return false;
   }
   Sizes n = request.sizes;
-  // Generation modes have one query.
+  // Generation modes have one query per row.
   if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
     n.query_length = 1;
   }
-  // The number of logits of one case, which vanilla stores all at once.
+  // The number of logits of one case. vanilla stores them all at the same time.
   const double logits =
       static_cast<double>(n.batch) * static_cast<double>(n.heads) *
       static_cast<double>(n.query_length) * static_cast<double>(n.key_length);

@@ -1,4 +1,4 @@
-// Limits of what can be simulated, checked before anything is allocated.
+// Limits on what can be simulated. They are checked before memory is allocated.
 #ifndef SHARDC_VERIFY_CASES_LIMITS_H_
 #define SHARDC_VERIFY_CASES_LIMITS_H_
 
@@ -8,12 +8,13 @@
 
 namespace shardc::verify {
 
-// Returns whether batch, lengths, head counts and head size are positive, key
-// heads divide heads, and the query length is at most the key length. If not,
-// adds a usage finding.
+// Returns true if batch, lengths, head counts and head size are positive, key
+// heads divide query heads, and the query length is at most the key length.
+// Otherwise adds a usage finding (a reported error) and returns false.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
-// Returns false, and adds a usage finding, if the mesh has too many devices, or
-// if --full would need too many logits, elements or elements of pages.
+// Returns true if the request can be simulated. Returns false, and adds a usage
+// finding, if the mesh has too many devices, or if --full would need too many
+// logits, elements or elements of pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

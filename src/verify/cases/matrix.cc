@@ -1,8 +1,8 @@
-// Builds the matrix, the list of cases of a request. It has every operation in
-// every requested dtype, and in the requested modes and layouts to which the
-// operation applies. For each requested feature it has the same cases with the
-// feature. Each case has its own test data. Sizes are reduced to the smallest
-// that keep the effect of the shardings (reduced_sizes.h), and so is the mesh
+// Builds the matrix, the list of cases of a request. Every operation is run in
+// every requested dtype, and in the requested modes and layouts to which it
+// applies. Each requested feature adds the same cases with the feature. Each
+// case has its own test data. Sizes are reduced to the smallest that keep the
+// effect of the shardings (reduced_sizes.h), and the mesh is reduced
 // (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
@@ -124,7 +124,7 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
     }
   }
   if (test.operation != nullptr && test.operation->latent) {
-    // A latent row has no head dimension.
+    // A latent row has no heads, so the head axes of key and value are removed.
     const size_t heads = test.layout == Layout::kBthd ? 2 : 1;
     for (Spec* spec : {&out.key, &out.value}) {
       if (spec->size() > heads) (*spec)[heads].clear();
@@ -176,7 +176,7 @@ class Builder {
       }
       Case varied =
           CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
-      // A feature that the model has is already part of every case.
+      // If the model has the feature, it is already part of every case.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
     }
@@ -190,9 +190,9 @@ class Builder {
   }
 
  private:
-  // Chooses sizes that the axes of `mesh` divide as the axes of the given mesh
-  // divide the given sizes. If there are no such sizes, returns false and uses
-  // the given sizes.
+  // Chooses sizes that the axes of `mesh` divide exactly as the axes of the
+  // given mesh divide the given sizes. If there are no such sizes, uses the
+  // given sizes and returns false.
   bool Reduce(const Resolver& resolver, const Mesh& mesh) {
     MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
     const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);
@@ -216,9 +216,9 @@ class Builder {
     std::optional<Feature> feature;
   };
 
-  // Returns whether the reference can compute a case. A case of latent
-  // attention needs one query, or few enough keys and values after the latent
-  // is expanded.
+  // Returns true if the reference can compute a case. A case of latent
+  // attention must have one query, or few enough elements in the keys and
+  // values that are expanded from the latent.
   bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     if (!kind.operation->latent) return true;
@@ -247,8 +247,8 @@ class Builder {
     return test;
   }
 
-  // Returns the case of a kind, on the mesh that the user gave if `given` is
-  // set, otherwise on the mesh that is used.
+  // Returns the case of a kind. It runs on the user's mesh if `given` is true,
+  // otherwise on the smaller mesh.
   Case CaseAt(const Kind& kind, const Sizes& sizes, bool given,
               uint64_t seed) const {
     const exec::Operation& operation = *kind.operation;
@@ -258,8 +258,8 @@ class Builder {
     test.layout = kind.layout;
     test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
-    // Only cases with pages of keys and values can have int8 keys here. Caches
-    // with int8 keys are verified in traces.
+    // Only pages of keys and values can be int8 in these cases. Caches with
+    // int8 keys are verified in traces.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }

@@ -1,7 +1,8 @@
-// Test data in which an element from a wrong place causes an error. Each number
-// of a query, key or value is random and depends on the seed and the element's
-// index. Its gain depends on batch row and head, and its mean also on the
-// position, so an element from a wrong place differs by more than noise.
+// Creates test data in which an element from a wrong place causes an error.
+// Each number of a query, key or value is random and depends on the seed and
+// the element's index. Its gain depends on batch row and head, and its mean
+// also on the position. An element from a wrong place therefore differs by more
+// than noise.
 //
 //   4 rows of different lengths up to 16  ->  lengths 16, 1 and two random
 //   lengths between
@@ -51,9 +52,9 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // The random numbers of one position. They are drawn in pairs. The first
-    // and the last pair may belong to two positions, so there is room for two
-    // more pairs.
+    // The random numbers of one position are drawn in pairs. The first and the
+    // last pair may each belong to two positions, so there is room for two more
+    // pairs.
     std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
     // A head's gain and the means of its dims are the same at all positions of
     // a batch row.
@@ -91,8 +92,8 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   return out;
 }
 
-// Returns lengths from `least` to `limit`: first the longest, then the
-// shortest, then random ones. A single length is random.
+// Returns `count` lengths from `least` to `limit`: first the longest, then the
+// shortest, then random ones. If `count` is 1, the length is random.
 std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
                                    int64_t limit) {
   std::vector<int64_t> out;
@@ -118,22 +119,23 @@ Buffer Integers(const Shape& shape, const std::vector<int64_t>& values) {
   return out;
 }
 
-// Fills packed sequences: the B rows one after the other, with different
-// lengths if `ragged`. The remaining tokens belong to no sequence.
+// Fills packed sequences with the B rows, one after the other. Their lengths
+// differ if `ragged`. The remaining tokens belong to no sequence.
 void PackTokens(const Case& test, Random random,
                 exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
   std::vector<int64_t> rows(AsIndex(n.batch), n.query_length);
   std::vector<int64_t> keys(AsIndex(n.batch), n.key_length);
   if (test.features.ragged) {
-    // In self-attention a sequence may have any length.
+    // In self-attention a sequence has equally many queries and keys, so it may
+    // have any length.
     const bool alike = n.query_length == n.key_length;
     keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
                          n.key_length);
   }
   std::vector<int64_t> q_ends = {0}, k_ends = {0};
   for (int64_t b = 0; b < n.batch; ++b) {
-    // In self-attention query and key tokens are the same.
+    // In self-attention, the query tokens are the key tokens.
     const int64_t q =
         n.query_length == n.key_length ? keys[AsIndex(b)] : rows[AsIndex(b)];
     q_ends.push_back(q_ends.back() + q);
@@ -141,7 +143,7 @@ void PackTokens(const Case& test, Random random,
   }
   const int64_t q_tokens = n.batch * n.query_length;
   const int64_t k_tokens = n.batch * n.key_length;
-  // The queries of a sequence are its last tokens.
+  // The queries of a sequence have the positions of its last tokens.
   std::vector<int64_t> q_ids(AsIndex(q_tokens), -1),
       q_at(AsIndex(q_tokens), -1);
   std::vector<int64_t> k_ids(AsIndex(k_tokens), -1),
@@ -209,9 +211,10 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // With `masked_row`, one query of each batch row attends to nothing; the
-  // additive mask hides its keys if there is such a mask. If batch rows have
-  // only one query, only the query of the last batch row attends to nothing.
+  // With `masked_row`, one query of each batch row attends to nothing. If batch
+  // rows have only one query, this is only the query of the last batch row. Its
+  // keys are hidden by the additive mask if there is one, otherwise by the
+  // mask.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

@@ -7,11 +7,11 @@
 
 namespace shardc::verify {
 
-// Returns the inputs of a case, computed from its seed. Heads and batch rows
-// differ in mean and norm, and positions in mean, so that elements in a wrong
-// place cause an error above the rounding of bfloat16. Numbers are rounded to
-// the case's dtype, keys and values to the cache's, so that the reference reads
-// the rounded ones too.
+// Returns the inputs of a case, computed from its seed. Mean and norm depend on
+// head and batch row, and the mean also on the position. An element in a wrong
+// place therefore causes an error above the rounding of bfloat16. Query, key
+// and value are rounded to the case's dtype or the cache's, so that the
+// reference reads the rounded numbers too.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 }  // namespace shardc::verify

@@ -1,14 +1,15 @@
-// Reduces a mesh: halves the longest axis repeatedly, until the mesh has few
-// enough devices. An odd length becomes 2. No axis is removed:
+// Reduces a mesh: shortens the longest axis repeatedly, until the mesh has few
+// enough devices. An even length is halved, an odd length becomes 2. No axis is
+// removed:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
-// Sometimes no sizes are divided by the smaller mesh as the given sizes are by
-// the given mesh. For example, with fsdp 16, tp 4 and 8 KV heads, tp divides
-// the heads into 2 for each device, but fsdp * tp = 64 does not divide them.
-// With fsdp 2, tp 4, every number of heads that leaves 2 on each device of tp
-// is 8, which fsdp * tp = 8 divides. Meshes with other lengths are then tried,
-// such as fsdp 4, tp 2.
+// A smaller mesh may have no suitable sizes, that is, sizes that its axes
+// divide exactly as the given axes divide the given sizes. Take 8 KV heads over
+// the axes fsdp 16 and tp 4: tp divides the heads into 2 for each device, but
+// fsdp * tp = 64 does not divide them. On fsdp 2, tp 4, keeping 2 heads on each
+// device of tp means 8 heads, which fsdp * tp = 8 divides. Meshes with other
+// lengths are then tried, such as fsdp 4, tp 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>
@@ -26,8 +27,8 @@ int64_t DevicesOf(const Mesh& mesh) {
   return devices;
 }
 
-// Even lengths are halved, so that the axis still divides the dimensions that
-// it divided; odd lengths become 2.
+// Returns the next shorter length of an axis. Half of an even length divides
+// all dimensions that the length divides. An odd length becomes 2.
 int64_t Shortened(int64_t length) { return length % 2 == 0 ? length / 2 : 2; }
 
 Mesh OnOneHost(Mesh mesh) {
@@ -38,8 +39,8 @@ Mesh OnOneHost(Mesh mesh) {
   return mesh;
 }
 
-// Appends a mesh for each combination of shortened lengths of the axes from
-// `axis` on, if it has at least `least_devices` devices.
+// Appends a mesh for each combination of shortened lengths of the axes with
+// index `axis` and above, if the mesh has at least `least_devices` devices.
 void AppendShortened(Mesh& mesh, size_t axis, int64_t least_devices,
                      std::vector<Mesh>& out) {
   if (axis == mesh.axes.size()) {

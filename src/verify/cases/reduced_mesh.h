@@ -10,20 +10,21 @@
 namespace shardc::verify {
 
 // The number of devices to which ReducedMeshes reduces a mesh for the
-// verification of attention, if its axes and processes allow so few.
+// verification of attention. A mesh with many axes, or a run with many
+// processes, keeps more devices.
 inline constexpr int64_t kMostAttentionDevices = 8;
 
 // Returns the mesh with its longest axes shortened until it has at most
-// `most_devices` devices. Axes with more than one device keep at least two, so
-// the result may have more than `most_devices`.
+// `most_devices` devices. Axes with more than one device keep at least two
+// devices, so the result may have more than `most_devices`.
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
 // Returns at most 24 smaller meshes, in the order in which they should be
 // tried. The first is ReducedMesh(mesh, least_devices), which may have fewer
-// than `least_devices`. All other meshes have axes of repeatedly shortened
-// lengths and at least `least_devices` devices; the meshes with the fewest
-// devices come first. Returns an empty list if no such mesh has fewer devices
-// than `mesh`.
+// than `least_devices` devices. All other meshes have axes of repeatedly
+// shortened lengths and at least `least_devices` devices, ordered by ascending
+// number of devices. Returns an empty list if all such meshes have as many
+// devices as `mesh`.
 std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify

@@ -1,8 +1,8 @@
-// Finds reduced sizes. The properties of a size that matter to a layout are a
-// list of predicates: whether an axis divides the size, whether shards have
-// complete groups of query heads that share a key head, whether a shard has
-// size 1, whether the size is larger than another one. The smallest size for
-// which all predicates have the same values replaces the real size:
+// Finds reduced sizes. A list of predicates describes the properties of a size
+// that matter to a layout. Examples are that an axis divides the size, that
+// shards have complete groups of query heads that share a key head, that a
+// shard has size 1, and that the size is larger than another. The smallest size
+// for which all predicates have the same values replaces the real size:
 //
 //   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
@@ -33,8 +33,9 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// Appends the predicates of the heads of one device if an all_to_all divides
-// them into n more parts. Key heads are repeated if there are fewer than n.
+// Appends the predicates of the heads of one device, for an all_to_all that
+// divides these heads into n more parts. If there are fewer than n key heads,
+// they are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -46,8 +47,9 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends whether n shards split no word of a page. A word holds one element of
-// each of `word` heads: of keys only, or of keys and values in turn.
+// Appends two predicates: n shards split no 32-bit word of a page, for words of
+// keys only, and for words in which keys and values alternate. A word has
+// `word` elements, each of another head or of its key and value.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -87,9 +89,9 @@ Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns the predicates of a number of packed tokens: for each number of
-// shards, whether it and twice it divide the tokens, and whether a shard has
-// one, two, three, or four or more tokens.
+// Returns the predicates of a number of packed tokens, for each number n of
+// shards: whether n divides the tokens, whether 2n divides them, and whether a
+// shard has one, two, three, or at least four tokens.
 Bits TokenPredicates(int64_t tokens, const Splits& splits) {
   Bits out;
   AppendParts(tokens, splits.tokens, out);
@@ -106,9 +108,9 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns a size below which every possible combination of values of the
-// predicates occurs: divisibility is periodic, and a predicate of the form
-// "size > n" stays true above n.
+// Returns a size such that every possible combination of values of the
+// predicates occurs below it. Divisibility is periodic, and a predicate "size >
+// n" stays true above n.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {
@@ -118,8 +120,8 @@ int64_t Enough(const std::vector<int64_t>& splits) {
   return 8 + 4 * largest + 2 * period;
 }
 
-// Returns the sizes from `least` up to the real one whose predicates are
-// `want`, ascending.
+// Returns, in ascending order, the sizes from `least` to `real` whose
+// predicates equal `want`.
 template <class Predicates>
 std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
                                 const Bits& want, const Predicates& of) {
@@ -131,8 +133,8 @@ std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
   return out;
 }
 
-// Sets the batch, query and key length of `out` to reduced ones. Returns false
-// if there are none.
+// Sets batch, query length and key length of `out` to reduced sizes. Returns
+// false if there are no such sizes.
 bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
                   Sizes& out) {
   std::vector<int64_t> all = splits.length;
@@ -155,8 +157,9 @@ bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
            TokenPredicates(real.batch * real_length, given);
   };
   const bool self = real.query_length == real.key_length;
-  // In decoding each row has one packed query, so the token axes must divide
-  // the batch itself as they divide the real one.
+  // In decoding each row has one packed query, so the batch is the number of
+  // packed tokens. The token axes must divide it exactly as they divide the
+  // real batch.
   const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
     for (const int64_t n : of.tokens) {
@@ -238,8 +241,8 @@ std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
     if (!found) return std::nullopt;
     out.*dim = *found;
   }
-  // No axis shards the rotated part of a latent's head, so only its fraction of
-  // the head is kept.
+  // No axis shards the rotated part of a latent's head, so any size is
+  // possible. The rotated part keeps its fraction of the head.
   if (real.latent_rope_dim > 0) {
     out.latent_rope_dim = std::max<int64_t>(
         1, real.latent_rope_dim * out.head_dim / real.head_dim);

@@ -1,6 +1,6 @@
 // Applies a record of settings to a case. At reduced lengths a block of the
-// usual size would contain all keys, so block sizes are reduced too, usually to
-// two blocks and a shorter last one:
+// usual size would contain all keys, so block sizes are reduced too. Most
+// lengths then have two blocks and a shorter last block:
 //
 //   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6,
 //   so the blocks have 6, 6 and 4 keys
@@ -23,8 +23,8 @@ int64_t Cut(int64_t length, int64_t block) {
   return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
 }
 
-// Sets a block size. `length` is the case's length, `given` the real length
-// that it replaces, `asked` the requested block size.
+// Sets a block size. `length` is the case's length and `given` the length that
+// the user requested. `asked` is the block size that the user requested.
 void Fit(const std::optional<int64_t>& asked, std::string_view name,
          int64_t given, int64_t length, int64_t& block, Case& test) {
   if (!asked) {
@@ -63,7 +63,8 @@ void ApplySettings(const SettingsRecord& record, Case& test) {
   if (record.softmax_scale) f.scale = record.softmax_scale;
   Set(f.soft_cap, record.soft_cap);
   Set(f.dropout, record.dropout);
-  // The block table is test data; operations without the setting ignore it.
+  // Custom block tables are test data. Operations without this setting ignore
+  // it.
   if (record.block_mask && test.operation->Takes(Setting::kBlockMask)) {
     f.custom_blocks = s.block_mask == exec::BlockMask::kCustom;
   }

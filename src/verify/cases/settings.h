@@ -11,11 +11,11 @@ namespace shardc::verify {
 void ApplySettings(const SettingsRecord& record, Case& test);
 
 // Fits block sizes to the case's lengths, which may be smaller than the `given`
-// ones. Without a requested block size, a default that is too large is reduced
-// to about three eighths of the length: most lengths then have two blocks and a
-// shorter last one. A requested size is kept if it is below the length, or if
-// one block also contains the given length; otherwise it is reduced, with a
-// remark in the case.
+// lengths. If no block size was requested, a default that is too large is
+// reduced to about three eighths of the length: most lengths then have two
+// blocks and a shorter last block. A requested block size is kept if it is
+// below the length, or if one block also contains the given length. Otherwise
+// it is reduced, and the case gets a remark.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

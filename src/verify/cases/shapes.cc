@@ -1,5 +1,5 @@
-// The shapes of a case's tensors, in the case's layout and as [batch, length,
-// heads, dim], in which layouts are compared.
+// Computes the shapes of a case's tensors, in the case's layout and as [batch,
+// length, heads, dim]. Tensors of different layouts are compared in this order.
 //
 //   batch 2, length 8 in thd  ->  [16, heads, dim]
 #include "verify/cases/shapes.h"
@@ -9,7 +9,7 @@
 namespace shardc::verify {
 namespace {
 
-// Returns the sharding of [batch, length, heads, dim] for a tensor of the case
+// Returns the sharding in the order [batch, length, heads, dim] of a tensor
 // that has the spec `spec` in the case's layout.
 exec::TensorSharding Canonical(const Case& test, int64_t length, int64_t heads,
                                int64_t dim, const Spec& spec) {
@@ -44,7 +44,7 @@ bool HasInt8Pages(const Case& test) {
 
 Dtype OutputDtype(const Case& test) {
   if (test.settings.runtime_dtype) return *test.settings.runtime_dtype;
-  // Two real dtypes always have a common dtype.
+  // The two dtypes are floating-point, so they always have a common dtype.
   return exec::Promote(test.dtype, KeyDtype(test)).value_or(Dtype::kF32);
 }
 

@@ -12,16 +12,17 @@ namespace shardc::verify {
 Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
-// Returns the dtype in which key and value are stored: kv_dtype if it is a
-// float type (int8 means values with scales), else the query's dtype.
+// Returns the dtype in which key and value are stored. This is kv_dtype if it
+// is a float type, else the query's dtype. int8 is stored as values with
+// scales.
 Dtype KeyDtype(const Case& test);
 bool HasInt8Pages(const Case& test);
-// Returns the dtype of computation and output: runtime_dtype if set, else the
-// common dtype by JAX's promotion.
+// Returns the dtype of computation and output: runtime_dtype if it is set, else
+// the common dtype of query, key and value by JAX's promotion.
 Dtype OutputDtype(const Case& test);
 
-// Return the shape and sharding of a tensor as [batch, length, heads, dim].
-// Packed tokens are one row of batch x length.
+// Return the shape and sharding of a tensor in the order [batch, length, heads,
+// dim]. Packed tokens are one row of batch x length tokens.
 exec::TensorSharding QueryOf(const Case& test);
 exec::TensorSharding KeyOf(const Case& test);
 exec::TensorSharding ValueOf(const Case& test);

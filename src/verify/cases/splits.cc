@@ -1,9 +1,9 @@
-// Collects how a request's layouts shard each dimension, so that reduced sizes
-// can be divided in the same way. Layouts are resolved for each mode, once for
-// packed tokens and once for the other layouts, and for every list of axes the
-// number of shards is recorded. Packed tokens are one dimension of batch x
-// length, which the batch's axes shard, so ulysses exchanges these shards for
-// heads.
+// Collects into how many shards a request's layouts split each dimension, so
+// that reduced sizes can be divided in the same way. For each mode, the rules
+// are resolved for packed tokens and for the other layouts. The number of
+// shards is recorded for every list of axes. Packed tokens are one dimension of
+// batch x length that the batch's axes shard, so ulysses exchanges these shards
+// for heads.
 //
 //   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
 //                               thd   tokens 2, and dp divides each device's 8
@@ -23,15 +23,15 @@ void AddOnce(std::vector<T>& to, T value) {
   }
 }
 
-// The numbers of shards over one list of axes, on the given mesh and on the
-// mesh that is used.
+// The numbers of shards over one list of axes: on the given mesh, and on the
+// mesh on which the cases run.
 struct Parts {
   int64_t given = 1, used = 1;
   bool operator==(const Parts&) const = default;
 };
 
 // Appends `given` and `used` to the two lists, unless the lists already have
-// this pair at one index.
+// this pair at a common index.
 template <class T>
 void AddPair(std::vector<T>& to_given, std::vector<T>& to_used, T given,
              T used) {
@@ -74,7 +74,7 @@ class Splitter {
       if (rows || IsGeneration(mode)) Add(mode, Layout::kBthd);
       if (packed) Add(mode, Layout::kThd);
     }
-    // A cache is written with the layout of prefill.
+    // The cache of decoding is first written with the layout of prefill.
     const bool caches = std::any_of(
         request_.operations.begin(), request_.operations.end(),
         [](const auto* o) { return o->trace == exec::StateTrace::kCache; });
@@ -86,9 +86,10 @@ class Splitter {
   }
 
  private:
-  // Returns the numbers of shards that a dimension with these axes may have.
-  // These are the shards over all axes. If the policy drops axes, one shard is
-  // added; if it shrinks the list, the shards over each prefix are.
+  // Returns the possible numbers of shards of a dimension with these axes. The
+  // first is the number over all axes. If the policy drops axes that do not
+  // divide the dimension, one shard is also possible. If the policy shrinks the
+  // list, the numbers over each prefix are.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});
@@ -177,8 +178,8 @@ class Splitter {
         if (n.given > 1) AddExchange(query[2], key[2], n);
       }
     }
-    // The query's heads are gathered over the axes that also shard the key
-    // length.
+    // In context parallelism, the query's heads are gathered over the axes that
+    // also shard the key length.
     if (operation.context_parallel) AddHeads(Without(query[2], key[1]), key[2]);
     if (operation.pages &&
         operation.pages->format == exec::PageFormat::kPacked) {

@@ -7,15 +7,15 @@
 
 namespace shardc::verify {
 
-// The splits of query, key, bias and mask in every mode and layout that runs,
-// and in the prefill of a cache. They include the splits that remain if a
-// policy removes axes.
+// The numbers of shards of query, key, bias and mask in every mode and layout
+// that runs, and in the prefill of a cache. If a policy removes axes that do
+// not divide a dimension, the numbers that remain are included.
 struct MeshSplits {
-  // The numbers of shards on the given mesh and on the mesh that is used. Both
-  // lists have the same axes at the same index.
+  // The numbers of shards on the given mesh and on the mesh on which the cases
+  // run. Entries with the same index belong to the same axes.
   Splits given, used;
 };
-// Returns the splits. `resolver` must be made for the mesh `given`.
+// Returns the numbers of shards. `resolver` must be made for the mesh `given`.
 MeshSplits SplitsOf(const Request& request, const Resolver& resolver,
                     const Mesh& given, const Mesh& used);
 

@@ -1,7 +1,8 @@
 // Some mistakes appear only in long sums or with large logits. Each operation
-// that ran gets one case in bfloat16 with at least 512 keys, unless a similar
-// case ran. The number of keys is a multiple of the reduced one. It also gets
-// one case of large logits, unless the request excludes it or has that feature:
+// of which a case ran therefore gets two more cases. The first is in bfloat16
+// with at least 512 keys, a multiple of the reduced number. It is omitted if a
+// similar case ran. The second has large logits. It is omitted if the request
+// excludes it or has that feature:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"
@@ -15,12 +16,12 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// A sum over at least this many keys in bfloat16 has an error above its
-// tolerance.
+// A similar case has at least this many keys. A faulty bfloat16 sum over so
+// many keys has an error above its tolerance.
 constexpr int64_t kLongEnough = 256;
 
 // Returns the operation's first case that ran, with the sizes `least`, or
-// nullopt if none ran. Traces do not count.
+// nullopt if no case ran. Traces are not considered.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,
@@ -49,15 +50,16 @@ bool IsLong(const Case& test) {
 Case LongCase(Case test, const Request& request) {
   test.dtype = Dtype::kBF16;
   test.kv_dtype.reset();
-  // The new length is a multiple of the reduced one, so the same axes divide
-  // it.
+  // The new length is a multiple of the reduced length, so the same axes divide
+  // both.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
   const auto& asked = request.RecordOf(*test.operation).blocksize_k;
   test.settings.blocksize_k =
       std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
   test.remarks.clear();
-  // Every row attends to every key, unless the operation reads pages.
+  // Every row attends to every key, unless the operation reads pages and needs
+  // a causal mask.
   test.features.window.reset();
   test.features.ragged = false;
   test.features.causal = test.operation->IsPaged();

@@ -1,4 +1,5 @@
-// The traces of caches and pages that verification runs.
+// The traces that verification runs: sequences of calls over a cache or over
+// pages.
 #ifndef SHARDC_VERIFY_CASES_TRACE_H_
 #define SHARDC_VERIFY_CASES_TRACE_H_
 
@@ -11,7 +12,7 @@
 
 namespace shardc::verify {
 
-// Returns settings with blocks so small that a short cache has several.
+// Returns settings with blocks so small that a short cache has several blocks.
 inline exec::OperationSettings SmallBlocks() {
   exec::OperationSettings out;
   out.blocksize_k = 32;
@@ -28,15 +29,16 @@ struct CacheTrace {
   int64_t chunk = 96;
   int64_t steps = 64;
   int64_t slots = 160;  // slots of a row of the cache
-  int64_t window = 0;   // if above 0, slots are reused
+  // If above 0, only the last `window` keys are visible and slots are reused.
+  int64_t window = 0;
   Dtype dtype = Dtype::kF32;
-  Dtype kv_dtype = Dtype::kF32;  // dtype of the cache; I8 with scales
+  Dtype kv_dtype = Dtype::kF32;  // dtype of the cache; I8 is stored with scales
   exec::RotaryStyle style = exec::RotaryStyle::kHalves;
   Rotation rotation;
-  bool ragged = true;  // row b's prefill is 5 b tokens shorter
-  bool insert = true;  // the last row is replaced before decoding
+  bool ragged = true;  // true: row b's prefill is 5 b tokens shorter
+  bool insert = true;  // true: the last row is replaced before decoding
   bool left_padding = false;
-  Spec prefill_spec, decode_spec;  // of the cache [B, S, K, D]
+  Spec prefill_spec, decode_spec;  // specs of the cache [B, S, K, D]
   // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
   // because the tokens are rotated.
   Spec token_spec;
@@ -56,7 +58,8 @@ struct PagedTrace {
   int64_t head_dim = 8;
   int64_t page_size = 4;
   int64_t pages_per_request = 6;  // the most pages of a request
-  int64_t steps = 40;             // random steps: grow, share, release
+  // Random steps, each of which grows, shares or releases requests.
+  int64_t steps = 40;
   Dtype dtype = Dtype::kF32;
   AxisGroup page_axes, head_axes;
   uint64_t seed = 1;

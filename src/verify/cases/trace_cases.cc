@@ -1,9 +1,9 @@
-// Derives traces from cases: a trace over a cache or, for operations on pages,
-// a trace of pages. In a trace over a cache, the prefill of rows of different
-// lengths is written in chunks, and the decoding steps follow. The lengths of
-// the trace are chosen so that an axis divides them if and only if it divides
-// the case's keys. There are slots for all tokens or, with a window, so few
-// that they are reused.
+// Derives traces from cases: a trace over a cache, or a trace of requests on
+// pages for operations on pages. A trace over a cache writes the prefill of
+// rows of different lengths in chunks, and then runs the decoding steps. An
+// axis divides the lengths of the trace if and only if it divides the number of
+// the case's keys. There are slots for all tokens. With a window there are
+// fewer slots, so that they are reused.
 //
 //   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
 //   slots
@@ -23,9 +23,9 @@ namespace {
 // for each token, kRollingChunk for a cache that reuses slots.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
-// Makes the cases that have a trace, for each operation with a cache,
-// generation mode and dtype of the request, either at the sizes that the user
-// gave or at reduced ones.
+// Makes the cases that have a trace: one for each operation with a cache,
+// generation mode and dtype of the request. `given` selects the sizes that the
+// user gave; otherwise the sizes are reduced.
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
@@ -81,8 +81,8 @@ class Adder {
     return test;
   }
 
-  // Returns the model's window, or a window that fits the reduced sizes; 0 if
-  // there is none.
+  // Returns the length of the model's window, or of a window that fits the
+  // reduced sizes. Returns 0 if the model has no window shorter than its keys.
   int64_t Window() const {
     if (!request_.window || *request_.window >= request_.sizes.key_length) {
       return 0;
@@ -94,8 +94,8 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // Returns the smallest length, at least `least`, that each number of shards
-  // divides if and only if it divides the number of keys.
+  // Returns the smallest length L >= `least` such that each number of shards
+  // divides L if and only if it divides the number of keys.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }
@@ -104,14 +104,15 @@ class Adder {
     Case prefill = test;
     prefill.mode = Mode::kPrefill;
     const auto written = ResolveSpecs(resolver_, prefill, request_.illegal);
-    // The axes must divide each chunk of a long prefill as they divide the
-    // complete prefill.
+    // An axis must divide each chunk of a long prefill if and only if it
+    // divides the complete prefill.
     const int64_t unit = std::lcm(PartsOf(mesh_, written.key, 1),
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // Every row must have tokens. An axis must divide the slots if and only if
-    // it divides the keys.
+    // The longest row must have more tokens than the 5 b by which row b is
+    // shorter, so that every row has tokens. An axis must divide the slots if
+    // and only if it divides the keys.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
@@ -121,8 +122,8 @@ class Adder {
     trace.slots = Like(trace.prefill + trace.steps);
     if (window > 0) {
       trace.slots = Like(window + chunk - 1);
-      // The longest row of the prefill is longer than the cache by at least a
-      // chunk, so the prefill already reuses slots.
+      // The longest row of the prefill has at least one chunk more than there
+      // are slots, so the prefill already reuses slots.
       trace.prefill = std::max(trace.prefill, Like(trace.slots + chunk));
       test.features.window = window;
     }

@@ -9,10 +9,9 @@ namespace shardc::verify {
 
 // Adds traces for each generation mode and dtype. If flash_decoding was
 // requested, adds a trace that decodes over a cache. If the model also has a
-// sliding window shorter than the keys, adds a second one over a cache that
-// reuses slots. For each paged operation that was requested, adds a trace with
-// requests that share pages, unless the rules shard its pages by length or head
-// dim.
+// sliding window shorter than the keys, adds a second trace, over a cache that
+// reuses slots. For each requested paged operation, adds a trace with requests
+// that share pages, unless the rules shard the pages by length or head dim.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Resolver& used_resolver, Matrix& matrix);
 

@@ -1,5 +1,6 @@
-// Faults of arithmetic: in an online softmax, in rounding, and in rows that are
-// quantised to few bits. Each fault replaces one function of Arithmetic.
+// Injects faults into arithmetic: into the online softmax, rounding, and the
+// quantisation of rows to few bits. Each fault replaces one function of
+// Arithmetic.
 //
 // Example: with sum-not-rescaled a new maximum rescales only the output, and
 // not the sum of the weights so far.
@@ -43,8 +44,8 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
 }
 
 // Computes the correct result, but is not the function that the fast kernels
-// implement. Operations therefore run the plain loops, which use the requested
-// block sizes.
+// implement. The fault therefore makes operations run the plain loops, which
+// use the requested block sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);
@@ -81,7 +82,7 @@ float Wrapped(std::span<const float> x, float largest, std::span<int8_t> q) {
   return scale;
 }
 
-// Returns NaN as the scale of a row of zeros, as a division of 0 by 0 would.
+// Returns NaN as the scale of a row of zeros, as if 0 were divided by 0.
 float DividedByZero(std::span<const float> x, float largest,
                     std::span<int8_t> q) {
   const float scale = exec::StoreInt8(x, largest, q);

@@ -1,6 +1,6 @@
-// Faults of the key-value cache and of rotation: a wrong rank, slot or row is
-// written, the number or the positions of a row's tokens are wrong, or a token
-// is rotated by a wrong angle or in wrong pairs.
+// Injects faults into the key-value cache and into rotation. A wrong rank, slot
+// or row is written, the number or positions of a row's tokens are wrong, or a
+// token is rotated by a wrong angle or in wrong pairs.
 //
 // Example: with owner-off-by-one rank r writes the slots that rank r + 1 owns,
 // so every token is written once, but by the wrong rank.
@@ -29,7 +29,7 @@ using Counts = std::vector<int64_t>;
 // ---- Slots ----------------------------------------------------------------
 
 // Returns the slot of a position on the rank that owns the slot, or -1 if no
-// rank does.
+// rank owns it.
 int64_t SlotAtOwner(SlotQuery query) {
   for (query.rank = 0; query.rank < query.parts; ++query.rank) {
     const int64_t slot = OwnSlot(query);
@@ -92,7 +92,7 @@ bool AppendByOne(Machine& machine, KvCache& cache, const ShardedTensor& key,
   return true;
 }
 
-// Appends tokens as if the cache always had room.
+// Appends tokens as if the cache always had room for them.
 bool AppendUnchecked(Machine& machine, KvCache& cache, const ShardedTensor& key,
                      const ShardedTensor& value, const Counts& counts,
                      LayoutError& why) {

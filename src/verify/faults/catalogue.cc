@@ -1,6 +1,7 @@
-// The catalogue of faults. Each entry has the fault's name, its family, the
-// functions that inject it, and one or more small cases that should reveal it.
-// An entry whose cases have wrong specs or sizes has no such functions.
+// The catalogue of faults that a self-test injects. Each entry has the fault's
+// name, its family, the functions that inject it, and one or more small cases
+// that should reveal it. If the fault is that the cases have wrong specs or
+// sizes, the entry has no such functions.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -69,7 +70,7 @@ Base Flash() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// A case whose batch and heads are sharded over two axes each.
+// Returns a case whose batch and heads are sharded over two axes each.
 Base FlashWide() {
   return {"flash_attn2",
           {{"dp", 2}, {"fsdp", 2}, {"tp", 2}, {"tq", 2}},
@@ -82,7 +83,7 @@ Base Vanilla() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// A case whose head dimension is sharded over tp, and whose axis rp shards
+// Returns a case whose head dimension is sharded over tp. Its axis rp shards
 // nothing.
 Base VanillaDim() {
   return {"vanilla",
@@ -102,8 +103,8 @@ Base Ulysses() {
           {{"dp"}, {"sp"}, {"sp"}, {}, {}, {}, {}},
           {2, 16, 16, 8, 4, 16, 0}};
 }
-// A case in which the all_to_all of ulysses runs over sp, the major axis of the
-// lengths, and a ring over cp, the minor one.
+// Returns a case in which the all_to_all of ulysses runs over sp, the major
+// axis of the lengths, and the ring over cp, the minor axis.
 Probe UlyssesOverRing(Features features) {
   Probe out = ProbeOf({"ulysses",
                        {{"dp", 2}, {"sp", 2}, {"cp", 2}},
@@ -113,7 +114,8 @@ Probe UlyssesOverRing(Features features) {
   out.test.settings.ring_axes = {"cp"};
   return out;
 }
-// A case with fewer key heads than ranks, so that key heads are repeated.
+// Returns a case with fewer key heads than ranks, so that key heads are
+// repeated.
 Base UlyssesRepeated() {
   Base out = Ulysses();
   out.sizes.key_heads = 2;

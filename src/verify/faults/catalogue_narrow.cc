@@ -1,6 +1,6 @@
-// Faults of dtypes, of quantised matmuls and of softmax in 16 bits, each with
-// the smallest case that reveals it. For example, 3 bits in place of 4 need a
-// case of 4 bits.
+// The faults of dtypes, of quantised matmuls and of softmax in 16 bits. Each
+// has the smallest case that reveals it. For example, a matmul with 3 bits in
+// place of 4 is revealed by a case with 4 bits.
 #include <utility>
 
 #include "verify/cases/grid.h"

@@ -1,5 +1,6 @@
-// Faults of pages and of the latent, each with the smallest cases that reveal
-// it. For example, the scale of a neighbour needs int8 pages.
+// The faults of pages and of the latent. Each has the smallest cases that
+// reveal it. For example, reading the scale of a neighbour is revealed by int8
+// pages.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -22,7 +23,8 @@ Probe PagedProbe(std::string_view operation, const Sizes& sizes,
   return out;
 }
 
-// Returns a probe with requests sharded over one axis and heads over the other.
+// Returns a probe (a case that should reveal a fault) whose requests are
+// sharded over dp and whose heads are sharded over tp.
 Probe SplitProbe(std::string_view operation) {
   Assignment axes;
   axes.batch = {"dp"};
@@ -30,7 +32,8 @@ Probe SplitProbe(std::string_view operation) {
   return PagedProbe(operation, {4, 2, 11, 4, 2, 8, 0}, axes);
 }
 
-// Adds each fault with a case of an operation whose result the fault changes.
+// Adds the faults of pages, each with a case of an operation whose result the
+// fault changes.
 void AddPages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
@@ -66,7 +69,8 @@ void AddInt8Pages(std::vector<InjectedFault>& out) {
       Fault::kPagedPositiveWraps);
 }
 
-// Adds the fault of a kernel that runs one request too many as decoding.
+// Adds the fault of a kernel that runs one request too many as a decoding
+// request.
 void AddDistribution(std::vector<InjectedFault>& out) {
   out.push_back({"distribution-one-off",
                  "pages",

@@ -1,9 +1,9 @@
-// Faults of collectives. Each function receives the call of a program, and runs
-// another call instead or changes the result.
+// Injects faults into collectives. Each function below replaces one collective
+// of a program: it runs another call instead, or changes the result.
 //
 // Example: with gather-order-reversed an all_gather gets the buffers of a group
-// in reverse order, so that two shards of [a, b] are joined to [b, a]. The
-// ledger is correct.
+// in reverse order. Two shards of [a, b] are then joined to [b, a], but the
+// recorded bytes are correct.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -25,8 +25,8 @@ using exec::PerDevice;
 using exec::Reduce;
 using exec::RunCollective;
 
-// Returns whether the call has real data, and not the unique ids that prove
-// layouts.
+// Returns true if the call sends real data. Returns false for the unique ids by
+// which layouts are proved.
 bool IsData(const CollectiveCall& call) { return call.in->front().IsReal(); }
 
 PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
@@ -89,7 +89,7 @@ PerDevice FirstTwice(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-// Replaces the last member's part by the neutral element of the reduction.
+// Replaces the last member's operand by the neutral element of the reduction.
 PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   PerDevice in = *call.in;
   const bool sum = call.reduce == Reduce::kSum;
@@ -104,8 +104,8 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Gives every second member of a group the sum of the operands in reverse
-// order, which has other rounding errors.
+// Every second member of a group gets the sum of the operands in reverse order,
+// which has other rounding errors.
 PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
   PerDevice out = RunCollective(machine, call);
   Machine unseen(machine.mesh());
@@ -144,7 +144,7 @@ PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
                       : RunCollective(machine, call);
 }
 
-// Returns whether all devices along an axis have the same buffer.
+// Returns true if all devices along the axis have the same buffer.
 bool Replicates(const Machine& machine, const std::string& axis,
                 const PerDevice& in) {
   for (const std::vector<int>& group : machine.mesh().Groups({axis})) {
@@ -169,8 +169,8 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// Runs the first ppermute of a ring twice, so that the ring sends more than
-// needed.
+// Runs the first ppermute of a ring twice, so that the ring sends more bytes
+// than needed.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();
   const bool again = std::none_of(
@@ -188,7 +188,8 @@ PerDevice AgainstTheRing(Machine& machine, const CollectiveCall& given) {
   return RunCollective(machine, call);
 }
 
-// Skips the all_to_all, but gives the buffers the shape of its result.
+// Skips the all_to_all. Each device keeps its elements, in a buffer with the
+// shape of the correct result.
 PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   if (!IsData(call)) return RunCollective(machine, call);
   PerDevice out = *call.in;
@@ -200,7 +201,7 @@ PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-// Returns repeated heads in another order: 0 0 1 1 becomes 0 1 0 1.
+// Returns the repeated heads of `in` in another order: 0 0 1 1 becomes 0 1 0 1.
 Buffer Tiled(const Buffer& in, int64_t heads) {
   const int64_t times = in.shape[2] / heads;
   std::vector<Buffer> slices;
@@ -220,9 +221,9 @@ PerDevice TiledHeads(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Runs the collective on rows of partial softmaxes as flash decoding packs
-// them: D outputs, then the sum. `body(row, D, n)` changes each row before it
-// is sent.
+// Runs the collective on rows of partial softmaxes. flash_decoding packs a row
+// as D outputs and then the sum. `body(row, D, n)` changes each row before it
+// is sent; n is the number of devices in a group.
 template <class Body>
 PerDevice Repacked(Machine& machine, const CollectiveCall& call, Body body) {
   PerDevice in = *call.in;
@@ -236,8 +237,8 @@ PerDevice Repacked(Machine& machine, const CollectiveCall& call, Body body) {
   return RunOn(machine, call, in);
 }
 
-// Divides the outputs of a packed row by the shard's own sum before the shards
-// are merged, and sets the sum to `sum`.
+// Divides the outputs of a packed row by the shard's own sum, which is wrong
+// before the shards are merged. Then sets the sum to `sum`.
 void Normalise(float* row, int64_t dim, float sum) {
   const float own = row[dim] > 0 ? row[dim] : 1;
   for (int64_t d = 0; d < dim; ++d) row[d] /= own;
@@ -269,8 +270,8 @@ PerDevice MeanOfSums(Machine& machine, const CollectiveCall& call) {
                   [](float* row, int64_t dim, float n) { row[dim] /= n; });
 }
 
-// The replacement for collectives of one kind. If `what` is not empty, only
-// calls for the tensor of this name are replaced.
+// A fault that replaces the collectives of one kind. If `what` is not empty,
+// only collectives of the tensor with this name are replaced.
 struct WrongCollective {
   Fault fault;
   Collective kind;
@@ -325,9 +326,9 @@ exec::CollectiveSeam WrongCollectives(Fault fault) {
   }};
 }
 
-// Returns the result of a reshard that was skipped: each shard has the shape of
-// the new layout, but the elements at the start of the device's old shard.
-// Elements that the old shard lacks are zero.
+// Returns the result of a reshard that was skipped. Each shard has the shape of
+// the new layout, but its elements come from the start of the device's old
+// shard. Elements that the old shard lacks are zero.
 exec::ShardedTensor Unmoved(const exec::SimMesh& mesh,
                             const exec::ShardedTensor& tensor,
                             const Spec& spec) {

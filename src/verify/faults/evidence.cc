@@ -1,6 +1,6 @@
-// Evidence that an injected fault has changed a run: a digest of the run's
-// results. The digest is FNV-1a over words instead of bytes. Each step is a
-// bijection, so a change of one word changes the digest.
+// Computes evidence that an injected fault has changed a run: a digest of the
+// run's results. The digest is FNV-1a over words instead of bytes. Each step is
+// a bijection, so a change of one word changes the digest.
 //
 // Example: the ledgers of two runs differ by one byte sent, so their digests
 // differ, which proves that the second run had a fault.
@@ -58,8 +58,9 @@ void Evidence::Add(const exec::Ledger& ledger) {
 
 namespace {
 
-// Adds the tables that devices look up. Options and scales are not added: a
-// wrong option or scale either changes values that are added, or has no effect.
+// Adds the tables in which devices look up positions and key heads. Options and
+// scales are not added: a wrong one either changes results that are added, or
+// has no effect.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

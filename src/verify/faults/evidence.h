@@ -1,5 +1,5 @@
-// A digest of a run: of the results of collectives and reshards, of outputs,
-// tables and caches, of the ledger and of the verdict. If the digests of the
+// A digest of a run. It covers the results of collectives and reshards,
+// outputs, tables and caches, the ledger and the verdict. If the digests of the
 // correct run and of a run with an injected fault are equal, the fault had no
 // effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
@@ -15,7 +15,7 @@
 
 namespace shardc::verify {
 
-// Not thread-safe: each run of a self-test has its own.
+// Not thread-safe: each run of a self-test has its own Evidence.
 class Evidence {
  public:
   void Add(uint64_t number);

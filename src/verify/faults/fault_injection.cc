@@ -1,7 +1,8 @@
-// A fault is detected if its case passes without the fault and fails with it. A
-// case that fails without the fault proves nothing, and the verdict is then
-// unsound. If a fault has several cases, one that reveals it is enough. Probes
-// with `must_refuse` expect a refusal: a case must be refused with the fault, a
+// Injects the faults of the catalogue. A fault is detected if its probe (a case
+// or trace) passes without the fault and fails with it. A probe that fails
+// without the fault proves nothing, and the verdict is then unsound. If a fault
+// has several probes, it is detected if one probe reveals it. Probes with
+// `must_refuse` expect a refusal: a case must be refused with the fault, a
 // trace without it.
 //
 //   correct run passes, run with the fault fails `replicas`  ->  detected
@@ -35,7 +36,7 @@ void TakeDown(const Result& result, Outcome& out) {
   out.evidence.Add(result.ledger);
 }
 
-// Runs a probe, with `fault` if it is not null.
+// Runs a probe. Injects `fault` if it is not null.
 Outcome RunProbe(const Probe& probe, const Checks& checks,
                  const InjectedFault* fault) {
   Outcome out;
@@ -55,8 +56,8 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   return out;
 }
 
-// Returns whether verification detects the fault and gives a reason. Sets `by`
-// to the check that detected it.
+// Returns true if verification detects the fault and reports a reason. Sets
+// `by` to the check that detected it.
 bool Detects(const Probe& probe, const Outcome& outcome, std::string& by) {
   if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
@@ -81,9 +82,9 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
       out.sound = false;
       return out;
     }
-    // Both runs use the same checks. A run ends at the first check that fails,
-    // so with different checks the runs, and their evidence, would differ even
-    // without a fault.
+    // Both runs use the same checks. A run ends at the first check that fails.
+    // With different checks, the runs and their evidence would therefore differ
+    // even without a fault.
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);

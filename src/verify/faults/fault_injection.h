@@ -1,6 +1,7 @@
 // Injects the faults of the catalogue one after the other. Verification must
 // detect each of them. A fault that is missed reveals a gap in verification. A
-// fault that changes nothing was not really injected, and proves nothing.
+// fault that has no effect on the run was not really injected, and proves
+// nothing.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 
@@ -27,21 +28,21 @@ struct Probe {
   // A trace of a cache or of pages, which is run in place of `test`.
   std::optional<CacheTrace> trace;
   std::optional<PagedTrace> paged;
-  // Makes the specs or sizes of the case wrong. If empty, the fault is in the
-  // program.
+  // A function that makes the specs or sizes of the case wrong. If empty, the
+  // fault is in the program.
   std::function<void(Case&)> make_wrong;
-  // Whether a refusal is expected. A case must be refused with the fault, which
+  // True if a refusal is expected. A case must be refused with the fault, which
   // shows that the fault is detected. A trace must be refused without the
-  // fault; with it the trace must run, and the fault is detected if a check
-  // then fails.
+  // fault. With the fault the trace must run, and a check must then fail.
   bool must_refuse = false;
 };
 
 struct InjectedFault {
-  std::string_view name;      // "ring-one-step-short"
-  std::string_view family;    // "spec", "collective", "index", "cache", ...
-  Injection injection;        // empty: the specs are wrong
-  std::vector<Probe> probes;  // run in order until one shows the fault
+  std::string_view name;    // such as "ring-one-step-short"
+  std::string_view family;  // such as "spec", "collective" or "cache"
+  // Empty if the fault is wrong specs or sizes of the probes.
+  Injection injection;
+  std::vector<Probe> probes;  // run in order until one reveals the fault
 };
 
 // Returns the faults of pages and of the latent.
@@ -53,17 +54,18 @@ std::vector<InjectedFault> FaultCatalogue();
 
 struct FaultVerdict {
   std::string name, family;
-  bool sound = true;      // the probes pass without the fault
-  bool injected = false;  // a buffer, a table or the ledger differs
+  bool sound = true;  // true: the probes pass without the fault
+  // True: the fault changes a buffer, a table or the ledger.
+  bool injected = false;
   bool caught = false;
-  std::string by;  // the check that detected it
+  std::string by;  // name of the check that detected the fault
 };
 
 struct SelfTest {
   std::vector<FaultVerdict> faults;
   int64_t Injected() const;
   int64_t Caught() const;
-  // Returns whether every fault was injected into a correct program and was
+  // Returns true if every fault was injected into a correct program and was
   // detected.
   bool Holds() const;
 };
@@ -73,8 +75,8 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks = {});
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
-// Injects all faults, or only those in `only` if it is not empty. If a check is
-// absent from `checks`, faults that only this check detects are missed.
+// Injects all faults, or only the faults named in `only` if it is not empty. If
+// `checks` lacks a check, faults that only this check detects are missed.
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});

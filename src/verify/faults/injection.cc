@@ -10,7 +10,7 @@ using exec::AttentionSpecs;
 using exec::Machine;
 using exec::OperationSettings;
 
-// Gives keys and values an unsharded length, as another mode might have.
+// Makes the length of keys and values unsharded, as another mode may do.
 void OtherModesSpecs(const AttentionProblem&, const Machine&,
                      AttentionSpecs& specs, OperationSettings&) {
   for (Spec* spec : {&specs.key, &specs.value}) {

@@ -1,6 +1,7 @@
-// The effect of each fault of the catalogue: functions that replace the seams
-// of programs (exec/machine/seams.h). The faults of attention, caches and pages
-// are in this folder, and the faults of steps in verify/step.
+// What each fault of the catalogue does to a run: it replaces seams, the steps
+// of a program that a test may replace (exec/machine/seams.h). The faults of
+// attention, caches and pages are in this folder, the faults of steps in
+// verify/step.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
@@ -18,8 +19,8 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// Each function replaces some seams. If `fault` is a fault of these seams, the
-// replacements inject it; otherwise they are correct.
+// Each function replaces some seams. If `fault` belongs to these seams, the
+// replacements inject it. Otherwise the replacements are correct.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

@@ -1,8 +1,9 @@
-// Faults of paged caches: page tables that are built, checked or read wrongly.
+// Injects faults into paged caches: page tables are built, checked or read
+// wrongly.
 //
-// Example: with page-id-not-made-local a shard does not subtract the number of
-// its first page from a page's number. If two shards have 10 pages each, shard
-// 1 then reads its last page, 19, in place of page 12.
+// Example: a shard must subtract the number of its first page from a page's
+// number. The fault page-id-not-made-local leaves this out. If two shards have
+// 10 pages each, shard 1 then reads its last page, 19, in place of page 12.
 #include <utility>
 
 #include "exec/pages/page_pool.h"
@@ -41,7 +42,7 @@ void OneMoreDecodes(PagedTables& tables) {
   for (auto& ends : tables.batch.distribution) ++ends[0];
 }
 
-// Writes a page of the first shard to the table of the last request, after
+// Puts a page of the first shard into the table of the last request, after
 // CheckBatch has checked the table.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;

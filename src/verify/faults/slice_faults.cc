@@ -1,6 +1,6 @@
-// Faults in the slices of devices and in the output: group maps, offsets,
-// positions, ids, options, sinks and tables of blocks. The steps of the program
-// are correct, but their inputs or their results are wrong.
+// Injects faults into the slices of devices and into the output: into group
+// maps, offsets, positions, ids, options, sinks and tables of blocks. The steps
+// of the program are correct, but their inputs or results are wrong.
 //
 // Example: with group-map-neighbour the query heads of key head 0 read key head
 // 1 on a device that has both, and the query heads of key head 1 read key head
@@ -27,7 +27,8 @@ using exec::Slices;
 using exec::SliceSeam;
 using exec::Staged;
 
-// Stores `buffer`, so that a slice can refer to it in place of its own buffer.
+// Stores `buffer` in `slices`, so that a slice can refer to it in place of its
+// own buffer.
 const Buffer* Keep(Slices& slices, Buffer buffer) {
   return &slices.replaced.emplace_back(std::move(buffer));
 }
@@ -45,7 +46,7 @@ struct View {
   int64_t key_heads() const { return slice().key->shape[2]; }
 };
 
-// Replaces the key head that query head t reads by head(t, the correct one).
+// Replaces the key head k that query head t reads by head(t, k).
 template <class Head>
 void MapHeads(const View& view, Head head) {
   std::vector<int32_t>& map = view.slice().key_head;
@@ -96,8 +97,8 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// Makes each device that shares a latent add the rotated part, which only the
-// first of these devices should add.
+// Several devices share a latent, and only the first should add the rotated
+// part. Makes each of these devices add it.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :
@@ -118,8 +119,8 @@ void RotatedOnEach(const View& view) {
 
 // ---- Options and masks ----------------------------------------------------
 
-// Lets each query attend to keys up to `more` positions after its own or, if
-// `more` is negative, only to keys at least -more positions before it.
+// Lets each query attend to keys up to `more` positions after its own. If
+// `more` is negative, only keys at least -more positions before it are visible.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;
@@ -150,8 +151,8 @@ void MapIds(const View& view, const Buffer*& ids, Id id) {
   ids = Keep(view.slices, std::move(out));
 }
 
-// Gives all queries, and all keys that are not padding, the same segment id.
-// Segments then separate padding only.
+// Sets the segment ids of all queries, and of all keys that are not padding, to
+// the same value. Segments then separate only padding.
 void KeyIdsOnly(const View& view) {
   MapIds(view, view.slice().query_segments, [](int32_t) { return 1; });
   MapIds(view, view.slice().key_segments,
@@ -159,7 +160,8 @@ void KeyIdsOnly(const View& view) {
   view.options().padding_segment.reset();
 }
 
-// Gives padding tokens segment ids that are not negative, so that they attend.
+// Replaces the negative segment ids of padding tokens by unused non-negative
+// ids, so that these tokens attend.
 void PaddingAttends(const View& view) {
   constexpr int32_t kUnused = 1 << 20;
   const auto id = [](int32_t x) { return x < 0 ? kUnused - x : x; };
@@ -167,8 +169,8 @@ void PaddingAttends(const View& view) {
   MapIds(view, view.slice().key_segments, id);
 }
 
-// Doubles the additive mask and adds it as a bias, so that it no longer masks.
-// The bias of the case is replaced; the catalogue's probe has none.
+// Doubles the additive mask and adds it as a bias, so that it no longer masks
+// keys. The bias of the case is replaced; the catalogue's probe has no bias.
 void MaskedTwice(const View& view) {
   LocalSlice& slice = view.slice();
   Buffer twice = *slice.additive_mask.buffer;
@@ -219,7 +221,8 @@ void ChangeAll(ShardedTensor& tensor, Change change) {
   }
 }
 
-// Sets positions to the numbers of slots, regardless of the tokens in them.
+// Sets the positions to the numbers of the slots, whichever tokens the slots
+// hold.
 void NumberSlots(const Machine& machine, ShardedTensor& positions,
                  int64_t first) {
   for (int d = 0; d < machine.devices(); ++d) {
@@ -239,7 +242,7 @@ void PositionsBySlot(const Machine& machine, const Staged& staged,
   NumberSlots(machine, slices.key_positions, 0);
 }
 
-// Reverses the second of the two chunks of each rank.
+// Reverses the positions of the second of the two chunks of each rank.
 void ReverseChunks(ShardedTensor& positions) {
   for (Buffer& local : positions.local) {
     const auto row = local.shape[1];
@@ -289,7 +292,7 @@ constexpr WrongSlice kWrongSlices[] = {
 };
 
 // Repeats the sinks for every shard of the keys' length, so that the softmax
-// counts them that many times.
+// counts each sink once per shard.
 void SinksInEveryPart(const Machine& machine, const Staged& staged,
                       Buffer& sinks) {
   const int64_t parts = machine.mesh().Parts(staged.key.spec[1]);
@@ -312,7 +315,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
 
 // ---- The output -----------------------------------------------------------
 
-// Reads the output [B, H, T, D] with lengths and heads swapped.
+// Reads the output [B, H, T, D] as if its lengths and heads were swapped.
 void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   output = SwapLengthAndHeads(output);
   std::swap(output.shape[1], output.shape[2]);
@@ -322,9 +325,9 @@ void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   }
 }
 
-// Leaves the output in the order of a zig-zag ring: applies the ring's
-// permutation a second time, so that the program's inverse permutation undoes
-// only the second one.
+// Leaves the output in the order of a zig-zag ring. Applies the ring's
+// permutation a second time; the program's inverse permutation then undoes only
+// one of the two.
 void LeavePermuted(const Machine& machine, const Staged& staged,
                    ShardedTensor& output) {
   const exec::SimMesh& mesh = machine.mesh();
@@ -368,7 +371,7 @@ constexpr WrongJoin kWrongJoins[] = {
 
 // ---- Faults in several replaceable steps (seams.h) ------------------------
 
-// Caps partial logits before they are added instead of after.
+// Caps partial logits before they are added over devices, instead of after.
 void CapParts(SliceSeam& slices, exec::Seams& seams) {
   const auto cap = std::make_shared<float>(0.0f);
   slices.cut = [cap](const Machine& machine, const Staged& staged,

@@ -1,7 +1,7 @@
-// Explains a wrong result by naming the rule to change. It first looks for
-// properties of the layout that cause errors by themselves (differently sharded
-// batches, key heads that the device's queries do not use). Then it names the
-// mesh axis that best separates correct from wrong devices:
+// Explains a wrong result by naming the rule to change. Some properties of a
+// layout cause errors by themselves: differently sharded batches, or key heads
+// that the device's queries do not use. They are checked first. Then the mesh
+// axis that best separates correct from wrong devices is named:
 //
 //   dp=2 tp=2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
 //   device is right and one wrong; in each group of dp, both or none are wrong
@@ -49,9 +49,9 @@ LayoutError Breaks(std::string axis, std::string message, std::string help) {
 }
 
 // Returns the axis that best separates correct from wrong devices, or an empty
-// text if none does. A group along an axis has the devices whose indices on all
-// other axes are equal. The best axis has the most groups in which some devices
-// are correct and others wrong.
+// text if no axis does. A group along an axis has the devices whose indices on
+// all other axes are equal. The best axis has the most groups in which some
+// devices are correct and others wrong.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;
@@ -71,8 +71,8 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   return best;
 }
 
-// Returns the first axis that shards the query or the key, looking at lengths
-// before heads and batch. Returns an empty text if none of these is sharded.
+// Returns the first axis that shards the query or the key. Lengths are searched
+// first, then heads and batch. Returns an empty text if they are all unsharded.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::TensorSharding q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :
@@ -145,7 +145,7 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
 namespace {
 
 // The layouts of a case's tensors. Each function below checks one property of
-// them.
+// these layouts.
 struct Layouts {
   SimMesh mesh;
   exec::TensorSharding q, k, v;

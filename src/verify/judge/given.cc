@@ -1,6 +1,7 @@
-// Checks a case at the sizes that the user gave without running it. The
-// operation receives shapes without elements, which need no memory, and stops
-// before it computes. The formula for its bytes reads no elements either.
+// Checks a case at the sizes that the user gave, without running it. The
+// operation receives shapes without elements, which need no memory. It reports
+// whether it supports them, and computes nothing. The formula for its bytes
+// reads no elements either.
 //
 //   64 rows of 8,192 keys over sp=3  ->  refused, and no key was allocated
 #include "verify/judge/given.h"
@@ -18,8 +19,9 @@ namespace {
 
 using exec::Buffer;
 
-// Returns the shapes of the latent inputs, or nullopt if the case has none. The
-// sizes of a latent do not depend on batch, length or heads.
+// Returns the shapes of the latent inputs, or nullopt if the case has no
+// latent. Rank and rotated size of a latent do not depend on batch, length or
+// heads.
 std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   const Sizes& n = test.sizes;
   if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;
@@ -43,8 +45,8 @@ std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   return out;
 }
 
-// Returns the shapes of the case's inputs, without the lengths, starts and
-// positions of rows and without a table of blocks.
+// Returns the shapes of the case's inputs. The lengths, starts and positions of
+// rows and the table of blocks are absent.
 exec::AttentionProblem HollowProblem(const Case& test) {
   const Sizes& n = test.sizes;
   const Features& f = test.features;

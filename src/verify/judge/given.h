@@ -11,8 +11,9 @@
 namespace shardc::verify {
 
 // If the operation cannot run at the case's sizes, returns a result with status
-// unsupported and the message of a run. Returns nullopt if it could run, or if
-// the case has a table of blocks that the operation does not take.
+// unsupported and the same message as a run. Returns nullopt if the operation
+// could run, or if the case has a table of blocks that the operation does not
+// support.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
 // Returns the bytes that the operation's formula gives for the case.

@@ -1,7 +1,7 @@
-// Checks collectives with the numbers of elements in place of data: after each
-// collective, a device must hold exactly the numbers of its shard. With real
-// data, equal values could hide an error. For large tensors two elements for
-// each shard are enough.
+// Checks collectives on tensors whose elements are their own numbers. After
+// each collective, a device must hold exactly the numbers of its shard. With
+// real data, equal values could hide an error. For large tensors, a smaller
+// tensor with two elements for each shard is used.
 //
 //   [4] over tp=2: 0 1 | 2 3, all_gather -> 0 1 2 3; 2 3 0 1 would be an error
 #include "verify/judge/layout_proof.h"
@@ -32,8 +32,8 @@ std::optional<LayoutError> Named(std::optional<LayoutError> bad,
   return bad;
 }
 
-// Gathers each sharded dimension, the last one first. All ids must then be
-// present.
+// Gathers each sharded dimension, from the last to the first. Returns an error
+// unless all ids are then present.
 std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
                                        std::string_view name) {
   for (size_t d = t.shape.size(); d > 0;) {
@@ -49,7 +49,8 @@ std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
   return std::nullopt;
 }
 
-// Exchanges length for heads by all_to_all and back, if the shape allows it.
+// Exchanges length for heads by all_to_all and back, if the shape allows this.
+// Returns an error if an id is in a wrong place.
 std::optional<LayoutError> ProveExchange(Machine& machine,
                                          const ShardedTensor& whole,
                                          std::string_view name) {
@@ -70,8 +71,8 @@ std::optional<LayoutError> ProveExchange(Machine& machine,
                name, "after all_to_all there and back");
 }
 
-// Group member 0 contributes the ids and all other members contribute zeros, so
-// the sum must equal the ids.
+// Checks reduce_scatter. Member 0 of each group contributes the ids and all
+// other members contribute zeros, so the sum must equal the ids.
 std::optional<LayoutError> ProveReduceScatter(Machine& machine,
                                               const ShardedTensor& split,
                                               size_t dim,
@@ -95,22 +96,23 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
   return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
 }
 
-// The limit on the ids that a proof allocates over all devices.
+// The largest number of ids that a proof allocates, summed over all devices.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns the layout unchanged if its ids fit within kMostIds. Otherwise
-// returns the same layout over a smaller tensor. If a dimension is split into m
-// parts by one spec and into n by the other, its new size is 2 lcm(m, n). It
-// keeps its size if that is smaller, or if lcm(m, n) does not divide it. 2
-// lcm(m, n) elements are enough to distinguish all shards of both specs, since
-// the offset and the length of a slice are linear in the dimension's length.
+// returns the same layout of a smaller tensor. If one spec splits a dimension
+// into m parts and the other into n parts, the new size is 2 lcm(m, n). The
+// dimension keeps its size if that is smaller, or if it is not a multiple of
+// lcm(m, n). The new size distinguishes all shards of both specs, since the
+// offset and the length of a slice are linear in the dimension's length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;
   for (size_t d = 0; d < laid.shape.size(); ++d) {
     const int64_t own = mesh.Parts(laid.spec[d]);
     const int64_t target = d < other.size() ? mesh.Parts(other[d]) : 1;
-    // If both divide the dimension, their least common multiple divides it too.
+    // Both numbers of shards divide a legal dimension, so their least common
+    // multiple divides it too.
     const int64_t unit = std::lcm(own, target);
     if (laid.shape[d] % unit != 0) continue;
     laid.shape[d] = std::min(laid.shape[d], 2 * unit);

@@ -11,8 +11,8 @@
 namespace shardc::verify {
 
 // Scatters a tensor of unique ids for each of query, key, value and output.
-// Each tensor is gathered, exchanged between length and heads and back,
-// reduce-scattered, and resharded: the query to the output's spec, the other
+// Each tensor is gathered, exchanged between length and heads and back, and
+// reduce-scattered. The query is also resharded to the output's spec, the other
 // tensors to the query's spec, and then all of them to replicated. Steps that
 // the shape or the spec does not allow are left out. After each step every
 // element must be where the layout places it, exactly once for each set of

@@ -1,7 +1,7 @@
-// Divides the reference of a case into parts. Parts are assigned to ranks in
-// turn, and each rank sends the results of its parts to the first rank.
-// Messages contain only numbers: the sizes alone determine which bytes belong
-// to which part.
+// Divides the reference of a case into parts, because it needs much memory.
+// Parts are assigned to ranks (processes) in turn, and each rank sends the
+// results of its parts to the first rank. Messages contain only numbers: the
+// sizes alone determine which bytes belong to which part.
 //
 //   8 rows of 8 key heads on 4 ranks: 4 parts of 2 rows
 //   1 row of 8 key heads on 4 ranks: 4 parts of 2 heads
@@ -31,20 +31,20 @@ int64_t Group(const exec::AttentionProblem& problem) {
 }
 
 // Restricts a tensor to [begin, end) of a dimension. A dimension of size 1 is
-// broadcast, so it is not restricted.
+// broadcast and therefore keeps its only element.
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
-// Parts have at most about this many elements of query, key and value, 16 MiB
-// in double, if a case has enough rows and heads. Larger parts would not be
-// faster.
+// The number of elements of query, key and value in a part, 16 MiB in double.
+// Parts are larger only if a case has too few rows and heads. Larger parts
+// would not be faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
 // Returns the number of parts into which one process divides a problem, to
-// compute one part after the other. Problems with few rows and heads have fewer
-// parts.
+// compute one part after the other. There are fewer parts if the problem has
+// fewer rows and heads.
 int PartsInTurn(const exec::AttentionProblem& problem) {
   const int64_t elements = problem.query.Elements() + problem.key.Elements() +
                            problem.value.Elements();
@@ -58,7 +58,7 @@ Shape OutputShape(const exec::AttentionProblem& problem) {
 }
 
 // Copies the output of a part, in the problem's layout, to its place in the
-// full output.
+// full output `to`.
 void Place(const Buffer& from, const RowsAndHeads& part,
            const exec::AttentionProblem& problem, Buffer& to) {
   Shape start(4, 0);
@@ -67,7 +67,8 @@ void Place(const Buffer& from, const RowsAndHeads& part,
   exec::CopyBlock(from, Shape(4, 0), to, start, from.shape);
 }
 
-// Copies the output of a part, [b, T, h, Dv], to its place in the full array.
+// Copies the output of a part, [b, T, h, Dv], to its place in the full array
+// `to`. `group` is the number of query heads for each key head.
 void Place(const Array& from, const RowsAndHeads& part, int64_t group,
            Array& to) {
   const int64_t width = from.dim(2) * from.dim(3);

@@ -1,5 +1,5 @@
-// Computes the devices that hold an element from the mesh's coordinates,
-// independently of the code that shards tensors:
+// Computes which devices hold an element. Only the mesh's coordinates are used,
+// not the code that shards tensors, so that errors in that code are detected:
 //
 //   16 tokens over [sp, cp], 2 x 2, token 9: shard 9 / 4 = 2, so sp=1 and cp=0
 #include "verify/judge/placed.h"
@@ -21,7 +21,8 @@ namespace {
 
 using dense::Array;
 
-// Returns the number of the device's shard along `axes`, major axis first.
+// Returns the index of the device's shard over `axes`, of which the first axis
+// is the major one.
 int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
   int64_t part = 0;
   for (const std::string& axis : axes) {
@@ -34,7 +35,7 @@ std::vector<bool> Holders(const exec::SimMesh& mesh,
                           const exec::TensorSharding& out, const Shape& place) {
   std::vector<bool> holds(AsIndex(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
-    if (out.shape[d] == 1) continue;  // such a dimension is never sharded
+    if (out.shape[d] == 1) continue;  // a dimension of size 1 is never sharded
     const int64_t size = out.shape[d] / mesh.Parts(out.spec[d]);
     for (int device = 0; device < mesh.devices(); ++device) {
       if (PartOf(mesh, device, out.spec[d]) != place[d] / size) {
@@ -45,7 +46,7 @@ std::vector<bool> Holders(const exec::SimMesh& mesh,
   return holds;
 }
 
-// Returns whether the axis separates devices that hold the element from devices
+// Returns true if the axis separates devices that hold the element from devices
 // that do not.
 bool Parts(const exec::SimMesh& mesh, const std::string& axis,
            const std::vector<bool>& holds) {
@@ -59,15 +60,16 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
 
 bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
-// An error that was added to one element. The report must name the element's
-// place, the size of the error and the devices that hold the element.
+// An error that was added to the element at index `place`. The report must name
+// the place, the size of the error and the devices that hold the element.
 struct Placed {
   Shape place;
   double error;
   std::vector<bool> holds;
 };
 
-// Returns which part of the report is wrong, or an empty text if none is.
+// Returns which part of the report is wrong, or an empty text if all parts are
+// correct.
 std::string Misjudged(const Placed& placed, const Array& reference,
                       const ErrorOf& reported) {
   double squares = 0;

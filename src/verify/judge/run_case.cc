@@ -1,8 +1,8 @@
-// A case runs three times: on the mesh, on one device, and as the reference in
-// double. The following checks run in this order, from the most reliable one
-// on, and the first that fails is reported: layouts by element numbers, the
-// output's dtype, replicas, finite numbers, the error, bits where no reduction
-// crosses devices, and bytes by formula.
+// Runs and judges a case. A case is computed three times: on the mesh, on one
+// device, and as the reference in double. The checks run from the most reliable
+// to the least, and the first that fails is reported. They are: layouts by
+// element numbers, the output's dtype, replicas, finite numbers, the error,
+// bits where no reduction crosses devices, and bytes by formula.
 //
 //   the tolerance is twice the error on one device plus a little for rounding,
 //   up to a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
@@ -76,8 +76,8 @@ class Judge {
     return options_.transport == nullptr || options_.transport->rank() == 0;
   }
 
-  // Computes the reference and the run on one device in parts on all ranks,
-  // because these take the most memory.
+  // Computes the reference and the run on one device in parts, distributed over
+  // all ranks (processes), because these two need the most memory.
   void InParts() {
     if (!HasParts(test_, problem_)) return;
     ReportProgress("the reference");
@@ -98,13 +98,14 @@ class Judge {
   dense::Options DenseOptions() const {
     dense::Options out = OptionsOf(problem_.options);
     // The default scale depends on the head dimension. A latent may enlarge
-    // that dimension below, so the scale is set here.
+    // that dimension later, so the scale is set before.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
   }
 
-  // Returns freed memory to the system between stages of a large case. Tensors
-  // of a later stage rarely fit into the freed blocks of an earlier one.
+  // Returns freed memory to the system between the stages of a large case.
+  // Tensors of a later stage rarely fit into blocks that an earlier stage has
+  // freed.
   void ReturnMemory() const {
     if (HasManyParts(problem_)) ReturnFreedMemory();
   }
@@ -116,7 +117,7 @@ class Judge {
     if (Numbers() && Bits()) Bytes();
   }
 
-  // Gives every rank the status of the first rank.
+  // Sets the status on every rank to the status of the first rank.
   void Agree() {
     if (options_.transport == nullptr) return;
     exec::Packet own;
@@ -176,7 +177,7 @@ class Judge {
     outcome_ = Operate(test_, problem_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
-    // If this check is off, a case that cannot run passes.
+    // If the check kUnsupported is off, a case that cannot run passes.
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
     }
@@ -194,8 +195,8 @@ class Judge {
                                    " is computed in");
   }
 
-  // Gathers the output. Fails the case if replicas differ. If that check is
-  // off, the first replica is used.
+  // Gathers the output. Fails the case if replicas differ. If the check of
+  // replicas is off, the first replica is used.
   bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;
@@ -269,14 +270,15 @@ class Judge {
       tensors_->reference = reference_;
     }
     if (parts_ && NeedsLogit()) logit_ = parts_->largest_logit;
-    // The inputs are needed later only to compute wrong outputs. At full sizes
-    // they are freed, because the arrays of a case decide how much memory
-    // `verify` takes.
+    // The inputs are needed later only to compute wrong outputs. They are freed
+    // otherwise, because a case's arrays at full sizes determine how much
+    // memory `verify` needs.
     if (options_.wrong == nullptr) inputs_ = {};
     return true;
   }
 
-  // The tolerance depends on the largest logit only in float32.
+  // Returns true if the tolerance depends on the largest logit, which is so
+  // only in float32.
   bool NeedsLogit() const { return OutputDtype(test_) == Dtype::kF32; }
 
   std::optional<dense::NarrowResult> RightOutputInParts(std::string& why) {
@@ -286,7 +288,8 @@ class Judge {
     return dense::NarrowResult{std::move(whole->output), {}};
   }
 
-  // Computes the reference with the requested arithmetic.
+  // Computes the reference output with the arithmetic that the settings
+  // request.
   std::optional<dense::NarrowResult> RightOutput(const dense::Inputs& in,
                                                  std::string& why) const {
     const dense::Narrow narrow = NarrowOf(test_);
@@ -298,7 +301,8 @@ class Judge {
     return dense::NarrowResult{std::move(whole->output), {}};
   }
 
-  // Runs the same operation on one device.
+  // Runs the same operation on one device. Returns false if it cannot run
+  // there.
   bool Alone() {
     if (parts_) {
       unsharded_ = std::move(parts_->unsharded);
@@ -354,8 +358,8 @@ class Judge {
       }
       return true;
     }
-    // The maximum is compared and not the mean of all errors, with which a
-    // single wrong element could pass. Only tests use the mean.
+    // The maximum error is compared. With the mean of all errors, a single
+    // wrong element could pass. Only tests use the mean.
     const double error = options_.checks.Has(Check::kMaximum)
                              ? result_.error.max_abs
                              : result_.error.mean_abs;
@@ -408,7 +412,7 @@ class Judge {
     Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
   }
 
-  // Compares the bytes that ranks really sent with the ledger.
+  // Fails the case if the bytes that ranks really sent differ from the ledger.
   void Moved(const exec::SimMesh& mesh) {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh, result_.ledger);

@@ -20,7 +20,7 @@
 
 namespace shardc::verify {
 
-// Replaces the specs and settings that an operation receives.
+// A function that replaces the specs and settings that an operation receives.
 using ReplaceInputs =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
@@ -29,25 +29,26 @@ using ReplaceInputs =
 // reference` or `step 3 of 16`.
 using Stage = std::function<void(const std::string& what)>;
 
-// The names and tensors of a trace, which is a sequence of steps on a KV cache
-// or on pages, in the order of the steps. For --dump.
+// The names and tensors of a trace, in the order of its steps, for --dump. A
+// trace is a sequence of steps on a KV cache or on pages.
 using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
 
 struct RunOptions {
   Checks checks;
   Stage stage = {};
-  exec::Seams seams;  // the steps that a test replaces (seams.h)
+  // Replacements for steps of the program, set by tests (seams.h).
+  exec::Seams seams;
   ReplaceInputs replace_inputs;
   int threads = 1;  // host threads that simulate devices
-  // The ranks over which the mesh's devices are distributed; null if one
-  // process holds all.
+  // The ranks (processes) over which the mesh's devices are distributed. Null
+  // if one process holds all devices.
   exec::Transport* transport = nullptr;
-  // If set, each correct output is followed by wrong ones, which must be
-  // detected.
+  // If set, each correct output is followed by wrong outputs. The number of
+  // these outputs and the names of undetected ones are added to this object.
   WrongOutputs* wrong = nullptr;
   // If set, the run of a trace (a sequence of steps on a KV cache or on pages)
-  // appends the tensors of its steps to this list. Only for runs in a single
-  // process.
+  // appends the tensors of its steps to this list. Not supported with several
+  // ranks.
   NamedBuffers* record = nullptr;
 };
 
@@ -56,20 +57,20 @@ struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
   dense::Array reference;  // [B, T, H, Dv]
-  // The tensors of a trace. If the case is a trace, only this member is set;
-  // otherwise it is empty.
+  // The tensors of a trace. A trace sets only this member; other cases leave it
+  // empty.
   NamedBuffers trace;
 };
 
-// Runs a case and checks its result. The same case and options give the same
-// result for any `threads`. Sets `tensors` unless the run ends early. With
-// several ranks the first one compares the output; the results of the other
-// ranks have the first rank's status, and the findings of their own checks.
+// Runs a case and checks its result. The result does not depend on `threads`.
+// Sets `tensors` unless the run ends early. With several ranks, the first rank
+// compares the output. The results of the other ranks have the first rank's
+// status, and the findings of their own checks.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 
-// Runs and checks the case with the inputs of `problem`, which must have the
-// case's shapes.
+// Like RunCase, but with the inputs of `problem`, which must have the case's
+// shapes.
 CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
                         const RunOptions& options,
                         CaseTensors* tensors = nullptr);

@@ -1,7 +1,7 @@
-// Tolerances in units of the dtype's rounding, scaled by the largest output.
-// The judgement of an output is that of one element: the one whose error
-// exceeds its limit by the largest factor or, if no error exceeds its limit,
-// the one with the largest error. An element that is not finite comes before
+// Computes tolerances in units of the dtype's rounding, scaled by the largest
+// output. One element represents an output: the element whose error exceeds its
+// limit by the largest factor. If no error exceeds its limit, it is the element
+// with the largest error. An element that is not finite takes precedence over
 // all others.
 //
 //   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, and the cap
@@ -19,7 +19,7 @@ namespace shardc::verify {
 namespace {
 
 // The slack in units of the roundoff. Rounding to nearest has an error of at
-// most 1 unit, truncation of up to 2.
+// most 1 unit, truncation an error of up to 2 units.
 constexpr double kRounding = 1.3;
 
 }  // namespace

@@ -1,23 +1,22 @@
 // The error that a sharded result may have. e_sh is an element's distance from
 // the dense float64 reference on the stored (rounded) inputs. e_un is the
 // largest amount by which an error of the same operation on one device exceeds
-// the element's slack.
+// the element's slack. u is the unit roundoff.
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits
 //   (for F16 plus 2^-24, the step of its subnormal numbers), else 0.
 // The cap is 1e-5, 1e-3, 1e-2 (F32, F16, BF16) for data of order one: it is
 // multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). For
 // 16 bits it is at least 1.3 u_out max|o|, the rounding of the largest output.
-// Because of the definition of e_un, the rounding of an output's largest
-// element does not widen the tolerance of other ones. Arithmetic narrower than
-// float32 has its own reference and slack (dense/narrow.h). u is the unit
-// roundoff. A non-finite element where the reference is finite fails, and NaN
-// never passes.
+// Because e_un is measured beyond the slack, the rounding of the largest
+// element does not widen the tolerance of other elements. Arithmetic narrower
+// than float32 has its own reference and slack (dense/narrow.h). An element
+// that is not finite fails if the reference is finite, and NaN never passes.
 //
 // Why: let D be the head dimension, S the number of keys, n the number of
 // partial softmaxes that are merged, s the logits and v the values. To first
-// order logits have an error of at most ds = (D+2) u_f32 max|s|, and the output
-// has one of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
+// order, the error of logits is at most ds = (D+2) u_f32 max|s|. The error of
+// the output is at most (2 ds + (S + 4n) u_f32) max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 #define SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 
@@ -32,24 +31,25 @@
 namespace shardc::verify {
 
 // CompareOutputs compares arrays [B, L, N, D]. The three functions after it
-// return the terms of the formulas above.
+// compute terms of the tolerance.
 ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
 double MaxAbs(const dense::Array& x);
 double ErrorFloor(double max_reference);
 double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 
-// Returns whether error <= tolerance; a NaN is never within.
+// Returns true if error <= tolerance. Returns false if one of them is NaN.
 bool Within(double error, double tolerance);
 
 // The tolerance of each element: `base` plus the element's slack, but at most
-// `cap`. If a tie may be rounded either way, the cap of an element grows by the
-// largest effect of the tie on it.
+// `cap`. If a tie may be rounded either way, an element's cap grows by the
+// largest effect of the tie on this element.
 struct Limits {
-  dense::Array slack;  // [B, L, N, D], ties included; empty: none
+  dense::Array slack;  // [B, L, N, D], ties included; empty: no slack
   double base = 0;
   double cap = std::numeric_limits<double>::infinity();
-  dense::Array ties = {};  // [B, L, N, D]; empty: none
+  // Effect of ties on each element [B, L, N, D]; empty: no ties.
+  dense::Array ties = {};
 
   double At(size_t i) const {
     const double own = ties.data.empty() ? 0 : ties.data[i];
@@ -58,18 +58,20 @@ struct Limits {
   }
 };
 // Returns the largest amount by which an error of `got` exceeds its slack, or 0
-// if none does.
+// if no error exceeds its slack.
 double BeyondSlack(const dense::Array& got, const dense::Array& reference,
                    const dense::Array& slack);
-// Returns the slack of an output that has the slack `more` (none if empty)
-// before it is rounded to `dtype`. F32 adds nothing.
+// Returns the slack of an output that is rounded to `dtype`. `more` is the
+// slack before the rounding; empty means no slack. Rounding to F32 adds no
+// slack.
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 
-// The error and the tolerance (`allowed`) of one element: the one whose error
-// exceeds its tolerance by the largest factor or, if no error does, the one
-// with the largest error. If an element is not finite where the reference is,
-// the first such element is reported, and `allowed` is Limits::base.
+// The error and the tolerance (`allowed`) of one element: the element whose
+// error exceeds its tolerance by the largest factor. If no error exceeds its
+// tolerance, it is the element with the largest error. If an element is not
+// finite where the reference is finite, the first such element is reported, and
+// `allowed` is Limits::base.
 struct Judgement {
   ErrorOf error;
   double allowed = 0;

@@ -1,6 +1,6 @@
-// Wrong outputs, which test that tolerances are tight. A key is removed by
-// setting its position to the position of an empty slot, -1. The reference's
-// weights show which keys matter for a row:
+// Computes wrong outputs, which test that tolerances are tight. Setting a key's
+// position to -1, the position of an empty slot, removes the key. The
+// reference's softmax weights show which keys matter for a row:
 //
 //   causal, 4 keys, only query 1: keys 0 and 1 are visible; to remove the
 //   last one, key 1 gets position -1
@@ -15,8 +15,8 @@ namespace {
 
 using dense::Array;
 
-// Returns the array with element i of dimension `dim` moved to i + 1, and the
-// last one to 0.
+// Returns a copy in which element i of dimension `dim` is moved to i + 1, and
+// the last element to 0.
 Array Shifted(const Array& x, size_t dim) {
   Array out = x;
   int64_t inner = 1;
@@ -31,8 +31,8 @@ Array Shifted(const Array& x, size_t dim) {
   return out;
 }
 
-// Returns whether the key's weight is at least the mean weight for some query
-// of the batch row. The weight of a masked key is always less.
+// Returns true if the key's weight is at least the mean weight for a query of
+// the batch row. The weight of a masked key is always less.
 bool Sees(const dense::Result& whole, int64_t b, int64_t key) {
   const Array& weights = whole.weights;
   const double share = 1 / static_cast<double>(weights.dim(3));

@@ -1,5 +1,6 @@
 // Wrong outputs that must be detected: zeros, outputs shifted by one place, and
-// attention that lacks a key. They are checked as the output of a case is.
+// attention without one of the keys. They are checked like the output of a
+// case.
 #ifndef SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 #define SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 
@@ -15,12 +16,13 @@
 namespace shardc::verify {
 
 struct WrongOutputs {
+  // The number of wrong outputs that were checked.
   int64_t offered = 0;
-  std::vector<std::string> taken;  // names of outputs that passed wrongly
+  std::vector<std::string> taken;  // names of wrong outputs that passed
 };
 
-// Checks zeros, and the reference shifted along each dimension of several
-// elements.
+// Checks an output of zeros, and the reference shifted by one place along each
+// dimension with several elements.
 void OfferShifted(const dense::Array& reference, const Limits& limits,
                   WrongOutputs& wrong);
 
@@ -29,11 +31,11 @@ void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
-// Returns the inputs without one key in each batch row. The keys considered are
-// those whose weight for some query is at least the mean weight; the first of
-// them is removed or, with `last`, the last. A row without such a key keeps all
-// keys. Returns nullopt if no row has such a key, or if the reference is not
-// defined.
+// Returns the inputs without one key in each batch row. Only keys are removed
+// whose weight for a query of the row is at least the mean weight: the last
+// such key if `last` is true, else the first. A row without such a key keeps
+// all keys. Returns nullopt if no row has such a key, or if the reference is
+// not defined.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);

@@ -1,9 +1,9 @@
 // Creates the inputs of a step. Every number is a function of the seed, of the
 // input and of the element's index in the input, so shardings cannot change it.
-// A parameter is identified by its role and layer, a moment by its index, and
-// data by their kind and micro-batch or value. The random numbers of dropout
-// depend on the op's key instead of the seed. Rows have different numbers of
-// valid tokens:
+// A parameter is identified by its role and layer, a moment (optimizer state)
+// by its index, and data by their kind and micro-batch or value. The random
+// numbers of dropout depend on the op's key instead of the seed. Rows have
+// different numbers of valid tokens:
 //
 //   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"
@@ -100,8 +100,8 @@ class Maker {
     }
   }
 
-  // Computes the factors that the reference's dropouts multiply by, from the
-  // index of each element.
+  // Computes, from the index of each element, the factors by which the
+  // reference's dropouts multiply.
   void DrawDropout(const step::Op& op) {
     const auto& [rate, key] = step::As<step::DropoutAttributes>(op);
     const Random random = Random(static_cast<uint64_t>(key)).Split("drop");
@@ -149,7 +149,7 @@ class Maker {
       case step::DataKind::kIds:
       case step::DataKind::kLabels: {
         const auto rows = static_cast<uint64_t>(Vocabulary());
-        // The ids are spread over the vocabulary.
+        // The ids are spread over the vocabulary by steps of 7.
         Fill(data.value, [&](size_t at) {
           return static_cast<double>((at * 7 + random.Below(at, 3)) % rows);
         });
@@ -192,9 +192,9 @@ class Maker {
     }
   }
 
-  // Returns an element of a cache. Rows beyond a sequence's length have large
-  // numbers, which change the results of a program that does not mask them. All
-  // rows of an encoder are valid.
+  // Returns an element of a cache. Rows beyond a sequence's length get large
+  // numbers, which change the results of a program that does not mask these
+  // rows. All rows of an encoder are valid.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
     if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);

@@ -17,9 +17,9 @@ struct StepData {
   dense::StepValues<double> values = {};
 };
 // Creates the inputs of a step. They are chosen so that mistakes change
-// results: weights of norms are not 1 and biases not 0; rows have different
-// numbers of tokens, so that a mean of means is wrong; unused cache rows hold
-// large numbers; second moments have a lower bound, so that updates are well
+// results. Weights of norms are not 1 and biases are not 0. Rows have different
+// numbers of tokens, so that a mean of means is wrong. Unused cache rows hold
+// large numbers. Second moments have a lower bound, so that updates are well
 // conditioned.
 StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
                       Dtype dtype, uint64_t seed);

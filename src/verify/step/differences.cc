@@ -1,5 +1,5 @@
-// Each device has a part of a value. Its part is compared with the same part of
-// the reference:
+// Compares values of a run with the reference. Each device has a part of a
+// value, which is compared with the same part of the reference:
 //
 //   [4, 8] over dp=2: the device with rows 2 and 3 is compared with elements 16
 //   to 31 of the reference
@@ -40,7 +40,8 @@ double Difference(const Buffer& got, const std::vector<double>& want) {
 double DifferenceHere(const exec::SimMesh& mesh,
                       const exec::ShardedTensor& tensor,
                       const std::vector<double>& want) {
-  std::map<Shape, int> last;  // device of this rank, by where its part starts
+  // By start of a part: the last device of this rank that holds it.
+  std::map<Shape, int> last;
   for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
     last[exec::LocalStart(mesh, tensor.shape, tensor.spec, d)] = d;
   }

@@ -9,16 +9,17 @@
 
 namespace shardc::verify {
 
-// Returns the largest difference of two elements. It is infinity if a number is
-// not finite and not equal to the other one.
+// Returns the largest absolute difference of two elements. It is infinity if a
+// number is not finite and differs from the other number.
 double Difference(const exec::Buffer& got, const std::vector<double>& want);
-// Returns the largest difference on the devices of this rank. Only one replica
-// is compared, since another check compares replicas with each other.
+// Returns the largest absolute difference on the devices of this rank
+// (process). Only one replica is compared, since another check compares
+// replicas with each other.
 double DifferenceHere(const exec::SimMesh& mesh,
                       const exec::ShardedTensor& tensor,
                       const std::vector<double>& want);
-// Gathers a tensor on every rank. If replicas differ, the last one is used.
-// `transport` is null if all devices are of this rank.
+// Gathers a tensor on every rank, even if replicas differ: the last replica is
+// then used. `transport` is null if this process holds all devices.
 exec::Buffer GatherAnyway(const exec::SimMesh& mesh, exec::Transport* transport,
                           const exec::ShardedTensor& tensor);
 

@@ -30,7 +30,7 @@ void Times(PerDevice& out, double factor) {
   }
 }
 
-// Reorders the `n` blocks of a dimension: block i comes from block from(i).
+// Reorders the `n` blocks of a dimension: new block i is old block from(i).
 void Reorder(Buffer& buffer, size_t dim, int64_t n,
              const std::function<int64_t(int64_t)>& from) {
   const int64_t length = buffer.shape[dim] / n;
@@ -60,7 +60,7 @@ int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
   return SimMesh(one.of->mesh).Index(one.local.device, axes);
 }
 
-// If the op adds a sink to a row, returns the number of steps of the ring,
+// Returns the number of steps of the ring if the op adds a sink to a row,
 // otherwise 1.
 int64_t TurnsOfSink(const WrongOp& one) {
   const step::Graph& graph = one.of->graph;

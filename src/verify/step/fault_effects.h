@@ -1,7 +1,7 @@
-// The effect of an injected fault on the result of a collective or on one op.
-// Functions of collectives either change the correct results of all devices, or
-// run the collective in another way. Functions of ops change one op on one
-// device before it runs, or run it themselves and set `done`.
+// The effect of an injected fault on a collective or on one op. A function of a
+// collective changes the correct results of all devices, or runs the collective
+// in another way. A function of an op changes the op on one device before it
+// runs. It may also run the op itself and set `done`.
 #ifndef SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 #define SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 
@@ -15,7 +15,7 @@ namespace shardc::verify::effects {
 
 // --- results of collectives, changed in place ---
 
-// Gives each device the result of the next device of its group.
+// Replaces each device's result by the result of the next device of its group.
 void Rotate(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
             exec::PerDevice& out);
 // Divides the result by the number of devices in the group.
@@ -33,7 +33,7 @@ void RotateRows(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
 
 // --- collectives, run in another way ---
 
-// Leaves the last device of each group out of the sum.
+// Omits the last device of each group from the sum.
 exec::PerDevice WithoutLast(exec::Machine& machine,
                             const exec::CollectiveCall& call);
 // Applies the collective to its own result.
@@ -54,10 +54,11 @@ exec::PerDevice InBf16(exec::Machine& machine,
 // the device's gate and its second half the device's up.
 exec::PerDevice ChunkAsHalves(exec::Machine& machine,
                               const exec::CollectiveCall& call);
-// Sends along the edges of a ppermute in the opposite direction.
+// Sends along the edges of a ppermute in the reverse direction.
 exec::PerDevice OtherWay(exec::Machine& machine,
                          const exec::CollectiveCall& call);
-// Injects the fault at the `which`-th (from 1) of the calls that match `at`.
+// Injects the fault at the call with number `which`, counted from 1 among the
+// calls that match `at`.
 FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil);
 
 // --- ops ---
@@ -69,7 +70,7 @@ void ClipIds(WrongOp& one);
 void ShiftLabels(WrongOp& one);
 // Splits a dimension with the factors (a b) as if they were (b a).
 void OtherFactorOrder(WrongOp& one);
-// Gives head n the KV head n mod K.
+// Makes query head n read KV head n mod K, where K is the number of KV heads.
 void RepeatModulo(WrongOp& one);
 // Adds 0.001 on all devices except those at index 0 of tp.
 void DriftOnSecond(WrongOp& one);
@@ -94,12 +95,12 @@ void DecayAnyway(WrongOp& one);
 void StepOfAnother(WrongOp& one);
 // Reverses the order of the slots in experts' queues.
 void ReverseSlots(WrongOp& one);
-// Replaces each position p in an operand by to(p).
+// Replaces each position p in an operand by to(p), in a copy of the operand.
 SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to);
 // Writes a new row into every shard of the cache, at the same index of each.
 void WriteEverywhere(WrongOp& one);
 // Makes the device with the last rows of the vocabulary count its last row
-// twice, as if a row of padding counted.
+// twice, as if it counted a row of padding.
 void CountPadding(WrongOp& one);
 // Adds an attention sink, or the sink's gradient, once for each step of a ring.
 void SinkPerBlock(WrongOp& one);

@@ -1,7 +1,8 @@
 // Finds the places of faults in a step and injects them. A collective is found
 // by its index in the program: the seam counts calls, and the fault is injected
 // at the call with that index. An op is found by its address in the graph. If a
-// program is changed, existing slots keep their numbers:
+// program is changed, existing slots (values of the program) keep their
+// numbers:
 //
 //   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
 //                              add 8, bias -> 9
@@ -35,8 +36,8 @@ bool Matches(const SoundCase& of, const Instruction& step, const CallAt& at) {
          (at.axes.empty() || of.program.axes.Group(step.axes) == at.axes);
 }
 
-// Returns the number of the first call that matches `at`, or of all such calls
-// if `at.all` is set, as the run counts calls.
+// Returns the number, as the run counts calls, of the first call that matches
+// `at`. If `at.all` is set, returns the numbers of all such calls.
 std::vector<int64_t> CallsAt(const SoundCase& of, const CallAt& at) {
   std::vector<int64_t> out;
   int64_t call = 0;
@@ -252,7 +253,8 @@ FaultAction ByHalves(OpAt at, std::string_view label,
 }
 
 FaultAction OperandOfFirst(OpAt at, size_t operand) {
-  // The devices run one after the other, and device 0 is the first.
+  // The devices run one after the other, so device 0 runs before all others and
+  // its operand is known.
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto kept = std::make_shared<Buffer>();
     return AtOp(at, [=](WrongOp& one) {
@@ -291,7 +293,7 @@ Instruction Reduce(int32_t op, int32_t from, int32_t to,
 }
 
 // Returns the index of the instruction that computes a slot, or the number of
-// instructions if none does.
+// instructions if no instruction computes it.
 size_t MakerOf(const Program& program, int32_t slot) {
   return AsIndex(
       std::find_if(program.code.begin(), program.code.end(),
@@ -307,7 +309,8 @@ std::optional<size_t> LocalOf(const Program& program, int32_t op) {
   return std::nullopt;
 }
 
-// Inserts one more reduction of a slot, before any instruction reads it.
+// Inserts one more reduction of a slot's value. All instructions that read the
+// slot then read the reduced value.
 bool ReduceSlot(Program& program, int32_t slot, const AxisGroup& axes) {
   const size_t maker = MakerOf(program, slot);
   if (maker >= program.code.size()) return false;
@@ -402,7 +405,8 @@ FaultAction SumBeforeSlicing(CallAt at) {
     Program program = of.program;
     for (size_t i = 0; i < program.code.size(); ++i) {
       if (!Matches(of, program.code[i], at)) continue;
-      // The gradient is first scattered and then reduced over the other axes.
+      // Two instructions reduce the gradient: a reduce_scatter, then a
+      // reduction over the other axes.
       const Instruction scatter = program.code[i];
       if (i + 1 >= program.code.size()) return false;
       Instruction& last = program.code[i + 1];

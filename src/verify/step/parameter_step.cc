@@ -1,6 +1,6 @@
-// Lists how a step uses a parameter, from one pass over the program of all
+// Lists how a step uses a parameter, in one pass over the program of all
 // layers. A value that depends only on the parameter, such as 1 + a norm's
-// weight, is treated as the parameter. Every collective on these values or on
+// weight, is treated like the parameter. Every collective on these values or on
 // the gradient becomes a line:
 //
 //   q, fsdp 8, tp 4:  forward  linear q    all_gather fsdp
@@ -67,8 +67,8 @@ class Follower {
                               program_.slots[AsIndex(slot)].sharding);
   }
 
-  // Finds the parameter and the values that depend on it only, before the
-  // optimizer.
+  // Finds the values that depend only on the parameter. The optimizer's results
+  // are not included.
   void FindOwn() {
     own_.assign(graph_.values.size(), 0);
     own_[AsIndex(graph_.parameters[parameter_].value)] = 1;
@@ -91,8 +91,8 @@ class Follower {
       if (own_[AsIndex(ValueOf(slot))] == 0) continue;
       const std::string result =
           StepLabelsText(graph_, op.out) + " " + ShardingOf(step.out);
-      // AdamW's three results, the parameter and both moments, are listed as
-      // one use.
+      // AdamW has three results, the parameter and two moments. They are listed
+      // as one use.
       if (!out_.uses.empty() && op.kind == step::OpKind::kAdamW &&
           out_.uses.back().op == StepOpName(op)) {
         return;
@@ -130,7 +130,8 @@ class Follower {
   const size_t parameter_;
   ParameterStep& out_;
   ValueId gradient_ = step::kNoValue;
-  std::vector<char> own_;  // indexed by value
+  // Indexed by value: 1 if it depends only on the parameter.
+  std::vector<char> own_;
 };
 
 }  // namespace

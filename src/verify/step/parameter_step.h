@@ -15,23 +15,25 @@
 
 namespace shardc::verify {
 
-// An op that reads the parameter, or a value that depends on the parameter
-// only.
+// An op that reads the parameter, or a value that depends only on the
+// parameter.
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  std::string sharding;  // sharding of the operand that is read: "n:tp"
-  std::string result;    // "[b,t,n,h] b:fsdp n:tp"
+  // Sharding of the operand that the op reads, such as "n:tp".
+  std::string sharding;
+  // Labels and sharding of the result, "[b,t,n,h] b:fsdp n:tp".
+  std::string result;
 };
 
 struct ParameterMove {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  bool gradient = false;  // whether it is on the gradient, not the parameter
-  std::string specs;      // "d:fsdp n:tp -> n:tp"
+  bool gradient = false;  // true: on the gradient; false: on the parameter
+  std::string specs;      // sharding before and after, "d:fsdp n:tp -> n:tp"
   Collective collective = Collective::kAllGather;
   AxisGroup axes = {};
-  int64_t bytes = 0;  // bytes that the busiest device sends
+  int64_t bytes = 0;  // bytes sent by the device that sends most
 };
 
 struct ParameterStep {
@@ -39,12 +41,12 @@ struct ParameterStep {
   Mesh mesh = {};
   int64_t batch = 0, length = 0;
   step::Policy policy = step::Policy::kPublished;
-  std::string unsupported = {};  // why there is no program
-  bool takes_part = false;       // the step has the parameter
-  std::string role = {};         // "q of layer 3"
-  std::string labels = {};       // "[(n h),d]"
-  std::string sharding = {};     // "(n h):tp d:fsdp"
-  bool stacked = false;          // one of several tensors with this role
+  std::string unsupported = {};  // reason why there is no program, or empty
+  bool takes_part = false;       // true: the step has the parameter
+  std::string role = {};         // such as "q of layer 3"
+  std::string labels = {};       // dimension labels, such as "[(n h),d]"
+  std::string sharding = {};     // such as "(n h):tp d:fsdp"
+  bool stacked = false;          // true: one of several tensors with this role
   std::string gradient = {};     // the gradient's sharding before it is reduced
   std::vector<ParameterUse> uses = {};
   std::vector<ParameterMove> moves = {};
@@ -52,8 +54,8 @@ struct ParameterStep {
   int64_t Sent() const;
 };
 
-// Finds the uses of the tensor at a row of the manifest. Returns nullopt after
-// findings.
+// Returns how the step uses the tensor in row `row` of the manifest. Returns
+// nullopt after an error was added to `findings`.
 std::optional<ParameterStep> FollowParameter(const StepInputs& request,
                                              int64_t row, Findings& findings);
 

@@ -1,8 +1,9 @@
-// Computes the memory that a proof needs on one rank. It has three parts: all
-// slots of the program (values, each in one sharding) on the rank's devices; in
-// narrower dtypes than float64, the slots of the same step on one device; and
-// the values of the dense reference in double. Each input has one more copy in
-// double and one in the devices' dtype:
+// Computes the memory that a proof needs on one rank (process). It has three
+// parts. The first is all slots of the program (values, each in one sharding)
+// on the rank's devices. The second, in dtypes narrower than float64, is the
+// slots of the same step on one device. The third is the values of the dense
+// reference in double. Each input has one more copy in double and one in the
+// devices' dtype:
 //
 //   [4, 8] sharded over 2 of 4 devices, float64, one rank: 4 * 16 * 8 bytes for
 //   the slot, and 32 * 8 for the reference
@@ -17,7 +18,7 @@ namespace shardc::verify {
 
 int64_t ProofBytes(const StepCase& test) {
   const step::Graph& graph = *test.graph;
-  // Floats narrower than float32 are stored as float32.
+  // Dtypes narrower than float32 are stored as float32.
   const int64_t width = test.dtype == Dtype::kF64 ? 8 : 4;
   int64_t out = 0;
   const auto add = [&](const step::Axes& axes, const step::Slot& slot,
@@ -42,9 +43,9 @@ int64_t ProofBytes(const StepCase& test) {
       add(test.alone->axes, slot, 1, width);
     }
   }
-  // The dense reference keeps each value in double, 8 bytes an element. An
-  // input takes another copy in double and one in the devices' dtype, and so
-  // does every value if values are recorded.
+  // The dense reference keeps each value in double, 8 bytes per element. An
+  // input has one more copy in double and one in the devices' dtype. If values
+  // are recorded, every value has these two copies.
   for (const step::Op& op : graph.ops) {
     const bool input = op.kind == step::OpKind::kInput;
     const bool twice = input || test.compared != nullptr;

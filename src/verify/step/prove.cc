@@ -1,20 +1,20 @@
-// Proves a step. The program is validated and run, and the devices' parts of
-// each value that is not partial are compared with the dense reference. The
-// error of a value is the largest difference, divided by the reference's
-// largest element.
+// Proves a step. The program is validated and run. Each value is compared with
+// the dense reference on every device, unless the value is partial. The error
+// of a value is the largest difference, divided by the reference's largest
+// element.
 //
-// The tolerance depends on the dtype. Integers have 0. Float64 has 1e-12. If
-// values in float64 miss this, but none by more than a factor of 1000, the
-// tolerance is four times the error of one device, because rounding errors grow
-// from layer to layer. In narrower dtypes it is four times the largest error of
-// one device up to that op, plus 18 * 2^-24. If values in these dtypes miss it,
-// but none by more than a factor of two, the error of one device is measured on
-// more random inputs and the largest is used.
+// The tolerance depends on the dtype. For integers it is 0. For float64 it is
+// 1e-12. If float64 values miss this tolerance by a factor of at most 1000, it
+// becomes four times the error of one device, because rounding errors grow from
+// layer to layer. For narrower dtypes it is four times the largest error of one
+// device up to that op, plus 18 * 2^-24. If values miss it by a factor of at
+// most two, the error of one device is measured on more random inputs and the
+// largest is used.
 //
-// In the backward pass and the optimizer an error is divided by at least a
-// hundredth of the largest gradient, because some values there are only
-// roundoff. Rounding may change a choice of experts, so runs in 16 bits use the
-// reference's choices, which the run in float64 proves.
+// In the backward pass and the optimizer, some values are only roundoff. An
+// error is therefore divided by at least a hundredth of the largest gradient.
+// Rounding may change a choice of experts, so runs in 16 bits use the
+// reference's choices. The run in float64 proves these choices.
 //
 //   a bias that is added before the reduction over tp=4: linear o has an error
 //   of 0.7
@@ -50,9 +50,9 @@ using step::ValueId;
 constexpr double kExact = 1e-12;
 constexpr double kMostRounding = 1e-9;  // the largest tolerance in float64
 constexpr size_t kMostProblems = 64;
-// The distance between the seeds of two sets of random inputs. It is far larger
-// than the seeds that a user tries, such as 1, 2, 3, so further sets differ
-// from the sets of those seeds.
+// The distance between the seeds of two sets of random inputs. A user tries
+// seeds such as 1, 2, 3. The distance is far larger, so the further sets of one
+// such seed differ from the sets of the others.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
 
 double LargestFinite(const std::vector<double>& values) {
@@ -104,7 +104,7 @@ class Prover {
 
  private:
   void Fail(StepCheck check, int32_t op, std::string message) {
-    // The first problem that a check finds is always kept.
+    // The first problem of each check is always kept, even beyond the limit.
     if (out_.problems.size() < kMostProblems || !out_.Failed(check)) {
       out_.problems.push_back({check, op, std::move(message)});
     }
@@ -121,10 +121,10 @@ class Prover {
     return RunWith(machine, inputs);
   }
 
-  // Runs the program. Unless a caller reads its slots too, each value is
-  // measured and freed after its last reader, so that only a part of the step's
-  // values is held at once. A program with an injected fault may read slots in
-  // another order, so all its slots are kept.
+  // Runs the program. Each value is measured and freed after its last reader,
+  // so that only a part of the step's values is in memory at once. All slots
+  // are kept if a caller reads them, or if the program has an injected fault
+  // and may read slots in another order.
   exec::StepRun RunWith(exec::Machine& machine,
                         const exec::StepInputs& inputs) {
     if (test_.run != nullptr || test_.watch || test_.compared ||
@@ -152,7 +152,8 @@ class Prover {
     }
   }
 
-  // Returns for each value the number by which its error is divided.
+  // Returns the number by which each value's error is divided, indexed by
+  // value.
   std::vector<double> ScalesOf(const StepData& data) const {
     std::vector<double> scales(graph_.values.size(), 0);
     double largest = 0;
@@ -167,7 +168,7 @@ class Prover {
       if (op.phase != step::Phase::kForward && op.recompute_of < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
-      // If a value is zero everywhere, its absolute error is used.
+      // The error of a value that is zero everywhere is not divided.
       if (scale == 0) scale = 1;
     }
     return scales;
@@ -182,8 +183,8 @@ class Prover {
 
   // Runs the program on one device. Raises `alone_` of each value to the
   // largest relative error of that value and of all values before it, since
-  // errors propagate. Returns the op whose result is not finite on one device,
-  // or -1. Does nothing if the case has no program for one device.
+  // errors propagate. Returns the op whose result is not finite, or -1 if all
+  // results are finite. Does nothing if the case has no program for one device.
   int32_t MeasureAlone(const StepData& data,
                        const std::vector<double>& scales) {
     if (test_.alone == nullptr) return -1;
@@ -208,8 +209,8 @@ class Prover {
     return -1;
   }
 
-  // Measures the error of one device with more random inputs. Values after an
-  // overflow are not measured.
+  // Measures the error of one device with more random inputs. If a value
+  // overflows, the values after it are not measured.
   void MeasureMoreSets() {
     for (uint64_t set = 1; set <= test_.more_sets; ++set) {
       const StepData data = MakeReference(graph_, test_.sizes, test_.dtype,
@@ -222,7 +223,7 @@ class Prover {
     return test_.dtype == Dtype::kBF16 || test_.dtype == Dtype::kF16;
   }
 
-  // Returns whether the op is a choice of experts, or one of the discontinuous
+  // Returns true if the op chooses experts, or is one of the discontinuous
   // functions that routers use.
   static bool Jumps(const step::Op& op) {
     if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
@@ -236,8 +237,8 @@ class Prover {
     return forward && function != nullptr && function->derivative.empty();
   }
 
-  // Returns seams with which runs in 16 bits use the reference's choices of
-  // experts.
+  // Returns seams (replaceable steps of a run) with which runs in 16 bits use
+  // the reference's choices of experts.
   exec::Seams WithChoices(exec::Seams seams, const StepData& data) const {
     if (!IsNarrow()) return seams;
     exec::LocalOpSeam seam = seams.Get<exec::LocalOpSeam>();
@@ -269,7 +270,7 @@ class Prover {
     return measured + 18 * std::ldexp(1.0, -24);
   }
 
-  // Measures the error of each value of the run that is not measured yet.
+  // Measures the error of each value of the run that was not measured before.
   void Measure(const exec::StepRun& run) {
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
@@ -289,8 +290,8 @@ class Prover {
               [](const Judged& a, const Judged& b) { return a.op < b.op; });
   }
 
-  // Measures the error of an op's value, unless the value is partial or an
-  // input.
+  // Measures the error of the value that the op computes. Partial values and
+  // inputs are not measured.
   void MeasureIfWhole(int32_t index, const exec::PerDevice& local) {
     const step::Op& op = graph_.ops[AsIndex(index)];
     const step::Slot& slot =
@@ -318,8 +319,8 @@ class Prover {
         DifferenceHere(mesh_, tensor, Expected(out)) / scale_[AsIndex(out)];
   }
 
-  // Sets each value's error to the largest of all ranks, which have measured
-  // their own devices.
+  // Each rank has measured the values on its own devices. Sets each value's
+  // error to the largest error of all ranks.
   void TakeLargestOfRanks() {
     if (test_.transport == nullptr) return;
     std::vector<double> errors;
@@ -338,9 +339,9 @@ class Prover {
     }
   }
 
-  // Returns whether some values miss their tolerance, but none by more than the
-  // factor: the error of one device may then explain these misses. Returns
-  // false if the case has no program for one device.
+  // Returns true if there are values that miss their tolerance, but no value
+  // misses it by more than the factor. The error of one device may then explain
+  // these misses. Returns false if the case has no program for one device.
   bool MissesBy(double factor) const {
     if (test_.alone == nullptr) return false;
     double most = 0;
@@ -354,7 +355,7 @@ class Prover {
   }
 
   // Checks the values in the order of the ops, so that the first failure names
-  // the op at fault.
+  // the op that causes it.
   void Judge() {
     for (const Judged& of : judged_) {
       if (of.replicas_differ) {

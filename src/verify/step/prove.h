@@ -21,7 +21,8 @@
 
 namespace shardc::verify {
 
-// Returns inputs, and all values that the dense reference computes from them.
+// Returns random inputs, and all values that the dense reference computes from
+// these inputs.
 StepData MakeReference(const step::Graph& graph, const step::Sizes& sizes,
                        Dtype dtype, uint64_t seed);
 
@@ -30,38 +31,41 @@ struct StepProblem;
 struct StepCase {
   const step::Graph* graph = nullptr;
   const step::Program* program = nullptr;
-  // The same graph lowered for one device. The difference of its results from
-  // the reference is taken as the rounding error of the dtype, from which
-  // tolerances follow. Null if it is not measured. Float64 uses it only if
-  // values narrowly miss the tolerance.
+  // The same graph lowered for one device, or null. The difference of its
+  // results from the reference is used as the rounding error of the dtype,
+  // which determines the tolerances. Float64 uses it only if values narrowly
+  // miss the tolerance.
   const step::Program* alone = nullptr;
   Mesh mesh = {};
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
   uint64_t seed = 0;
   int threads = 1;
-  // The communication between ranks that hold the devices; null if this process
-  // holds all.
+  // The communication between the ranks (processes) that hold the devices. Null
+  // if this process holds all devices.
   exec::Transport* transport = nullptr;
-  // The number of further random inputs on which one device's error is measured
-  // if a value of a narrow dtype narrowly misses its tolerance.
+  // The number of further random inputs on which the error of one device is
+  // measured. They are used only if a value in a narrow dtype narrowly misses
+  // its tolerance.
   uint64_t more_sets = 4;
   exec::Seams seams = {};
   // A program with an injected fault, which is run in place of `program`.
   const step::Program* run = nullptr;
-  // If set, runs the program on the ranks of a pipeline in place of one
-  // machine, and checks the bytes sent. Returns nullopt after problems.
+  // If set, this function runs the program on the ranks of a pipeline, and
+  // checks the bytes sent. One machine runs the program otherwise. The function
+  // returns nullopt after it has appended problems.
   std::function<std::optional<exec::StepRun>(
       const exec::SimMesh&, const exec::Seams&, const exec::StepInputs&,
       std::vector<StepProblem>&)>
       execute = {};
-  // The reference of an earlier case that has the same graph, sizes, dtype and
-  // seed.
+  // The inputs and reference of an earlier case with the same graph, sizes,
+  // dtype and seed, or null.
   const StepData* reference = nullptr;
-  // Changes the devices' inputs, for an injected fault.
+  // A function that changes the devices' inputs, to inject a fault.
   std::function<void(exec::StepInputs&)> spoil = {};
-  // A function that is called with each input and each compared value: its op,
-  // the devices' gathered result, and the reference.
+  // A function that is called with each input and each compared value. Its
+  // arguments are the value's op, the result gathered from the devices, and the
+  // reference.
   std::function<void(int32_t, const exec::Buffer&, const std::vector<double>&)>
       compared = {};
   // A function that is called with the slots and the ledger of the run.
@@ -69,9 +73,9 @@ struct StepCase {
 };
 
 // The error and the tolerance of a value, relative to the largest element of
-// its reference. Values of the backward pass and of the optimizer, apart from
-// rematerialised ones, are measured relative to at least 1% of the largest
-// gradient. The tolerance of integers is 0.
+// its reference. Values of the backward pass and of the optimizer are measured
+// relative to at least 1% of the largest gradient, unless they are
+// rematerialised. The tolerance of integers is 0.
 struct ValueError {
   bool judged = false;
   double error = 0;
@@ -96,23 +100,24 @@ struct StepProblem {
 };
 
 struct StepProof {
-  std::vector<ValueError> values = {};     // indexed by ValueId
-  std::vector<StepProblem> problems = {};  // the first names the op at fault
+  std::vector<ValueError> values = {};  // indexed by ValueId
+  // The first names the op that causes the failure.
+  std::vector<StepProblem> problems = {};
   int64_t gradients = 0, updates = 0, caches = 0;
-  // The op whose result overflows the dtype even on one device, or -1. If there
-  // is one, no value is checked.
+  // The op whose result overflows the dtype even on one device, or -1. If an op
+  // overflows, no value is checked.
   int32_t overflow = -1;
-  // The bytes that devices sent, and the bytes that ranks exchanged to send
-  // them.
+  // The bytes that devices sent by formula, and the bytes that ranks really
+  // exchanged for these collectives.
   exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);
 
-// Returns the bytes that a proof needs at most on the rank with the most, or
+// Returns an upper limit of the bytes that a proof needs on any rank, or
 // INT64_MAX if they overflow. A proof that frees values after their last reader
-// needs fewer.
+// needs fewer bytes.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify

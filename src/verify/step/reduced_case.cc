@@ -2,9 +2,9 @@
 // number of shards: two batch rows and four tokens (six in the encoder) for
 // each shard, and four elements of most other dimensions. A length has tokens
 // for at least two shards, but a step that decodes has one query. Query heads
-// and KV heads are as few as keep their divisibility (ReducedHeads). A
-// dimension keeps its size if it has fewer than four elements on each device,
-// or if its elements are indexed:
+// and KV heads become the smallest numbers that keep their divisibility
+// (ReducedHeads). A dimension keeps its size if it has fewer than four elements
+// on each device, or if its elements are indexed:
 //
 //   batch 64 over dp 2, hidden 4096 over fsdp 2  ->  4, 8
 #include "verify/step/reduced_case.h"
@@ -76,8 +76,8 @@ class Chooser {
     several_[AsIndex(label)].insert(parts);
   }
 
-  // The axes of a composite dimension shard its factors, the outermost factor
-  // first.
+  // The axes of a dimension that consists of factors shard the factors, the
+  // outermost factor first.
   void AddShards(LabelId label, const AxisList& list) {
     const std::vector<LabelId>& factors = LabelOf(label).factors;
     Need(label, program_.axes.Parts(list));
@@ -87,8 +87,8 @@ class Chooser {
     for (step::AxisId axis : list) {
       const int64_t n = program_.axes.sizes[axis];
       while (left == 1 && f + 1 < factors.size()) {
-        // The axes so far divide this factor into single elements, so its
-        // reduced size is its real size.
+        // The axes before this one divide the factor into single elements, so
+        // the factor keeps its real size.
         fixed_[AsIndex(factors[f])] = 1;
         Need(factors[f], cut);
         left = real_[AsIndex(factors[++f])];
@@ -114,13 +114,13 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // An indexed dimension keeps its size, except for tokens, whose first
-      // element exists in every reduced size.
+      // A dimension that is indexed keeps its size. Tokens are an exception:
+      // their first element is indexed, and it exists in every reduced size.
       const auto* const index = std::get_if<IndexAttributes>(&op.attributes);
       if (index != nullptr && index->label != graph_.common.query) {
         fixed_[AsIndex(index->label)] = 1;
       }
-      // The number of copies of KV heads is kept.
+      // If KV heads are copied, the number of copies is kept.
       if (op.kind != OpKind::kRepeat) continue;
       const auto& heads = As<HeadGroupAttributes>(op);
       const std::vector<LabelId>& copies = LabelOf(heads.kv_heads).factors;
@@ -131,7 +131,7 @@ class Chooser {
     if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
 
-  // A dimension and its renamed copy have the same size, which the shards of
+  // A dimension and its renamed copy get the same size, which the shards of
   // both must divide.
   void TieRenamed() {
     for (const Op& op : graph_.ops) {
@@ -153,13 +153,13 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     if (common.batch >= 0) Set(common.batch, 2 * parts_[AsIndex(common.batch)]);
     ChooseLength(common.query, common.key, 4);
-    // The length differs from the decoder's, so that mistaking one dimension
-    // for the other changes results.
+    // The encoder's length differs from the decoder's. Mistaking one for the
+    // other therefore changes results.
     ChooseLength(common.encoder_query, common.encoder_key, 6);
   }
 
-  // Returns whether the step reads a cache. Only then must each row have a
-  // single query; a prompt of one token may be made longer.
+  // Returns true if the step reads a cache. Only then must each row have a
+  // single query: a prompt of one token may become longer.
   bool Decodes() const {
     return std::any_of(graph_.caches.begin(), graph_.caches.end(),
                        [](const step::Cache& cache) {
@@ -167,8 +167,8 @@ class Chooser {
                        });
   }
 
-  // Sets the number of tokens: `each` for every shard, and at least enough for
-  // two shards. A step that decodes has one query.
+  // Sets the number of tokens to `each` for every shard, for at least two
+  // shards. A step that decodes has one query.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
     const bool decodes = queries == graph_.common.query && Decodes();
@@ -229,8 +229,8 @@ class Chooser {
     Set(common.experts, std::min(experts, real_[AsIndex(common.experts)]));
     if (common.top_k >= 0) Set(common.top_k, top_k);
     if (common.slot < 0) return;
-    // Without a limit there is a slot for every token. With a limit some tokens
-    // may be dropped.
+    // If the tokens of an expert are not limited, its queue has a slot for
+    // every token. With a limit, some tokens may be dropped.
     const int64_t tokens = sizes_[AsIndex(common.query)];
     const int64_t even = tokens * top_k / sizes_[AsIndex(common.experts)];
     const int64_t cut = parts_[AsIndex(common.slot)];
@@ -246,7 +246,7 @@ class Chooser {
     int64_t size = real_[label] < small ? real_[label] : small;
     for (const Op& op : graph_.ops) {
       // Rotary embeddings rotate pairs of elements, so the rotated fraction of
-      // a head must consist of pairs too.
+      // a head must also consist of pairs.
       const auto* const rotated = std::get_if<RopeAttributes>(&op.attributes);
       if (rotated != nullptr && rotated->label == static_cast<LabelId>(label) &&
           graph_.ropes[AsIndex(rotated->rope)].rotary_fraction < 1) {
@@ -264,7 +264,7 @@ class Chooser {
     Set(static_cast<int64_t>(label), size);
   }
 
-  // A table must have all rows that ids refer to.
+  // Increases each table of embeddings until it has all rows that ids refer to.
   void ChooseTables() {
     std::set<LabelId> by_distance;
     for (const Op& op : graph_.ops) {
@@ -283,7 +283,8 @@ class Chooser {
     }
   }
 
-  // Returns the number of positions that the tokens of `ids` may have.
+  // Returns the number of positions that the tokens with the positions `ids`
+  // may have.
   int64_t PositionsOf(step::ValueId ids) const {
     const step::CommonLabels& common = graph_.common;
     const LabelId tokens = graph_.values[AsIndex(ids)].labels.back();
@@ -298,9 +299,9 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // The largest distance is above all distances that have a table row for
-      // themselves, so that rows for ranges of distances are used. It is
-      // smaller than the length, so that it occurs.
+      // The largest distance is above all distances that have their own table
+      // row, so that rows for ranges of distances are used. It is smaller than
+      // the length, so that it occurs.
       const auto& distance = As<DistanceAttributes>(op);
       sizes_[AsIndex(distance.longest)] =
           std::min(real_[AsIndex(distance.longest)],
@@ -324,9 +325,9 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // If axes do not divide a dimension that consists of factors, the last factor
-  // that may change is increased until they do. WidenParts increases all parts
-  // of a dimension that consists of parts.
+  // A dimension that consists of factors may have a size that its axes do not
+  // divide. The last factor that may change is then increased until they divide
+  // it. WidenParts increases all parts of a dimension that consists of parts.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];
@@ -369,7 +370,7 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
-// Appends the attributes in which the layers of a model may differ.
+// Appends to a text the attributes in which the layers of a model may differ.
 void AppendAttributes(const Op& op, std::string& out) {
   const auto number = [&out](int64_t value) {
     out += "," + std::to_string(value);
@@ -392,8 +393,8 @@ void AppendAttributes(const Op& op, std::string& out) {
   }
 }
 
-// Returns for each layer a text of its forward ops, which does not contain the
-// layer's number.
+// Returns a text for each layer that describes its forward ops. It does not
+// contain the layer's number, so equal layers have equal texts.
 std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   std::vector<std::string> texts(AsIndex(layers));
   for (const Op& op : graph.ops) {
@@ -409,8 +410,8 @@ std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   return texts;
 }
 
-// Returns one layer of each kind from `begin` to `end`, and at least two layers
-// if there are two.
+// Returns the first layer of each kind among layers [begin, end), and at least
+// two layers if there are two.
 std::vector<int32_t> KindsOf(const std::vector<std::string>& texts,
                              int32_t begin, int32_t end) {
   std::vector<int32_t> out;

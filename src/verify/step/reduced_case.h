@@ -16,17 +16,18 @@
 
 namespace shardc::verify {
 
-// Returns small sizes at which `program`, which was lowered at the sizes
-// `real`, shards every dimension as at `real`. `program` has the axes of the
-// reduced mesh. Returns nullopt, and the reason in `why`, if there are none.
+// Returns small sizes at which `program` shards every dimension in the same way
+// as at its real sizes. `program` was lowered at the sizes `real` and has the
+// axes of the reduced mesh. Returns nullopt, and sets `why`, if there are no
+// such sizes.
 std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
                                         const step::Sizes& real,
                                         const step::Program& program,
                                         std::string& why);
 
-// Returns one layer of each kind, separately for the decoder and the encoder,
-// and at least two layers of each if there are two. Layers are of the same kind
-// if their forward ops are equal.
+// Returns one layer of each kind, separately for the decoder and the encoder.
+// If a decoder or encoder has two layers, at least two of its layers are
+// returned. Layers are of the same kind if their forward ops are equal.
 std::vector<int32_t> ReducedLayers(const step::Graph& graph);
 
 }  // namespace shardc::verify

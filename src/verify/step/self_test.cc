@@ -1,6 +1,7 @@
-// Correct cases are built and proved once. Each fault is then injected into a
-// run of one case. It was injected if a digest of the program's slots and of
-// the ledger changes, and it was detected if the expected check reports it:
+// Tests that the proof of steps detects faults. Correct cases are built and
+// proved once. Each fault is then injected into a run of one case. The fault
+// was injected if a digest of the program's slots and of the ledger changes. It
+// was detected if the expected check reports it:
 //
 //   no-row-ar on tensor: injected, detected by the constraints at `linear o`
 #include "verify/step/self_test.h"

@@ -1,5 +1,5 @@
-// Injects every fault of the table into a correct step, and records whether it
-// changed the run and which check detected it.
+// Injects every fault of the table into a correct step. Records whether the
+// fault changed the run, and which check detected it.
 #ifndef SHARDC_VERIFY_STEP_SELF_TEST_H_
 #define SHARDC_VERIFY_STEP_SELF_TEST_H_
 
@@ -15,21 +15,23 @@ namespace shardc::verify {
 
 struct StepFaultVerdict {
   std::string_view name, family, breaks;
-  std::string_view on;    // the case: "tensor"
-  std::string_view seam;  // "collective"
-  bool injected = false;  // a buffer or the ledger differs from a correct run
-  bool caught = false;    // the expected check detected it
-  std::string_view by;    // the check that detected it, or empty
-  std::string at;         // the op that the check `by` names
+  std::string_view on;    // name of the case, such as "tensor"
+  std::string_view seam;  // kind of injection, such as "collective"
+  // True: a buffer or the ledger differs from a correct run.
+  bool injected = false;
+  bool caught = false;  // true: the expected check detected the fault
+  std::string_view by;  // name of the check that detected the fault, or empty
+  std::string at;       // name of the op that this check reports
 };
 
 struct StepSelfTest {
   std::vector<StepFaultVerdict> faults;
-  int64_t sound = 0;                      // cases that pass without faults
-  std::vector<std::string_view> unsound;  // cases that fail without faults
+  int64_t sound = 0;  // number of cases that pass without faults
+  // Names of cases that fail without faults.
+  std::vector<std::string_view> unsound;
   int64_t Injected() const;
   int64_t Caught() const;
-  // Returns whether all cases pass without faults, and all faults were injected
+  // Returns true if all cases pass without faults, and all faults were injected
   // and detected.
   bool Holds() const;
 };

@@ -1,6 +1,6 @@
 // Makes the correct steps into which faults are injected. A case is a small
-// model, a mesh and sharding constraints. It is lowered as any other step is,
-// for the mesh and for one device:
+// model, a mesh and sharding constraints. It is lowered like any other step,
+// once for the mesh and once for one device:
 //
 //   kExperts: a layer of experts on ep=4 sp=2 tp=2; batch and experts are
 //   sharded over ep, so that tokens reach their experts by an all_to_all
@@ -38,7 +38,7 @@ void ConstrainHeads(SoundModel& of, const AxisGroup& kv_heads) {
   of.Constrain("VOCAB", {"tp"});
 }
 
-// Makes the scores of the first two experts equal.
+// Makes the scores of the first two experts equal, so that a tie occurs.
 void TieExperts(const step::Graph& graph, StepData& data) {
   for (const step::Parameter& parameter : graph.parameters) {
     if (parameter.role != "router" && parameter.role != "correction") continue;

@@ -1,8 +1,9 @@
-// Small models, written with the same functions as the ops of model
-// descriptions. Their sizes are so small that they are not reduced. Besides
-// layers they have features that few real models combine: learned positions,
-// dropout, a z-loss, smoothed labels, fused halves, biases, latents, sinks,
-// groups of experts, a shared expert, and a loss that balances experts.
+// Writes small models with the functions that also write the ops of model
+// descriptions. The sizes of these models are so small that they are not
+// reduced. Besides layers, the models have features that few real models
+// combine: learned positions, dropout, a z-loss, smoothed labels, fused halves,
+// biases, latents, sinks, groups of experts, a shared expert, and a loss that
+// balances experts.
 //
 //   experts: [b:ep t:sp d] -> router -> queues [b, e, slot, d], e:ep by
 //   all_to_all
@@ -27,7 +28,7 @@ using step::LabelId;
 using step::OpKind;
 using step::ValueId;
 
-// Writes labels, inputs and ops of a model.
+// Writes the labels, the inputs and the ops of a model.
 class Writer {
  public:
   explicit Writer(SoundModel& model)
@@ -174,8 +175,9 @@ class ModelWriter : public Writer {
                         write.LabelsOf(x));
   }
 
-  // Returns keys or values with the key label. In decoding they are written to
-  // the cache, and all rows of the cache are returned.
+  // Returns keys or values whose token label is replaced by the key label. In
+  // decoding, they are written to the cache, and all rows of the cache are
+  // returned.
   ValueId Remembered(ValueId x, const std::string& name) {
     write.name = "cache " + name;
     if (!kind_.decodes) return write.Rename(x, t, s);
@@ -331,9 +333,9 @@ class ModelWriter : public Writer {
     return Put(write.Add({x, both}), "resid");
   }
 
-  // Adds a loss that balances experts, with a constant factor: the sum over
-  // experts of the number of tokens that chose the expert times the sum of the
-  // expert's probabilities.
+  // Adds a loss that balances experts, multiplied by a constant. For each
+  // expert, the number of tokens that chose it is multiplied by the sum of its
+  // probabilities. The loss is the sum of these products.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);

@@ -22,36 +22,39 @@ struct SoundSizes {
 struct SoundModelKind {
   SoundSizes sizes = {};
   int layers = 1;
-  // Whether the fused gate and up projection is (z f), with both halves
-  // contiguous, instead of (f z), which interleaves them.
+  // The order of dimensions in the fused gate and up projection. If true, it is
+  // (z f), and both halves are contiguous. If false, it is (f z), which
+  // interleaves them.
   bool halves_outside = false;
-  bool latent = false;     // keys and values come from a shared latent
-  bool experts = false;    // layers of experts in place of attention and MLP
-  bool decodes = false;    // one token after a cache, without backward
-  bool recompute = false;  // layers drop activations and are rematerialised
-  int64_t turns = 1;  // devices of the ring around which keys pass; 1: none
-  // With `experts`: whether every layer has attention, and only every second
-  // one has experts in place of an MLP.
+  // True: keys and values are computed from a shared latent.
+  bool latent = false;
+  // True: layers of experts in place of attention and MLP.
+  bool experts = false;
+  bool decodes = false;    // true: one token after a cache, no backward pass
+  bool recompute = false;  // true: activations of layers are rematerialised
+  int64_t turns = 1;  // devices of the ring around which keys pass; 1: no ring
+  // Used with `experts`. If true, every layer has attention, and only every
+  // second layer has experts in place of an MLP.
   bool mixed = false;
-  // Whether the caller writes the micro-batches and the optimizer.
+  // True if the caller writes the micro-batches and the optimizer.
   bool bare = false;
 };
 
-// A graph, the sizes of its labels, the specs of its parameters, and the mesh
-// axes of its sharding constraints. The constraints must be set before the
-// graph is written.
+// A small model: its graph, the sizes of the graph's labels, the specs of its
+// parameters, and the mesh axes of its sharding constraints. The constraints
+// must be set before the graph is written.
 struct SoundModel {
   step::Graph graph = {};
   step::Sizes sizes = {};
   std::vector<Spec> specs = {};  // indexed as Graph::parameters
   step::ShardingConstraints constraints = {};
 
-  // Makes constraints shard the logical axis over `axes`.
+  // Adds sharding constraints that shard the logical axis over `axes`.
   void Constrain(std::string_view logical_axis, const AxisGroup& axes);
 };
 
-// Writes a model's forward pass and, unless the model decodes, backward pass
-// and, unless the kind is `bare`, optimizer.
+// Writes a model's forward pass. Unless the model decodes, also writes the
+// backward pass and, unless the kind is `bare`, the optimizer.
 void WriteSoundModel(const SoundModelKind& kind, SoundModel& model);
 // Writes a step of two micro-batches for a model without layers: an embedding,
 // a gain and an output head.

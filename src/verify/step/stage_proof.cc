@@ -1,7 +1,7 @@
 // Proves a step that is divided into pipeline stages. The order, the channels
 // and the memory of the schedule's table are proven at its real size, which
-// needs no tensors. The step runs with a smaller table of the same schedule.
-// Only a table from a file is not made smaller:
+// needs no tensors. The step then runs with a smaller table of the same
+// schedule. A table from a file is never made smaller:
 //
 //   interleaved on 8 ranks with 4 stages each and 64 micro-batches: proven; the
 //   step runs on 2 ranks with 2 stages each and 2 micro-batches
@@ -22,8 +22,8 @@ namespace {
 
 using schedule::Table;
 
-// The limit on stages times micro-batches of a table from a file. No step is
-// run with a larger table.
+// The largest number of tasks (stages times micro-batches) of a table with
+// which a step is run. It limits tables from a file.
 constexpr int64_t kMostTasks = 512;
 
 int64_t TasksOf(const Table& table) {
@@ -102,8 +102,8 @@ std::optional<Table> ReducedTable(const Table& table, std::string& why) {
           ? schedule->virtual_stages
           : std::min<int32_t>(2, table.stages / table.ranks());
   for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
-    // There are at least as many micro-batches as ranks, so that every rank
-    // alternates between both directions.
+    // With at least as many micro-batches as ranks, every rank alternates
+    // between forward and backward.
     for (int32_t micro = ranks; micro <= 4 * ranks; ++micro) {
       const schedule::Extent extent{ranks, virtual_stages, micro};
       const bool small = schedule->name.starts_with("dualpipe") && ranks < 4;

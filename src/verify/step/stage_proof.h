@@ -21,53 +21,53 @@ struct StageSettings {
   Mesh mesh;      // the mesh of one stage, without `axis`
   Mesh all_mesh;  // the mesh of all stages, with `axis`
   schedule::Table table;
-  std::vector<int64_t> layers;  // number of layers of each stage
+  std::vector<int64_t> layers;  // indexed by stage: its number of layers
 };
 
 struct StageProof {
   std::string axis, schedule;
   Mesh all_mesh;  // the mesh of all stages
   int32_t ranks = 0, stages = 0, microbatches = 0;
-  std::optional<int32_t> virtual_stages;  // result of StagesOfEachRank
-  std::vector<int64_t> layers;            // number of layers of each stage
+  std::optional<int32_t> virtual_stages;  // returned by StagesOfEachRank
+  std::vector<int64_t> layers;  // indexed by stage: its number of layers
   int64_t tasks = 0;
-  // The number of messages that a channel must have room for, if each receive
-  // comes right before the task that reads its value, and activations and
-  // gradients have separate channels. Absent if the order is wrong, or if no
-  // room is large enough.
+  // The number of messages that a channel must have room for, or nullopt if the
+  // order is wrong or no room is large enough. Each receive comes right before
+  // the task that reads its value. Activations and gradients have separate
+  // channels.
   std::optional<int64_t> capacity;
   // Indexed by rank: the largest number of micro-batches whose activations the
-  // rank holds at the same time. A micro-batch is counted once for each of the
+  // rank holds at the same time. A micro-batch counts once for each of the
   // rank's stages.
   std::vector<int64_t> held;
-  // The size of the step that has run; 0 if no step has run.
+  // The size of the table with which the step has run; 0 if no step has run.
   int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
   std::optional<int32_t> proved_virtual;
   int64_t messages = 0;
 };
 
-// Returns the number of stages of each rank, or nullopt if ranks have different
-// numbers of them, as in a schedule of a file. A stage that two ranks share
-// counts half for each.
+// Returns the number of stages of each rank. Returns nullopt if ranks have
+// different numbers of stages, as in a schedule from a file. A stage that two
+// ranks share counts half for each.
 std::optional<int32_t> StagesOfEachRank(const schedule::Table& table);
 
-// Proves a table's order and, if the order is correct, that none of its sends
-// and receives waits for ever. Appends errors to `problems`.
+// Proves that a table's order is correct and, if so, that none of its sends and
+// receives waits for ever. Appends errors to `problems`.
 StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
-// Returns a small table of the same schedule: with two ranks or, if that is
-// impossible, four, and with at least as many micro-batches as ranks. Returns a
-// table from a file unchanged. Returns nullopt, and the reason in `why`, if the
-// schedule has no small table, or if a table from a file has fewer than two
-// ranks or micro-batches, or too many tasks to run.
+// Returns a small table of the same schedule. It has two ranks or, if that is
+// impossible, four, and at least as many micro-batches as ranks. A table from a
+// file is returned unchanged. Returns nullopt, and sets `why`, if the schedule
+// has no small table, or if a table from a file has fewer than two ranks or
+// micro-batches, or too many tasks to run.
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 
 // Divides layers of a model over the stages of a reduced table. `kinds` has at
-// least one layer of each kind; the model has `all` layers. Until each stage
-// has a layer, further layers of the model are added if there are any. The
-// first or last stage has no layer if it has none at the real size.
+// least one layer of each kind; the model has `all` layers. If a stage would
+// have no layer, further layers of the model are added while there are any. The
+// first or last stage has no layer if it has no layer at the real size.
 struct ReducedDivision {
   std::vector<int32_t> layers = {};  // layers of the model, ascending
   step::StageDivision division = {};

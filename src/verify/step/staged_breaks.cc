@@ -1,8 +1,8 @@
 // Injects faults into a pipeline's table, messages or results. A fault finds
 // its place in a case by the kinds and micro-batches of tasks, or by the kinds
-// of ops. A task such as `0I1` is written as in PyTorch: its stage, its kind (I
-// and W are the halves of a backward pass for the gradients of inputs and of
-// weights) and its micro-batch:
+// of ops. A task such as `0I1` is written as in PyTorch: its stage, its kind
+// and its micro-batch. The kinds I and W are the halves of a backward pass, for
+// the gradients of inputs and of weights:
 //
 //   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 are exchanged
 #include "verify/step/staged_breaks.h"
@@ -38,7 +38,7 @@ static Cell* FindCell(Table& table, int32_t rank, TaskKind kind,
   return nullptr;
 }
 
-// Exchanges two tasks of a rank.
+// Exchanges the tasks of kinds `a` and `b` of a rank for one micro-batch.
 static bool Exchange(Table& table, int32_t rank, TaskKind a, TaskKind b,
                      int32_t micro) {
   Cell* const first = FindCell(table, rank, a, micro);
@@ -115,7 +115,7 @@ bool Cycle(const StagedCase&, Broken& out) {
       std::find_if(row.begin(), row.end(), [](const Cell& cell) {
         return cell.task.kind == TaskKind::kForward && cell.task.micro == 1;
       });
-  // Rank 1 runs the forward pass of micro-batch 1 first.
+  // Rank 1 is made to run the forward pass of micro-batch 1 first.
   auto& peer = out.table.rows[1];
   const auto first =
       std::find_if(peer.begin(), peer.end(), [](const Cell& cell) {
@@ -136,7 +136,7 @@ bool Cycle(const StagedCase&, Broken& out) {
 
 // --- messages ---
 
-// Returns the indices of a rank's operations that are of this kind and whose
+// Returns the indices of a rank's operations that have this kind and whose
 // message goes to the next stage.
 static std::vector<size_t> Operations(const std::vector<Operation>& program,
                                       OperationKind kind) {
@@ -160,7 +160,7 @@ bool SwapReceives(const StagedCase&, Broken& out) {
   return SwapMessages(out.programs, 1, OperationKind::kReceive);
 }
 
-// Moves the first send of rank 0 behind its second one.
+// Moves the first send of rank 0 behind its second send.
 bool SwapSends(const StagedCase&, Broken& out) {
   out.programs = LoweredInTurn(out.table);
   auto& program = out.programs[0];
@@ -230,8 +230,8 @@ bool ChangeWeights(const StagedCase& of, Broken& out) {
   return true;
 }
 
-// Changes the results of all ops for which `matches` holds. Returns false if
-// there are none.
+// Changes the results of all ops for which `matches` returns true. Returns
+// false if there are no such ops.
 template <class Matches, class Change>
 static bool AfterOps(const StagedCase& of, Broken& out, Matches matches,
                      Change change) {
@@ -263,8 +263,9 @@ bool DividedTwice(const StagedCase& of, Broken& out) {
                   [m](const exec::LocalOp& op) { Multiply(*op.out, 1 / m); });
 }
 
-// Divides the loss of each micro-batch by its own number of tokens times the
-// number of micro-batches, instead of the number of all tokens.
+// Divides the loss of each micro-batch by a wrong number: its own number of
+// tokens times the number of micro-batches, instead of the number of all
+// tokens.
 bool MeanOfMeans(const StagedCase& of, Broken& out) {
   const step::Op* whole = nullptr;
   for (const step::Op& op : of.graph.ops) {
@@ -293,8 +294,8 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
 }
 
 bool NormTwice(const StagedCase& of, Broken& out) {
-  // Adds the square of the tied embedding to the first rank's sum of squares a
-  // second time.
+  // Adds the square of the tied embedding twice to the first rank's sum of
+  // squares.
   const step::NormPart& part = of.step.norm.front();
   const step::ValueId sum = part.sum;
   const auto matches = [sum](const step::Op& op) {

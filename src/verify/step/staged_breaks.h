@@ -1,6 +1,6 @@
-// The effects of the faults of pipelines: each changes a copy of a case's
-// table, of its programs of sends and receives, or of the division of its
-// layers, or changes the run.
+// The effects of the faults of pipelines. Each function changes a copy of a
+// case's table, of its programs of sends and receives, or of the division of
+// its layers, or changes the run.
 #ifndef SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
 #define SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
 
@@ -11,7 +11,7 @@
 namespace shardc::verify {
 
 // The parts of a case that a fault may change. If `programs` is empty, the
-// programs are computed from the table.
+// programs of sends and receives are computed from the table.
 struct Broken {
   schedule::Table table;
   schedule::Programs programs = {};
@@ -22,7 +22,8 @@ struct Broken {
   StagedFaults faults = {};
 };
 
-// Returns the programs of a table, with receives in the order of the sends.
+// Returns the programs of a table. Their receives are in the order of the
+// sends.
 schedule::Programs LoweredInTurn(const schedule::Table& table);
 
 // Each function injects the fault that the table in staged_faults.cc describes.

@@ -1,6 +1,6 @@
-// Makes a correct small step on the ranks of a pipeline: writes the graph of
-// one micro-batch, divides it by its layers, and lowers it for the mesh of one
-// rank:
+// Makes a correct small step on the ranks of a pipeline. The graph of one
+// micro-batch is written, divided by its layers, and lowered for the mesh of
+// one rank:
 //
 //   zbv on 2 ranks: stages 0 to 3 of one layer each, 4 micro-batches, each rank
 //   has a mesh dp=2 tp=2

@@ -1,5 +1,5 @@
 // Correct small steps on the ranks of a pipeline: one for each schedule, and
-// some of other sizes.
+// some with other sizes.
 #ifndef SHARDC_VERIFY_STEP_STAGED_CASES_H_
 #define SHARDC_VERIFY_STEP_STAGED_CASES_H_
 
@@ -18,14 +18,15 @@
 
 namespace shardc::verify {
 
-// The kind of a step. Its model has attention, a tied embedding, masked tokens,
-// dropout, and layers of experts if `experts` is set.
+// The kind of a step. Its model has attention, a tied embedding, masked tokens
+// and dropout, and layers of experts if `experts` is true.
 struct StagedCaseKind {
   std::string_view schedule = "1f1b";
   schedule::Extent extent = {2, 1, 4};
-  std::vector<int64_t> layers = {1, 1};  // number of layers of each stage
-  int64_t dp = 2, tp = 2;                // axis sizes of each rank's mesh
-  bool experts = false;                  // layers of experts; ep in place of dp
+  // Indexed by stage: its number of layers.
+  std::vector<int64_t> layers = {1, 1};
+  int64_t dp = 2, tp = 2;  // axis sizes of each rank's mesh
+  bool experts = false;  // true: layers of experts, and axis ep in place of dp
   bool recompute = false;
   step::Reduction reduction = step::Reduction::kSharded;
 };
@@ -33,12 +34,13 @@ struct StagedCaseKind {
 struct StagedCase : SoundCase {
   StagedStep step = {};
 
-  // Changes for Prove, which runs the case on its ranks and compares every
-  // value with the dense step.
+  // The changes of a run of Prove, which runs the case on its ranks and
+  // compares every value with the dense step.
   struct Changes {
-    const schedule::Table* table = nullptr;        // null: the case's own
-    const schedule::Programs* programs = nullptr;  // null: made from the table
-    const StagedStep* step = nullptr;              // null: the case's own
+    const schedule::Table* table = nullptr;  // null: the case's own table
+    // Null: computed from the table.
+    const schedule::Programs* programs = nullptr;
+    const StagedStep* step = nullptr;  // null: the case's own step
     schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
     exec::Seams seams = {};
     StagedFaults faults = {};
@@ -46,8 +48,8 @@ struct StagedCase : SoundCase {
   StepProof Prove(const Changes& changes, StagedTraffic* traffic) const;
 };
 
-// Returns null if the schedule does not accept the sizes, or if the case cannot
-// be lowered.
+// Makes a case. Returns null if the schedule does not support the sizes, or if
+// the case cannot be lowered.
 std::unique_ptr<StagedCase> MakeStagedCase(const StagedCaseKind& kind);
 // Returns the kind of step into which the faults of a schedule are injected.
 StagedCaseKind SmallStagedCase(std::string_view schedule);

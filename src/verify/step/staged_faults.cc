@@ -1,7 +1,7 @@
 // The table of the faults of pipelines, and their self-test. A fault changes a
 // copy of the schedule's table, of the programs of sends and receives, or of
-// the division of the layers, or it changes the run. Then all three proofs read
-// the copies:
+// the division of the layers, or it changes the run. The three proofs (order,
+// channels, values) then read the changed copies:
 //
 //   weight-before-input on zb-h1: `0W0` and `0I0` are exchanged; the proof of
 //   the order and the comparison of values (algebra) must detect it
@@ -24,7 +24,8 @@
 namespace shardc::verify {
 namespace {
 
-// The proofs that must detect a fault, as bits.
+// The proofs that must detect a fault, as bits: of the order, of the channels,
+// and of the values (algebra).
 constexpr unsigned kOrder = 1, kChannels = 2, kAlgebra = 4;
 
 std::string_view ProofNames(unsigned proofs) {
@@ -105,8 +106,8 @@ constexpr std::array<StagedFault, 26> kFaults = {{
      kAlgebra, breaks::InTwoStages},
 }};
 
-// Returns the proofs that detect the fault. `at` is set to the op at which the
-// comparison of values detects it.
+// Returns the proofs, as bits, that detect the fault. Sets `at` to the op at
+// which the comparison of values detects it.
 unsigned Detected(const StagedCase& of, Broken& broken, std::string& at) {
   unsigned out = 0;
   const bool orderly = schedule::CheckOrder(broken.table).empty();

@@ -1,17 +1,18 @@
-// Runs a step on simulated pipeline ranks. The memory of a rank has a frame for
-// each micro-batch of a stage. A frame has the results of the micro-batch's
-// tasks and the contents of messages, until the last backward task (W or B) of
-// the micro-batch has run. Inputs, sums of gradients and losses last until the
-// step ends. A receive puts the oldest message of its channel into the frame
-// that expects a message. Only the shapes of the message are checked, so a
-// wrong order leads to wrong numbers.
+// Runs a step on simulated pipeline ranks. A rank's memory has a frame for each
+// micro-batch of each of its stages. A frame holds the results of the
+// micro-batch's tasks and the contents of messages, until the last backward
+// task (W or B) of the micro-batch has run. Inputs, sums of gradients and
+// losses are kept until the step ends. A receive puts the oldest message of its
+// channel into the frame that expects a message. Only the shapes of the message
+// are checked, so a wrong order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
 //
-// After the tasks each rank computes the updates of its parameters. Values that
-// the rank lacks, such as a tied gradient's sum, are copied from the rank that
-// has them. These copies replace the all_reduces at the end of the step.
+// After the tasks, each rank computes the updates of its parameters. It may
+// lack values, such as the sum of a tied gradient. These are copied from the
+// rank that has them. These copies replace the all_reduces at the end of the
+// step.
 #include "verify/step/staged_run.h"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ MessageKey KeyOf(const Message& message) {
   return {message.forward, message.stage, message.micro};
 }
 
-// Compares bits, because numbers that overflowed are not equal to themselves.
+// Returns true if all bits are equal. Bits are compared because NaN is not
+// equal to itself.
 bool SameBits(const PerDevice& a, const PerDevice& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), exec::BitEqual);
 }
@@ -54,8 +56,10 @@ struct Rank {
   std::unique_ptr<exec::Machine> machine;
   size_t next = 0;  // index of the rank's next operation
   std::map<FrameKey, Frame> frames = {};
-  std::deque<FrameKey> held = {};       // frames of forward tasks, oldest first
-  std::vector<PerDevice> lasting = {};  // indexed by slot; empty: not held
+  // Frames whose forward task has run, oldest first.
+  std::deque<FrameKey> held = {};
+  // Indexed by slot: values outside of frames; empty: not held.
+  std::vector<PerDevice> lasting = {};
   std::map<MessageKey, Frame> outbox = {};
 };
 
@@ -132,8 +136,8 @@ class StagedRunner {
     return true;
   }
 
-  // Runs the next operation of a rank. Returns false if the rank has to wait,
-  // has no operation left, or failed.
+  // Runs the next operation of a rank. Returns false if the rank must wait for
+  // a message, has no operation left, or failed.
   bool Advance(int32_t rank, bool& failed) {
     Rank& of = ranks_[AsIndex(rank)];
     const auto& program = (*request_.programs)[AsIndex(rank)];
@@ -179,8 +183,8 @@ class StagedRunner {
     return true;
   }
 
-  // Stores the values of a message in the slots that the rank expects, in the
-  // order of the message.
+  // Stores the values of a message in the slots that the rank expects. The
+  // values are in the order of the message.
   bool Deliver(int32_t rank, const Operation& operation, Frame message) {
     const Message& expected = operation.message;
     const std::vector<int32_t>& slots = staged_.SlotsOf(expected);
@@ -246,7 +250,7 @@ class StagedRunner {
         std::max(traffic_.most_held, static_cast<int64_t>(of.held.size()));
   }
 
-  // Runs an instruction; the rank must hold its operands.
+  // Runs an instruction on a rank, which must hold the operands.
   bool RunCode(int32_t rank, std::optional<FrameKey> key,
                const Instruction& code) {
     Rank& of = ranks_[AsIndex(rank)];
@@ -287,8 +291,8 @@ class StagedRunner {
     return true;
   }
 
-  // Stores the result of an instruction. If another rank has computed it too,
-  // both results must be equal in bits.
+  // Stores the result of an instruction. If another rank has computed it
+  // before, both results must be equal in bits.
   bool Keep(int32_t rank, std::optional<FrameKey> key,
             const Instruction& code) {
     const auto slot = AsIndex(code.out);
@@ -308,8 +312,9 @@ class StagedRunner {
     return true;
   }
 
-  // Puts the values that the next or the previous stage reads into the rank's
-  // outbox, or into its own frame if the rank has that stage too.
+  // Puts the values that the next stage (or, in a backward task, the previous
+  // stage) reads into the rank's outbox. If the rank has that stage too, puts
+  // them into its own frame.
   void Post(int32_t rank, const Task& task) {
     const bool forward = task.kind == TaskKind::kForward;
     if (!forward && !task.SendsBack()) return;
@@ -330,10 +335,10 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Makes a rank hold a slot that is in no frame. Returns false if that is
-  // impossible. Before the tasks have run, it is possible only for inputs that
-  // the rank has and for values that depend only on inputs. With `after`, it is
-  // possible for all values.
+  // Makes a rank hold the value of a slot that is in no frame. Returns false if
+  // that is impossible. While the tasks run, it is possible only for inputs
+  // that the rank has and for values that depend only on inputs. With `after`,
+  // it is possible for all values.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;
@@ -374,7 +379,7 @@ class StagedRunner {
            op->phase == step::Phase::kBackward && op->micro < 0;
   }
 
-  // An injected fault: the sums of other ranks are replaced by zeros.
+  // Injects a fault: replaces the sums of other ranks by zeros.
   bool AddOwn(int32_t rank, const Instruction& code) {
     Rank& of = ranks_[AsIndex(rank)];
     for (const int32_t slot : code.in) {
@@ -393,8 +398,8 @@ class StagedRunner {
            (problems_.empty() && Missing(rank, slot, "the end of the step"));
   }
 
-  // Runs the instructions after the tasks: every rank gets the loss and the
-  // norm, and the results of its own parameters.
+  // Runs the instructions that come after the tasks: every rank computes the
+  // loss, the norm, and the results of its own parameters.
   bool RunAfter() {
     for (int32_t rank = 0; rank < table_.ranks(); ++rank) {
       if (!DemandResult(rank, graph_.loss) ||
@@ -415,8 +420,8 @@ class StagedRunner {
     return true;
   }
 
-  // Runs instructions whose results no rank has needed, so that every slot can
-  // be compared. If an instruction of a task has not run, that is a problem.
+  // Runs the instructions whose results no rank has needed, so that every slot
+  // can be compared. Reports a problem if an instruction of a task has not run.
   bool RunRest() {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& code = program_.code[i];
@@ -447,9 +452,11 @@ class StagedRunner {
   const exec::SimMesh& mesh_;
   const exec::StepInputs& inputs_;
   std::vector<StepProblem>& problems_;
-  std::vector<PerDevice> workspace_;  // by slot, while an instruction runs
+  // Indexed by slot; used while an instruction runs.
+  std::vector<PerDevice> workspace_;
   exec::StepRun out_;
-  std::vector<int32_t> ran_on_;  // indexed by slot: the first rank; -1: none
+  // Indexed by slot: the first rank that computed it; -1: no rank.
+  std::vector<int32_t> ran_on_;
   std::vector<Rank> ranks_;
   std::map<std::tuple<int32_t, int32_t, bool>, std::deque<Frame>> channels_;
   StagedTraffic traffic_;

@@ -19,16 +19,17 @@
 
 namespace shardc::verify {
 
-// The changes of an injected fault.
+// The changes that an injected fault makes to a run.
 struct StagedFaults {
-  // At the end of the step, the sums of gradients count the terms of other
-  // ranks as zero.
+  // True: at the end of the step, each sum of gradients treats the terms of
+  // other ranks as zero.
   bool adds_own_alone = false;
-  // The number of frames whose activations a rank can hold, where a frame is
-  // one micro-batch of one stage. If there are more, the oldest ones are lost.
+  // The number of frames whose activations a rank can hold. A frame is one
+  // micro-batch of one stage. If there are more frames, the oldest frames are
+  // lost.
   int64_t most_held = std::numeric_limits<int64_t>::max();
-  // A function that is called after each task that adds gradients, with the
-  // inputs and sums that the rank holds, by slot.
+  // A function that is called after each task that adds gradients. `slots` are
+  // the inputs and sums that the rank holds, indexed by slot.
   std::function<void(int32_t rank, std::vector<exec::PerDevice>& slots)>
       after_weights = {};
 };
@@ -38,21 +39,22 @@ struct StagedRunRequest {
   const step::Program* program = nullptr;
   const StagedProgram* staged = nullptr;
   const schedule::Table* table = nullptr;
-  const schedule::Programs* programs = nullptr;  // the programs of the table
+  // Sends and receives of the table.
+  const schedule::Programs* programs = nullptr;
   schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
   int threads = 1;
   StagedFaults faults = {};
 };
 
 struct StagedTraffic {
-  int64_t messages = 0;   // sent between ranks during the tasks
-  int64_t most_held = 0;  // largest number of frames of a rank
+  int64_t messages = 0;   // messages sent between ranks during the tasks
+  int64_t most_held = 0;  // largest number of frames that a rank holds
 };
 
-// Returns every slot of the program, as the first rank that computed it has it.
-// Returns nullopt after problems: for example, a task reads a value that its
-// rank does not hold; a task runs twice; a rank waits for ever; two ranks
-// compute different values for one slot.
+// Runs the step. Returns every slot of the program, as computed by the first
+// rank that computes it. Returns nullopt after it has appended problems: for
+// example, a task reads a value that its rank does not hold; a task runs twice;
+// a rank waits for ever; two ranks compute different values for one slot.
 std::optional<exec::StepRun> RunStaged(const StagedRunRequest& request,
                                        const exec::SimMesh& mesh,
                                        const exec::Seams& seams,

@@ -1,15 +1,15 @@
-// Divides a step into the tasks and messages of a pipeline. A value that
-// another stage reads is sent through the stages between them, in the messages
-// of its micro-batch. Example with stages 0 to 3: the forward task of stage 0
-// computes a value, and the forward tasks of stages 1 and 3 read it:
+// Divides a step into the tasks and messages of a pipeline. If another stage
+// reads a value, the value is sent through all stages between the two, in the
+// messages of its micro-batch. Example with stages 0 to 3: the forward task of
+// stage 0 computes a value, and the forward tasks of stages 1 and 3 read it:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
 // A backward task has two halves. The half for inputs, I, has the recomputed
-// instructions and those on which a message to the previous stage depends. The
-// half for weights, W, has all other instructions. The first stage sends no
-// gradient back; its I has the instructions on which the ops before the layers
-// depend.
+// instructions and all instructions on which a message to the previous stage
+// depends. The half for weights, W, has all other instructions. The first stage
+// sends no gradient back. Its I has the instructions on which the ops before
+// the layers depend.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Term {
 };
 
 // Finds the terms that the tasks of each stage add to a parameter's gradient.
-// If several stages read the parameter, its gradient has several terms.
+// The gradient has several terms if several stages read the parameter.
 class Terms {
  public:
   Terms(step::Graph& graph, const std::vector<OpStage>& ops)
@@ -79,10 +79,11 @@ class Terms {
 
   step::Graph& graph_;
   const std::vector<OpStage>& ops_;
-  std::vector<int32_t> producer_;  // indexed by value
+  // Indexed by value: the op that computes it; -1: none.
+  std::vector<int32_t> producer_;
 };
 
-// Returns the terms in the order in which a rank adds them.
+// Returns the terms in the order in which the tasks of a rank add them.
 std::vector<step::GradientTerm> InRowOrder(
     const std::vector<schedule::Cell>& row, const std::vector<Term>& terms) {
   std::vector<step::GradientTerm> out;
@@ -99,7 +100,7 @@ std::vector<step::GradientTerm> InRowOrder(
   return out;
 }
 
-// Returns whether an instruction only changes the sharding of a value.
+// Returns true if an instruction only changes the sharding of a value.
 bool Moves(const Instruction& code) {
   return code.kind == InstructionKind::kSlice ||
          code.kind == InstructionKind::kCollective;
@@ -193,7 +194,7 @@ void StagedProgram::PlaceInstructions() {
       if (op.phase == step::Phase::kBackward) at.half = TaskHalf::kWeight;
     }
     if (Moves(code)) {
-      // Inputs are resharded once, before the tasks, and not by a task.
+      // Inputs are resharded once, before the tasks.
       const StageWork from = places_[AsIndex(maker_[AsIndex(code.in[0])])].work;
       if (from == StageWork::kParameters || from == StageWork::kData) {
         at.work = from;
@@ -207,8 +208,8 @@ void StagedProgram::PlaceInstructions() {
   }
 }
 
-// A task may read a value that is first resharded at the end of the step. Then
-// the task that computes the value also reshards it.
+// A task may read a value whose first reshard is at the end of the step. The
+// task that computes the value then also reshards it.
 void StagedProgram::PlaceMoves() {
   for (size_t i = places_.size(); i > 0;) {
     --i;
@@ -239,7 +240,8 @@ void StagedProgram::FindMessages() {
     int32_t lowest = from.stage, highest = from.stage;
     for (const int32_t reader : readers_[slot]) {
       const InstructionPlace& to = places_[AsIndex(reader)];
-      // A rank adds the gradients of all its stages. They are in no message.
+      // If a rank adds gradients of several of its stages, no message contains
+      // them.
       const bool adds = to.stage != from.stage && AddsToSum(reader);
       const bool same =
           to.work == StageWork::kTask && to.micro == from.micro && !adds;

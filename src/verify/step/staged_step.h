@@ -25,18 +25,18 @@ namespace shardc::verify {
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
-  // The stage of each sum of gradients, by the sum's value.
+  // The stage of each sum of gradients, keyed by the value that holds the sum.
   std::map<step::ValueId, int32_t> sums = {};
   std::vector<step::NormPart> norm = {};  // parts of the norm, indexed by rank
-  // For an injected fault: pairs of a layer and a second stage that runs the
-  // layer too.
+  // For an injected fault: pairs of a layer and a second stage that also runs
+  // the layer.
   std::vector<std::pair<int32_t, int32_t>> twice = {};
 };
 
-// Changes the graph of one micro-batch, with its backward phase and without the
-// optimizer, to a step of the table's micro-batches with the optimizer. A rank
-// adds gradients in the order of its backward tasks, and the sums of ranks that
-// share a parameter are added after the tasks. The norm includes a shared
+// Changes a graph to a step of the table's micro-batches with the optimizer.
+// The given graph has one micro-batch, its backward pass and no optimizer. A
+// rank adds gradients in the order of its backward tasks. The sums of ranks
+// that share a parameter are added after the tasks. The norm includes a shared
 // parameter only on the first rank that has it. Returns false if there is only
 // one micro-batch, or if step::Accumulate returns false.
 bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
@@ -47,20 +47,20 @@ bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
 // of the two halves of the backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
-  kInput,   // the part for gradients of the stage's input, and recomputation
-  kWeight,  // the part only for gradients of parameters
+  kInput,   // for gradients of the stage's input, and recomputation
+  kWeight,  // only for gradients of parameters
 };
 
 struct InstructionPlace {
   step::StageWork work = step::StageWork::kTask;
-  int32_t stage = -1, micro = -1;  // the task's; -1: not in a task
+  int32_t stage = -1, micro = -1;  // of the task; -1: not in a task
   TaskHalf half = TaskHalf::kForward;
 };
 
 // The task of each instruction of a program, and the messages between stages.
 class StagedProgram {
  public:
-  // Keeps references to all arguments.
+  // All arguments must outlive this object.
   StagedProgram(const step::Graph& graph, const step::Program& program,
                 const StagedStep& step);
 
@@ -72,11 +72,11 @@ class StagedProgram {
   int32_t MakerOf(int32_t slot) const {
     return maker_[static_cast<size_t>(slot)];
   }
-  // Returns whether a slot that a task computes is read after the stage's tasks
-  // of that micro-batch, as sums of gradients and losses are.
+  // Returns true if a slot that a task computes is read after the stage's tasks
+  // of that micro-batch. Examples are sums of gradients and losses.
   bool Lasts(int32_t slot) const { return lasts_[static_cast<size_t>(slot)]; }
   // Returns the rank that computes a slot for all ranks, or -1 if each rank
-  // computes it.
+  // computes it by itself.
   int32_t RankFor(int32_t slot) const;
   // Returns the instructions of a task, in the order of the program.
   std::vector<int32_t> InstructionsOf(const schedule::Task& task) const;
@@ -86,8 +86,8 @@ class StagedProgram {
   const std::vector<int32_t>& StagesOf(size_t parameter) const {
     return parameter_stages_[parameter];
   }
-  // Returns whether a rank holds an input: data, or a parameter or moment of
-  // one of its stages.
+  // Returns true if a rank holds an input. A rank holds all data, and the
+  // parameters and moments of its stages.
   bool HoldsInput(int32_t rank, step::ValueId value) const;
 
  private:
@@ -97,7 +97,7 @@ class StagedProgram {
   void PlaceMoves();
   void FindMessages();
   void FindHalves();
-  // Returns whether the instruction's op adds a gradient to the sum of
+  // Returns true if the instruction's op adds a gradient to the sum of
   // gradients of its rank.
   bool AddsToSum(int32_t instruction) const;
   bool FeedsInput(int32_t instruction) const;
@@ -108,12 +108,15 @@ class StagedProgram {
   std::string why_not_;
   std::vector<step::OpStage> ops_;
   std::vector<InstructionPlace> places_;
-  std::vector<int32_t> maker_;                 // indexed by slot
-  std::vector<std::vector<int32_t>> readers_;  // indexed by slot: instructions
-  std::vector<bool> lasts_, goes_back_;        // indexed by slot
+  // Indexed by slot: the instruction that computes it.
+  std::vector<int32_t> maker_;
+  // Indexed by slot: the instructions that read it.
+  std::vector<std::vector<int32_t>> readers_;
+  std::vector<bool> lasts_, goes_back_;  // indexed by slot
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;
-  std::map<step::ValueId, size_t> parameter_of_;  // keys: parameters, moments
+  // Index of a parameter; keys: parameters and moments.
+  std::map<step::ValueId, size_t> parameter_of_;
 };
 
 }  // namespace shardc::verify

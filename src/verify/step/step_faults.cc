@@ -1,7 +1,8 @@
-// The table has a row for each fault: its name, its family, the mistake in
-// words, the step and the seam at which it is injected, the check that must
-// detect it, and the injection. An injection finds its place by the name of an
-// op, and by the kind of the op or of its collective:
+// The table of the faults that the self-test of steps injects. A row has the
+// fault's name, its family, the mistake in words, the step and the seam at
+// which it is injected, the check that must detect it, and the injection. An
+// injection finds its place by the name of an op, and by the kind of the op or
+// of its collective:
 //
 //   no-row-ar   skips the all_reduce over tp at `linear o`; the check of the
 //               sharding constraints must detect it
@@ -14,7 +15,7 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
-// The tables are in the namespace of the effects, whose names they use.
+// These functions are in the namespace of the effects, whose names they use.
 namespace effects {
 namespace {
 
@@ -100,7 +101,7 @@ void AddVocabulary(std::vector<StepFault>& out) {
         kTensor, kCollective, kConstraints, Skip(sum)},
        {"ce-pick-local", "vocabulary", "the label's logit is not reduced",
         kTensor, kCollective, kConstraints,
-        // The second of the two sums over tp.
+        // The loss has two sums over tp; the fault skips the second.
         AtCallNumber({.op = "loss", .axes = {"tp"}}, 2, Skipped)},
        {"padded-rows", "vocabulary",
         "rows that pad the vocabulary count in the sum", kTensor, kOp,
@@ -323,7 +324,8 @@ void AddDecoding(std::vector<StepFault>& out) {
 }
 
 // In a ring of four devices, the forward pass has six ppermutes: three for keys
-// and three for values. The backward pass has twelve, for their gradients too.
+// and three for values. The backward pass has twelve, because the gradients of
+// keys and values are passed too.
 void AddRing(std::vector<StepFault>& out) {
   const CallAt forward = {.op = "attention", .kind = kPpermute};
   const CallAt backward = {.op = "d:attention", .kind = kPpermute};

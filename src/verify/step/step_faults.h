@@ -1,5 +1,5 @@
-// The faults that a step's self-test injects: the mistake, the place, and the
-// check that must detect it.
+// The faults that the self-test of steps injects. Each has a mistake, the place
+// where it is injected, and the check that must detect it.
 #ifndef SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 #define SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 
@@ -12,27 +12,28 @@
 
 namespace shardc::verify {
 
-// Where a fault is injected.
+// The part of a run into which a fault is injected.
 enum class FaultSeam : uint8_t {
   kCollective,  // into a collective
   kOp,          // into an op on the devices
-  kProgram,     // into the program that runs, not into the declared one
-  kDeclared,    // into the declared program
+  kProgram,     // into the program that runs; checks read the correct program
+  kDeclared,    // into the program that runs and that checks read
   kInput,       // into the devices' inputs
 };
 std::string_view FaultSeamName(FaultSeam seam);  // "collective"
 
 struct StepFault {
-  std::string_view name;    // "no-row-ar"
-  std::string_view family;  // "linearity"
+  std::string_view name;    // such as "no-row-ar"
+  std::string_view family;  // such as "linearity"
   std::string_view breaks;  // the mistake, in words
   SoundStep on = SoundStep::kTensor;
   FaultSeam seam = FaultSeam::kCollective;
-  StepCheck by = StepCheck::kConstraints;  // the check that must detect it
+  // The check that must detect the fault.
+  StepCheck by = StepCheck::kConstraints;
   FaultAction inject;
 };
 
-// Returns the table of all faults, the same on every call.
+// Returns all faults. The order is the same on every call.
 std::vector<StepFault> StepFaults();
 
 }  // namespace shardc::verify

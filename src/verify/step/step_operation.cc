@@ -1,6 +1,6 @@
-// Decides whether an attention operation can run in a step as `verify` of
-// attention does: from the plan's specs, and from shapes without elements. The
-// operation's form in a step follows from its record
+// Decides whether an attention operation can run in a step. The decision uses
+// the plan's specs and shapes without elements, as the verification of
+// attention does. The operation's form in a step follows from its record
 // (exec/step/operation_form.h).
 #include "verify/step/step_operation.h"
 
@@ -22,7 +22,8 @@ namespace {
 // Returns the sizes of attention, from the graph of one layer, or nullopt if
 // the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
-  Findings unreported;  // building all layers reports them
+  // Findings of BuildForward; building all layers reports them.
+  Findings unreported;
   const auto model = step::BuildForward(
       *request.compiled->rules.model, request.config,
       request.compiled->manifest, request.mode, unreported, {0});
@@ -37,8 +38,8 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
   for (const step::Op& op : graph.ops) {
     const auto& labels = graph.values[AsIndex(op.out)].labels;
     if (op.constraint == "q" && labels.size() > 3) {
-      // The labels are [b, t, n, h]. If query heads are in groups, there are
-      // several labels of heads.
+      // The labels are [b, t, n, h]. If query heads are divided into groups,
+      // there are several labels in place of n.
       out.heads = 1;
       for (size_t i = 2; i + 1 < labels.size(); ++i) {
         out.heads *= size(labels[i]);

@@ -1,5 +1,5 @@
-// An attention operation inside a step: the form of its program and the
-// shardings of its operands, or the reason why it cannot run.
+// An attention operation inside a step. The functions return the form of its
+// program, the shardings of its operands, or the reason why it cannot run.
 #ifndef SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 #define SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 
@@ -16,22 +16,22 @@
 
 namespace shardc::verify {
 
-// Returns the form of attention, or nullopt, and the reason in `why`, if the
-// operation cannot run in this step with the plan's specs on the mesh. Without
-// an operation, attention has the global view, as in a compiler. Also returns
-// the global view if the model's description cannot be built; building all
-// layers reports that.
+// Returns the form of attention. Returns nullopt, and sets `why`, if the
+// operation cannot run in this step with the plan's specs on the mesh. The form
+// is the global view, as in a compiler, if the request has no operation. It is
+// also the global view if the model's description cannot be built; building all
+// layers reports that error.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
 // Returns the axes that the request's operation requires for query, key and
-// output, or an empty list without an operation.
+// output. The list is empty if the request has no operation.
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 
 // Returns the bytes that devices send for the attention of one layer in the
-// forward pass, by the formula of the request's operation, or nullopt if the
-// model's description cannot be built.
+// forward pass, by the formula of the request's operation. Returns nullopt if
+// the model's description cannot be built.
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh);
 

@@ -1,9 +1,9 @@
-// Reports a model's step. The graph is lowered twice at real sizes. With all
-// layers it is used to compute bytes. With one layer of each kind, but at least
-// two layers, it is used for the proof, which then runs at reduced sizes. A
-// full proof has all layers and the real sizes. The proof of one layer has only
-// that layer; a layer of the encoder is proved together with the decoder's
-// first layer:
+// Reports a model's step. The graph is lowered twice at real sizes. The graph
+// of all layers is used to compute bytes. The graph of one layer of each kind,
+// but at least two layers, is used for the proof, which then runs at reduced
+// sizes. A full proof has all layers and the real sizes. The proof of one layer
+// has only that layer. A layer of the encoder is proved together with the
+// decoder's first layer:
 //
 //   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
@@ -123,8 +123,8 @@ class Reporter {
     return false;
   }
 
-  // Returns the mesh of the step: the mesh of one pipeline stage, or all
-  // devices.
+  // Returns the mesh of the step: the mesh of one pipeline stage if there are
+  // stages, else the mesh of all devices.
   const Mesh& OwnMesh() const {
     return request_.stages != nullptr ? request_.stages->mesh : compiled_.mesh;
   }
@@ -151,8 +151,8 @@ class Reporter {
     if (IsLayerPart(request_.part)) {
       const int32_t layer = LayerNumber(request_.part);
       if (!request_.part.starts_with(kEncoderPrefix)) return {layer};
-      // A layer of the encoder gets its gradients through a layer of the
-      // decoder, so the decoder's first layer is proved with it.
+      // The gradients of an encoder layer come from a decoder layer, so the
+      // decoder's first layer is proved with it.
       return {0, out_.encoder_layer + layer};
     }
     if (!request_.full) return ReducedLayers(full);
@@ -161,8 +161,8 @@ class Reporter {
     return out;
   }
 
-  // Returns the real sizes. If the tokens of an expert are not limited, its
-  // queue has a slot for every token.
+  // Returns the real sizes. If the tokens of an expert are not limited, the
+  // queue of each expert has a slot for every token.
   step::Sizes FullSizes(const LoweredStep& of) const {
     step::Sizes sizes = of.sizes;
     const step::CommonLabels& common = of.model.graph.common;
@@ -244,11 +244,11 @@ class Reporter {
     kept_ops_.push_back(index);
   }
 
-  // Proves the step. Returns false after findings.
+  // Proves the step. Returns false after an error was added to the findings.
   bool Prove(const Graph& full) {
     out_.reduced_layers = ProvedLayers(full);
-    // The graph of a ring has as many turns as the ring has devices, so the
-    // mesh must be reduced before the graph is built.
+    // The number of steps of a ring in the graph depends on the mesh. The mesh
+    // must therefore be reduced before the graph is built.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
         as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), request_.most_devices);
@@ -281,7 +281,7 @@ class Reporter {
                   .transport = request_.transport,
                   .seams = {},
                   .run = nullptr};
-    // At real sizes, memory is enough for only one set of inputs.
+    // At real sizes, the memory suffices for only one set of inputs.
     if (request_.full) test.more_sets = 0;
     if (request_.keep_tensors) {
       test.compared = [&](int32_t op, const exec::Buffer& made,
@@ -303,8 +303,8 @@ class Reporter {
     return true;
   }
 
-  // Chooses a reduced table and the layers of its stages, and sets up the
-  // request such that they are written into the graph.
+  // Chooses a reduced table and the layers of its stages, and changes the
+  // request `own` so that these layers and stages are written into the graph.
   bool Divide(StepRequest& own, StagedStep& staged, std::string& why) {
     const auto table = ReducedTable(request_.stages->table, why);
     if (!table) return false;
@@ -395,7 +395,7 @@ class Reporter {
   Findings& findings_;
   StepReport out_;
   std::vector<int32_t> row_ops_;
-  std::vector<int32_t> kept_ops_;  // indexed by tensor
+  std::vector<int32_t> kept_ops_;  // indexed by tensor: its op in the graph
   std::vector<OpPlace> places_;
 };
 

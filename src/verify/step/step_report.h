@@ -1,5 +1,5 @@
 // A model's step under a plan: its collectives, their bytes, and whether all
-// its values equal the values of the dense model.
+// values of the step equal the values of the dense model.
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
@@ -26,18 +26,18 @@ namespace shardc::verify {
 
 std::string_view PhaseName(step::Phase phase);  // "forward"
 
-// A collective, and the op for which it runs.
+// A collective, and the op whose operands or result it reshards or reduces.
 struct StepRow {
-  std::string part;  // "layer 0-31", "embed", "optimizer"
+  std::string part;  // such as "layer 0-31", "embed" or "optimizer"
   step::Phase phase = step::Phase::kForward;
-  std::string op;      // "linear q"
-  std::string result;  // "[b,t,n,h]"
-  std::string specs;   // "b:fsdp+dp n:tp"
+  std::string op;      // name of the op, such as "linear q"
+  std::string result;  // dimension labels of the result, "[b,t,n,h]"
+  std::string specs;   // sharding of the result, "b:fsdp+dp n:tp"
   std::optional<Collective> collective;
   AxisGroup axes;
-  int64_t bytes = 0;   // bytes that the busiest device sends, in one layer
+  int64_t bytes = 0;   // bytes in one layer, sent by the device that sends most
   int64_t layers = 1;  // number of layers that have the same rows
-  int32_t micro = -1;  // the micro-batch; -1: all micro-batches
+  int32_t micro = -1;  // index of the micro-batch; -1: all micro-batches
   std::optional<double> error, allowed;
   bool operator==(const StepRow&) const = default;
 };
@@ -45,7 +45,8 @@ struct StepRow {
 struct StepConflict {
   std::string part, op, axis;
   std::vector<std::string> labels;
-  std::string chosen, cheapest;  // labels, or "gathered" if there is none
+  // The dimension label that keeps `axis`, or "gathered" if no label keeps it.
+  std::string chosen, cheapest;
   int64_t bytes = 0, least = 0;
   int64_t count = 1;
 };
@@ -57,14 +58,15 @@ struct StepTraffic {
   int64_t count = 0, bytes = 0;
 };
 
-// The memory of a device as `cost` estimates it.
+// The memory that a device needs in the step, as `cost` estimates it.
 struct StepMemory {
   std::vector<std::pair<std::string_view, int64_t>> components = {};
   int64_t total = 0;
-  std::string_view moment = {};  // when the peak occurs; empty outside training
+  // When the peak occurs; empty outside of training.
+  std::string_view moment = {};
 };
 
-// The peak memory of a device at real sizes if no op were fused.
+// The peak memory of a device at real sizes, as if no ops were fused.
 struct StepPeak {
   step::HeldBytes bytes = {};
   int64_t instruction = 0, instructions = 0;
@@ -73,9 +75,9 @@ struct StepPeak {
   int64_t Total() const { return step::TotalOf(bytes); }
 };
 
-// A value of the run and its reference. For an input, both are the input.
+// A value of the run and its reference. For an input, both are equal.
 struct StepTensor {
-  std::string part, op, value;  // "layer 0", "linear q", "[b,t,n,h]"
+  std::string part, op, value;  // such as "layer 0", "linear q", "[b,t,n,h]"
   step::Phase phase = step::Phase::kForward;
   bool input = false;
   exec::Buffer made = {};
@@ -83,11 +85,11 @@ struct StepTensor {
   std::optional<double> error = {}, allowed = {};
 };
 
-// The floating-point operations of a device at real sizes. Attention counts all
-// keys, including masked ones.
+// The floating-point operations of a device at real sizes. All keys are counted
+// in attention, including masked keys.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
-  double products = 0;  // the part of all operations in matrix products
+  double products = 0;  // operations in matrix products, over all phases
   double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
 };
 
@@ -96,19 +98,22 @@ std::string_view StepStatusName(StepStatus status);
 
 struct StepReport {
   Mode mode = Mode::kTrain;
-  std::string operation;  // the attention's; empty: as the model describes it
+  // Name of the operation; empty: attention as the model describes it.
+  std::string operation;
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
-  int32_t encoder_layer = -1;  // the encoder's first layer; -1: there is none
+  // Index of the encoder's first layer; -1: no encoder.
+  int32_t encoder_layer = -1;
   Dtype dtype = Dtype::kF64;
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
-  std::string remat;  // what layers rematerialise in training
+  std::string remat;  // which values layers rematerialise in training
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
   int zero = 0;
-  std::optional<StepMemory> memory;  // set by the caller that estimates it
+  // Set only by a caller that estimates the memory.
+  std::optional<StepMemory> memory;
   StepPeak peak;
   StepFlops flops;
   StepStatus status = StepStatus::kPass;
@@ -117,7 +122,7 @@ struct StepReport {
   std::vector<StepConflict> conflicts;
   std::vector<StepTraffic> traffic;
   std::vector<std::string> notes;
-  std::string program;  // sha256 of the program's text
+  std::string program;  // sha256 of the program's text, as a digest
   bool proved = false;
   Mesh reduced_mesh;
   std::vector<std::pair<std::string, int64_t>> reduced_sizes;
@@ -125,44 +130,48 @@ struct StepReport {
   int64_t gradients = 0, updates = 0, caches = 0;
   double worst = 0, worst_allowed = 0;
   std::vector<std::string> problems;
-  std::string part;  // the part of the step that is reported; empty: all
+  std::string part;  // name of the only part that is reported; empty: all parts
   bool full = false;
   uint64_t seed = 0;
-  std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
-  std::optional<StageProof> stages;  // set only for a pipeline
-  // If several ranks hold the devices: the bytes that devices sent by the
-  // ledger, the bytes that were copied in the simulation of these sends, and
-  // how many of the copied bytes went to another rank.
+  std::vector<StepTensor> tensors;   // set if StepRequest::keep_tensors is true
+  std::optional<StageProof> stages;  // absent if the step has no pipeline
+  // Set if several ranks (processes) hold the devices: the bytes that devices
+  // sent by the ledger, the bytes that the simulation copied for these sends,
+  // and the part of the copied bytes that went to another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;
 };
 
-// The number of devices to which meshes are reduced for a proof, and the
-// largest number on which a full proof runs.
+// The number of devices to which meshes are reduced for a proof. It is also the
+// largest number of devices for a full proof.
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
-  const exec::Operation* operation = nullptr;  // null: the model's own
-  Dtype dtype = Dtype::kF64;                   // dtype of the proof
-  bool numbers = true;  // run the proof; else static checks and bytes only
+  // Null: attention as the model describes it.
+  const exec::Operation* operation = nullptr;
+  Dtype dtype = Dtype::kF64;  // dtype of the proof
+  // True: run the proof; false: only static checks and bytes.
+  bool numbers = true;
   uint64_t seed = 0;
   int threads = 1;
-  // A mesh of more devices is reduced for the proof; axes of several devices
-  // keep at least two. The reported program is for the real mesh.
+  // If the mesh has more devices, it is reduced for the proof. Axes with
+  // several devices keep at least two. The reported program is for the real
+  // mesh.
   int64_t most_devices = kMostProofDevices;
-  // Limits rows, conflicts and totals to one part: "layer 3", "model" or
-  // "optimizer". A layer is then proved without the other layers, between the
-  // first and the last ops of the model.
+  // If not empty, rows, conflicts and totals are limited to this part: "layer
+  // 3", "model" or "optimizer". A layer is then proved without the other
+  // layers, between the first and the last ops of the model.
   std::string part = {};
-  bool full = false;         // the proof at real sizes on the real mesh
-  int64_t memory_bytes = 0;  // limit for a full proof on each rank
+  bool full = false;  // true: proves the step at real sizes on the real mesh
+  int64_t memory_bytes = 0;  // most bytes that a full proof may need on a rank
   exec::Transport* transport = nullptr;  // null if there is one rank
   bool keep_tensors = false;
   const StageSettings* stages = nullptr;  // null if the step has no pipeline
 };
 
-// Returns nullopt after findings about the inputs.
+// Reports and proves the step. Returns nullopt after an error in the inputs was
+// added to `findings`.
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings);
 

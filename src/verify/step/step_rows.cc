@@ -1,6 +1,6 @@
-// A row is a collective and the op for which it runs. Equal conflicts of
-// several ops are counted in one line. Consecutive layers with equal rows are
-// joined:
+// Writes the rows of a step's report. A row is a collective and the op for
+// which it runs. Equal conflicts of several ops are counted in one line.
+// Consecutive layers with equal rows are joined:
 //
 //   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
 #include "verify/step/step_rows.h"
@@ -166,13 +166,13 @@ class RowWriter {
   StepReport& out_;
   std::string text_;  // text of all rows, for the digest
   std::vector<int32_t> ops_;
-  // The index of each conflict in the report's list, by its phase, op and
-  // choice.
+  // The index of each conflict in the report's list, keyed by the conflict's
+  // phase, op and chosen sharding.
   std::map<std::tuple<std::string, std::string, std::string>, size_t> known_;
 };
 
 using Rows = std::vector<StepRow>;
-// Returns whether the rows of two layers are equal, except for the errors of
+// Returns true if the rows of two layers are equal, except for the errors of
 // the proof. Phases and micro-batches are compared too, because a joined row
 // reports one phase and one micro-batch.
 bool AreSame(const Rows& a, const Rows& b) {
@@ -189,7 +189,8 @@ bool AreSame(const Rows& a, const Rows& b) {
   return true;
 }
 
-// Returns the first word of a part: "layer" for "layer 3", "model" for "model".
+// Returns the first word of a part's name: "layer" for "layer 3", "model" for
+// "model".
 std::string StackName(const std::string& part) {
   return part.substr(0, part.find(' '));
 }
@@ -199,8 +200,8 @@ std::string Range(const std::string& first, const std::string& last) {
          std::to_string(std::max(a, b));
 }
 
-// Returns the end of the rows that have the same part, phase and micro-batch as
-// row `at`.
+// Returns the index after the last row of a block. The block begins at row
+// `at`, and its rows have the same part, phase and micro-batch.
 size_t BlockEnd(const Rows& rows, size_t at) {
   size_t end = at;
   while (end < rows.size() && rows[end].part == rows[at].part &&

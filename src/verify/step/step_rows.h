@@ -13,28 +13,28 @@
 
 namespace shardc::verify {
 
-// The place of an op: its layer, its phase and its index among the ops of that
-// layer and phase. It is the same in the graph of all layers and in a graph of
-// a few layers.
+// The place of an op: its layer, its phase and its index among the ops of this
+// layer and phase. An op has the same place in the graph of all layers and in a
+// graph of a few layers.
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
 std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // indexed by op
 
-// Sets rows, conflicts, traffic, notes, the peak, the flops and the digest of
-// the program. If the request names a part, rows, conflicts and traffic are
-// limited to the part. Returns the op of each row, or -1 for a value that is
-// reduced at the end of the step.
+// Sets in `out` the rows, conflicts, traffic, notes, peak, flops and the digest
+// of the program. If the request names a part, rows, conflicts and traffic are
+// limited to this part. Returns the index of each row's op. The index is -1 for
+// a value that is reduced at the end of the step.
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out);
 
-// Joins consecutive layers with equal rows into one block of rows, which has
-// the largest error of these layers.
+// Joins consecutive layers with equal rows into one block of rows. The errors
+// of the block are the largest errors of these layers.
 void FoldLayers(std::vector<StepRow>& rows);
 
 // The prefix of the name of a layer of the encoder, such as "encoder 3".
 inline constexpr std::string_view kEncoderPrefix = "encoder ";
 
-// Return whether a part is a layer, such as "layer 3" or "encoder 3", and its
-// number.
+// IsLayerPart returns true if a part is a layer, such as "layer 3" or "encoder
+// 3". LayerNumber returns the number of this layer.
 bool IsLayerPart(std::string_view part);
 int LayerNumber(const std::string& part);
 

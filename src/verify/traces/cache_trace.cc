@@ -1,9 +1,10 @@
 // Runs a trace, which uses a cache as a server does: prefill in chunks, a
 // reshard to the layout of decoding, in some traces an inserted row, then one
-// token at a time. The cached keys are compared with the expected ones, up to
-// the rounding of the rotation, after the prefill, after the reshard or the
-// insertion, and after each token. Outputs are collected and compared together,
-// since computing the past tokens of a row takes most of the time.
+// token at a time. The cached keys are compared with the expected keys, up to
+// the rounding of the rotation. This happens after the prefill, after the
+// reshard or the insertion, and after each token. Outputs are collected and
+// compared together, since computing the past tokens of a row takes most of the
+// time.
 //
 //   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, compare
 #include "verify/traces/cache_trace.h"
@@ -33,8 +34,9 @@ using exec::LayoutError;
 using exec::Machine;
 using exec::ShardedTensor;
 
-// The number of outputs that are collected and then compared together, because
-// computing a row's past tokens takes longer than attention.
+// The number of outputs that are collected before they are compared. They are
+// compared together because computing a row's past tokens takes longer than
+// attention.
 constexpr size_t kMostWaiting = 64;
 
 class CacheTraceRun {
@@ -55,8 +57,8 @@ class CacheTraceRun {
 
   CacheTraceResult Go() {
     const bool ran = Steps();
-    // Compare the collected outputs: a step before the failed one may already
-    // have been wrong.
+    // Compares the collected outputs even if a step failed, because a step
+    // before the failed step may have been wrong.
     cache_ = {};
     Judge();
     if (result_.status == Status::kPass) result_.step = -1;
@@ -72,7 +74,8 @@ class CacheTraceRun {
   }
 
  private:
-  // Runs all steps until one fails.
+  // Runs all steps, or the steps up to the first failure. Returns false if a
+  // step fails.
   bool Steps() {
     if (!no_rotation_.empty()) {
       LayoutError why;
@@ -123,7 +126,7 @@ class CacheTraceRun {
     Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
   }
 
-  // Compares the bytes that ranks really sent with the ledger.
+  // Fails the trace if the bytes that ranks really sent differ from the ledger.
   void Moved() {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh_, result_.ledger);
@@ -139,8 +142,8 @@ class CacheTraceRun {
     return false;
   }
 
-  // Records why a step was refused. The status of the trace is then
-  // kUnsupported, or kPass if the check of that name is off.
+  // Records why a step was refused. The status of the trace becomes
+  // kUnsupported, or kPass if the check kUnsupported is off.
   bool Refused(const LayoutError& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
@@ -157,7 +160,7 @@ class CacheTraceRun {
             trace_.head_dim, trace_.kv_dtype, trace_.window};
   }
 
-  // Appends up to n tokens to every row, counts[b] to row b.
+  // Appends n tokens to the cache. Row b gets only the first counts[b] of them.
   bool Append(KvCache& cache, int64_t n, const std::vector<int64_t>& counts,
               const Spec& spec) {
     const Shape tokens = {static_cast<int64_t>(counts.size()), n,
@@ -166,8 +169,8 @@ class CacheTraceRun {
       bad->message = "tokens of a prefill: " + bad->message;
       return Refused(*bad);
     }
-    // The elements of a pair may be half the head dimension apart, so the
-    // dimension is sharded only after the rotation.
+    // The two elements of a rotated pair may be half the head dimension apart.
+    // The head dimension is therefore sharded only after the rotation.
     Spec whole = exec::PadSpec(spec, 4);
     whole[3].clear();
     record_.Cache("before", mesh_, cache);
@@ -192,7 +195,7 @@ class CacheTraceRun {
     return true;
   }
 
-  // Appends lengths[b] tokens to each row b, in chunks.
+  // Appends lengths[b] tokens to row b, for each row, in chunks.
   bool Fill(KvCache& cache, const std::vector<int64_t>& lengths,
             const Spec& spec) {
     const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
@@ -326,8 +329,8 @@ class CacheTraceRun {
     return out;
   }
 
-  // Runs attention on the mesh, with the cache's own buffers if the trace's
-  // dtype can represent their values (LendCache).
+  // Runs attention on the mesh. If the trace's dtype can represent all values
+  // of the cache, attention reads the cache's own buffers (LendCache).
   bool Attend(ShardedTensor query) {
     exec::CacheView view = exec::LendCache(machine_, cache_, trace_.dtype);
     const bool attended = AttendTo(view, std::move(query));
@@ -367,8 +370,8 @@ class CacheTraceRun {
                  cache_.config.window);
     staged.output = query.spec;
     staged.query = std::move(query);
-    // Keys and values are not copied, because a cache may take half of the
-    // memory.
+    // Keys and values are swapped and not copied, because a cache may need half
+    // of the memory.
     std::swap(staged.key, view.key);
     std::swap(staged.value, view.value);
     const bool ran = RunStep(staged);
@@ -377,8 +380,8 @@ class CacheTraceRun {
     return ran;
   }
 
-  // Checks keys and values of the view that attention reads: in each row the
-  // newest token, and one slot that changes with the step.
+  // Checks keys and values of the view that attention reads. In each row, it
+  // checks the newest token and one more slot, which changes with the step.
   bool Lent(const exec::CacheView& view) {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     std::vector<int64_t> newest, other;
@@ -420,7 +423,8 @@ class CacheTraceRun {
     return true;
   }
 
-  // Compares the outputs of all collected steps, in order.
+  // Compares the outputs of all collected steps, in order. Returns false if one
+  // is wrong.
   bool Judge() {
     if (judge_.Waiting() > 0) ReportProgress("the reference");
     for (const JudgedStep& step :
@@ -472,11 +476,12 @@ class CacheTraceRun {
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
-  exec::RopeFrequencies frequencies_;  // as the program computes them
-  std::string no_rotation_;  // why there are no frequencies; else empty
+  exec::RopeFrequencies frequencies_;  // frequencies that the program computes
+  std::string no_rotation_;            // why there are no frequencies, or empty
   TraceJudge judge_;
   TraceRecord record_;
-  bool filling_row_ = false;  // whether the inserted row is being filled
+  // True while the row to be inserted is being filled.
+  bool filling_row_ = false;
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;
   CacheTraceResult result_;

@@ -1,6 +1,7 @@
-// Requests grow, share pages and are released at random. The data of a token
-// follow from its number, so after each step all tokens of all requests can be
-// read and compared bit by bit. The first steps are fixed:
+// Runs a trace of requests on pages: requests grow, share pages and are
+// released at random. The data of a token follow from the token's number. After
+// each step, all tokens of all requests can therefore be read and compared bit
+// by bit. The first steps are fixed:
 //
 //   pages of 4: row 0 has 6 tokens, row 1 shares them, both append more
 #include "verify/traces/paged_trace.h"
@@ -55,7 +56,7 @@ class PagedTraceRun {
     }
     result_.step = -1;
     Bytes();
-    // Every bit was correct, so no device has an error.
+    // Every bit was correct, so the error of every device is 0.
     result_.device_error.assign(AsIndex(mesh_.devices()), 0);
     return std::move(result_);
   }
@@ -75,8 +76,8 @@ class PagedTraceRun {
     pages.rows = trace_.requests;
     pages.page_size = trace_.page_size;
     pages.pages_per_row = trace_.pages_per_request;
-    // Each shard has four pages for each of its requests, but at least 16. With
-    // three or more requests on a shard, some cannot grow.
+    // Each shard has four pages for each of its requests, but at least 16. If a
+    // shard has three or more requests, some of them may be unable to grow.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();
@@ -101,8 +102,8 @@ class PagedTraceRun {
     return pool_.has_value();
   }
 
-  // Checks that no bytes were sent: every device has the new tokens, and writes
-  // the tokens of its own pages.
+  // Checks that no bytes were sent. None are needed, because every device has
+  // the new tokens and writes those that belong to its own pages.
   void Bytes() {
     result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     const exec::SentBytes sent = result_.ledger.Sent();
@@ -141,7 +142,8 @@ class PagedTraceRun {
     tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
   }
 
-  // A refusal may be correct here; the test of the page table checks refusals.
+  // Appends tokens to a row. A refusal is not an error here, because the pages
+  // may be used up; the test of the page table checks refusals.
   void Grow(int64_t row, int64_t count) {
     std::vector<exec::PageCopy> copies;
     LayoutError why;
@@ -179,8 +181,8 @@ class PagedTraceRun {
                       exec::Scatter(mesh_, value, spec));
   }
 
-  // Returns an element of a token. Token 3 is zeros, which quantisation must
-  // preserve.
+  // Returns an element of a token. All elements of token 3 are zero, because
+  // quantisation must preserve zeros.
   float Element(int64_t token, int64_t head, int64_t d, bool value) const {
     if (token == 3) return 0;
     const exec::Random random =
@@ -191,7 +193,7 @@ class PagedTraceRun {
     return trace_.dtype == Dtype::kI8 ? x : RoundTo(trace_.dtype, x);
   }
 
-  // Returns the numbers of a token's head as pages store them.
+  // Returns the elements of a token's head, rounded as pages store them.
   std::vector<float> Stored(int64_t token, int64_t head, bool value) const {
     std::vector<float> out;
     for (int64_t d = 0; d < trace_.head_dim; ++d) {
@@ -213,7 +215,7 @@ class PagedTraceRun {
   }
 
   // Returns an error for the first device of this rank that holds a wrong
-  // token.
+  // token, or nullopt if all tokens are correct.
   std::optional<LayoutError> Misread() const {
     const int64_t each = table_->config().pages / table_->config().shards;
     const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);
@@ -258,7 +260,7 @@ class PagedTraceRun {
   exec::Machine machine_;
   exec::RandomSequence random_;
   AxisGroup head_axes_;  // the axes that shard the pages' heads
-  // The numbers of each request's tokens, in the order of positions.
+  // Indexed by request: the numbers of its tokens, in the order of positions.
   std::vector<std::vector<int64_t>> tokens_;
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;

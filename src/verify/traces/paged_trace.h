@@ -1,5 +1,5 @@
 // Runs a trace of pages with several requests that share a prefix. Each request
-// must always read its own tokens, whatever other requests write.
+// must always read its own tokens, whichever tokens other requests write.
 #ifndef SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 #define SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 
@@ -10,10 +10,10 @@
 
 namespace shardc::verify {
 
-// Runs the trace. After each step every token of every request is read and
+// Runs the trace. After each step, every token of every request is read and
 // compared bit by bit with the token that was written. If the pages cannot be
-// sharded over the head axes, heads are replicated, as in the operations, with
-// a remark.
+// sharded over the head axes, heads are replicated, as in the paged operations,
+// and the result has a remark.
 CacheTraceResult RunPagedTrace(const PagedTrace& trace,
                                const RunOptions& options);
 

@@ -1,6 +1,6 @@
-// The expected content of a cache, independent of any layout. Tokens are not
-// stored: each is recomputed from its row and position, and rotated and rounded
-// as the program should do it.
+// Computes the expected content of a cache, independently of any layout. Tokens
+// are not stored. Each token is recomputed from its row and position, and
+// rotated and rounded as the program should do.
 //
 //   16 slots: position 18 is in slot 2, where position 2 was before
 #include "verify/traces/remembered.h"
@@ -23,7 +23,7 @@ namespace {
 using exec::Buffer;
 using exec::LayoutError;
 
-// Returns whether the bits are equal: 0 and -0 differ, and a NaN equals itself.
+// Returns true if the bits are equal: 0 and -0 differ, and a NaN equals itself.
 bool SameBits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
@@ -54,8 +54,8 @@ dense::Stretch StretchOf(exec::RopeKind kind) {
   }
 }
 
-// Converts the settings of a rotation. The dense reference computes the
-// frequencies itself.
+// Converts the settings of a rotation for the dense reference, which computes
+// the frequencies with its own code.
 dense::Rope RopeOf(const Rotation& rotation) {
   const exec::RopeScaling& from = rotation.scaling;
   dense::Rope out;
@@ -220,8 +220,8 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     most = std::max({most, std::abs(from), std::abs(to)});
   }
   if (!(scale >= least && scale <= most && scale > 0)) return false;
-  // Half a step for rounding, and a ten-thousandth of a step for the error of
-  // this computation.
+  // An integer may differ by half a step for its rounding, and by a
+  // ten-thousandth of a step for the error of this computation.
   constexpr double kHalf = 0.5001;
   return have >= std::max(low * 127.5 / scale - kHalf, -128.0) &&
          have <= high * 127.5 / scale + kHalf;

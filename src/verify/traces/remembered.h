@@ -1,4 +1,5 @@
-// The expected content of a cache: plain arrays, computed from the raw tokens.
+// The expected content of a cache: plain arrays that are computed from the raw
+// tokens.
 #ifndef SHARDC_VERIFY_TRACES_REMEMBERED_H_
 #define SHARDC_VERIFY_TRACES_REMEMBERED_H_
 
@@ -20,8 +21,8 @@ class Remembered {
  public:
   explicit Remembered(const CacheTrace& trace);
 
-  // Returns tokens [first[b], first[b] + n) of rows [0, B) before the rotation.
-  // After UseInsertedRow(true) it returns tokens of the row that is inserted
+  // Returns tokens [first[b], first[b] + n) of each row b before the rotation.
+  // After UseInsertedRow(true), returns tokens of the row that is inserted
   // later. Tokens beyond the last position are zero.
   exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
                    int64_t n) const;
@@ -29,37 +30,36 @@ class Remembered {
 
   // Records that tokens [begin, end) of a row were written to the cache.
   void Write(int64_t row, int64_t begin, int64_t end);
-  // Records that row `slot` of the cache has tokens [0, length) of the inserted
-  // row.
+  // Records that row `slot` of the cache was replaced by tokens [0, length) of
+  // the inserted row.
   void Replace(int64_t slot, int64_t length);
 
   // Returns the first place where a device's cached keys, or their scales,
-  // differ from the expected ones by more than the float32 rounding of the
+  // differ from the expected keys by more than the float32 rounding of the
   // rotation. Slots that were never written must be zero. Returns nullopt if
   // there is no difference.
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
   // Returns the first place where a view, in the trace's dtype, differs from
-  // the expected content; nullopt if there is none. Values must be equal bit by
-  // bit, and keys except for the rounding of their rotation. `slots` has, for
-  // each row, the one slot to compare, or -1 to skip the row: comparing all
-  // slots would take longer than the step itself. Slots that were never written
-  // are not compared.
+  // the expected content, or nullopt. Values must be equal bit by bit. Keys may
+  // differ by the rounding of their rotation. `slots` has the slot to compare
+  // in each row, or -1 to skip the row. Comparing all slots would take longer
+  // than the step itself. Slots that were never written are not compared.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
 
-  // Returns positions [begin, end) of one row as the cache should return them,
-  // in the trace's dtype: key and value [1, end - begin, K, D].
+  // Sets `key` and `value` [1, end - begin, K, D] to positions [begin, end) of
+  // one row, as the cache should return them in the trace's dtype.
   void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
                 exec::Buffer& value) const;
   // Returns the rotated query of one position, [1, 1, H, D].
   exec::Buffer Query(int64_t row, int64_t position) const;
 
  private:
-  // The same as KeyDifference and ViewDifference for the devices of this rank
-  // only.
+  // Like KeyDifference and ViewDifference, but only for the devices of this
+  // rank (process).
   std::optional<exec::LayoutError> HeldDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
   std::optional<exec::LayoutError> LentDifference(
@@ -67,34 +67,35 @@ class Remembered {
       const std::vector<int64_t>& slots) const;
 
   int64_t SourceOf(int64_t row) const;
-  size_t Width() const;  // elements of a token's keys
+  size_t Width() const;  // number of elements of a token's keys
   void Rotate(int64_t position, std::span<float> token) const;
   // Rounds the heads of a token as the cache stores them. For int8, also writes
-  // integers and scales to `q` and `scale`, unless these are empty.
+  // the integers to `q` and the scales to `scale`, unless these are empty.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
   // Sets `out` to a slot's expected keys. The cache must not be int8.
   void Expected(int64_t slot, std::span<float> out) const;
-  // Returns whether the key of a slot may have the number `have` or, for int8,
+  // Returns true if the key of a slot may have the number `have` or, for int8,
   // the integer `have` with the scale `scale`. A rotation in float32 with an
   // error of one ulp may round to a neighbour of the expected number.
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 
-  // Returns whether `have` is a number of the trace's dtype and differs from
-  // element d of the expected `row` by no more than rounding: if the rotation
-  // has an error of one float32 ulp, the element may round to a neighbour.
+  // Returns true if `have` is a number of the trace's dtype and differs from
+  // element d of the expected `row` only by rounding. A rotation with an error
+  // of one float32 ulp may round the element to a neighbour.
   bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
-  std::vector<int64_t> source_;  // [B]: the row of `tokens_` in each cache row
+  // [B]: the row of `tokens_` that each cache row holds.
+  std::vector<int64_t> source_;
   // [B, S]: the position in each slot, or -1 if the slot was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;
-  // The expected keys [B, S, K, D], as the cache's dtype stores them. Only the
-  // vector with elements of that width is used.
+  // The expected keys [B, S, K, D], in the width of the cache's dtype. Only the
+  // vector whose elements have this width is used.
   std::vector<float> full_;
   std::vector<uint16_t> half_;
   std::vector<int8_t> whole_;

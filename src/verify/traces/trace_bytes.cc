@@ -2,10 +2,10 @@
 // is a sequence of steps on a KV cache: writes of the prefill, a reshard to the
 // layout of decoding, the insertion of a row in some traces, and decode steps.
 //
-// A write reshards the new keys and values to the cache's layout, with the
-// length unsharded. If the cache is int8 and the head dim is sharded, an
-// all-reduce then computes the largest absolute value of each head of each
-// token, for the scales. The reshard to the layout of decoding, and the reshard
+// A write reshards the new keys and values to the cache's layout, but with the
+// length unsharded. An int8 cache needs the largest absolute value of each head
+// of each token, for its scales. If the head dim is sharded, an all_reduce
+// computes this value. The reshard to the layout of decoding, and the reshard
 // of an inserted row, send keys and values, the scales of an int8 cache, and
 // the positions of a cache with a window. A decode step writes one token, and
 // its attention sends the bytes of flash_decoding's formula.
@@ -108,8 +108,8 @@ class Sum {
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
-  // Adds the bytes of an inserted row. The row is written to a cache of its
-  // own, which is replicated over the axes of the batch, and then resharded.
+  // Adds the bytes of an inserted row. The row is written to a separate cache,
+  // which is replicated over the axes of the batch, and then resharded.
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();
@@ -120,7 +120,7 @@ class Sum {
     Move(1, prefill, decode);
   }
 
-  // Returns the bytes that the attention of one step sends.
+  // Returns the bytes that the attention of one decode step sends.
   exec::SentBytes Step(const Spec& token, const Spec& decode) const {
     const auto laid = [&](int64_t length, int64_t heads) {
       exec::Buffer out;

@@ -1,5 +1,6 @@
-// The bytes that leave each device in a cache trace, by collective, computed
-// from closed formulas of its layouts and not from the ledger.
+// The bytes that leave each device in a cache trace, by collective. They are
+// computed by closed formulas from the trace's layouts. The ledger is not used,
+// because it is checked against them.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 #define SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 
@@ -8,7 +9,7 @@
 
 namespace shardc::verify {
 
-// Returns the bytes of a trace, if it runs to its end.
+// Returns the bytes of a trace in which no step fails.
 exec::SentBytes TraceBytes(const CacheTrace& trace);
 
 }  // namespace shardc::verify

@@ -1,7 +1,8 @@
 // Compares the outputs of collected decoding steps with the reference, row by
-// row. The past tokens of a row are computed once for all steps, and positions
-// let each query attend to the keys of its own and earlier steps. The error of
-// the same step on one device is the basis of the tolerance.
+// row. The past tokens of a row are computed once for all steps. The positions
+// of the queries ensure that each query attends only to the keys of its own and
+// earlier steps. The error of the same step on one device is the basis of the
+// tolerance.
 //
 //   steps at lengths 25 and 26  ->  26 keys computed, queries at 24 and 25
 #include "verify/traces/trace_judge.h"
@@ -30,7 +31,7 @@ using exec::ShardedTensor;
 
 Array Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
-// Returns the buffer as a tensor on a mesh of one device.
+// Returns the buffer as an unsharded tensor on a mesh of one device.
 ShardedTensor Held(Buffer x) {
   ShardedTensor out{x.shape, x.dtype, Spec(x.shape.size()), {}};
   out.local.push_back(std::move(x));
@@ -72,8 +73,8 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   in.key_lengths = {begin + keys};
   in.first_row = row;
   for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
-  // The query's position is the position of the last key at its step, so it
-  // attends to no key that later steps append.
+  // The query's position is the position of the last key at its step. The query
+  // therefore attends to no key that a later step appends.
   for (const DecodedStep& step : waiting_) {
     in.query_positions.push_back(step.lengths[b] - 1 - back);
   }
@@ -86,7 +87,8 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
       std::copy_n(value.real.begin() + from, dim,
                   in.value.data.begin() + j * dim);
     }
-    const int64_t first = head * group * dim;  // first element of its queries
+    // Index of the head's first query element.
+    const int64_t first = head * group * dim;
     in.first_head = head * group;
     for (int64_t s = 0; s < steps; ++s) {
       std::copy_n(queries[AsIndex(s)].real.begin() + first, group * dim,
@@ -189,7 +191,7 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   each(transport_->rank(),
        [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
-  // Send other ranks the first reason for which a row has no reference.
+  // Sends to all ranks the first reason why a row has no reference.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;

@@ -15,7 +15,7 @@
 
 namespace shardc::verify {
 
-// One decoding step: the rows' lengths and starts, and the output.
+// One decoding step: its number, the rows' lengths and starts, and its output.
 struct DecodedStep {
   int64_t step = 0;
   std::vector<int64_t> lengths, starts;  // [B]
@@ -24,19 +24,19 @@ struct DecodedStep {
 
 struct JudgedStep {
   int64_t step = 0;
-  std::string refused;  // why there is no reference; else empty
+  std::string refused;  // why there is no reference, or empty
   ErrorOf error;        // error of the output
-  ErrorOf alone;        // error of the operation on one device
+  ErrorOf alone;        // error of the same operation on one device
   double largest = 0;   // the largest magnitude of the reference
   double tolerance = 0;
   std::vector<double> device_error;
-  // For a wrong output: its reason, axis and help.
+  // If the output is wrong: the reason, the axis and the help of the message.
   CaseResult explained;
 };
 
 class TraceJudge {
  public:
-  // With a transport, each rank computes some of the rows.
+  // With a transport, each rank (process) computes some of the rows.
   TraceJudge(const CacheTrace& trace, const Remembered& memory,
              exec::Transport* transport = nullptr);
 
@@ -44,9 +44,9 @@ class TraceJudge {
 
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
-  // Compares the collected steps row by row; a row's past tokens are computed
+  // Compares the collected steps row by row. A row's past tokens are computed
   // once for all steps. If `wrong` is set, each correct output is followed by
-  // wrong ones, which must be detected.
+  // wrong outputs, which must be detected.
   std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
   // Returns a case of attention with the sizes of one step.
@@ -54,21 +54,22 @@ class TraceJudge {
 
  private:
   struct Outputs {
-    dense::Array reference, alone;  // [B, 1, H, D] of a step
-    // The reference without the last key; empty unless wrong outputs are
+    // [B, 1, H, D]: the reference, and the operation on one device.
+    dense::Array reference, alone;
+    // The reference without the last key. It is empty if no wrong outputs are
     // checked.
     dense::Array lacking;
   };
-  // Shares `reference` and `alone` of each rank's rows with all ranks, and a
-  // reason if a row has no reference. `lacking` is not shared.
+  // Sends `reference` and `alone` of each rank's rows to all ranks, and a
+  // reason if a row has no reference. `lacking` is not sent.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
-  // Computes one row for all steps. Key and value begin at position `begin`.
-  // The position of each query is lowered by `back`: with `back` 1, a query
-  // does not attend to the last key. Returns false, with the reason in
-  // `refused`, if there is no reference.
+  // Computes the reference of one row for all steps. Key and value begin at
+  // position `begin`. The position of each query is lowered by `back`: if
+  // `back` is 1, a query does not attend to the last key. Returns false, and
+  // sets `refused`, if there is no reference.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,

@@ -1,8 +1,8 @@
-// Finds out whether a trace can run, without running it. Checks its layouts in
-// the order of its steps, with shapes without elements: the cache, the first
-// and the last chunk of the prefill, the reshard to the layout of decoding, an
-// inserted row, the query of a step, and its attention. All other chunks are as
-// long as the first.
+// Finds out whether a trace can run, without running it. Checks the trace's
+// layouts in the order of its steps, with shapes without elements. These are
+// the cache, the first and the last chunk of the prefill, the reshard to the
+// layout of decoding, an inserted row, the query of a step, and its attention.
+// All chunks between the first and the last are as long as the first.
 //
 //   600 tokens in chunks of 256 over sp 16: the chunks have 256 and 88 tokens;
 //   the last one is refused, since 16 does not divide 88
@@ -32,7 +32,7 @@ class Walk {
     Fill(trace_.batch, trace_.prefill, trace_.token_spec);
     Cache(trace_.batch, decode);
     if (trace_.insert) Insert(prefill, decode);
-    // The query of decoding is sharded over the batch as the cache is.
+    // The batch of decoding's query has the same axes as the cache's batch.
     const Spec query = {decode[0], {}, trace_.query_heads, trace_.query_dim};
     Check("query", {trace_.batch, 1, trace_.heads, trace_.head_dim}, query);
     if (!bad_) Attend(query, decode);

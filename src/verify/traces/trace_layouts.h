@@ -10,7 +10,7 @@
 namespace shardc::verify {
 
 // Returns the error of the first layout that a run of the trace would refuse,
-// or nullopt.
+// or nullopt if the trace can run.
 std::optional<exec::LayoutError> TraceRefusal(const CacheTrace& trace);
 
 }  // namespace shardc::verify

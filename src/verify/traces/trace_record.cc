@@ -1,5 +1,6 @@
-// Names a trace's tensors by phase, so that each phase can be recomputed from
-// its own tensors: the state before, the inputs, and the state after.
+// Names a trace's tensors by phase. Each phase has the state before it, its
+// inputs, and the state after it, so that it can be recomputed from its own
+// tensors.
 //
 //   step-0000/before/key, step-0000/in/key, step-0000/after/key
 #include "verify/traces/trace_record.h"

@@ -15,34 +15,37 @@
 namespace shardc::verify {
 
 // Adds tensors under the name of a phase, such as `step-0003/`. Adds nothing if
-// the destination is null, or once the tensors have 1 GiB.
+// the destination is null, or once the recorded tensors have 1 GiB.
 class TraceRecord {
  public:
   explicit TraceRecord(NamedBuffers* to) : to_(to) {}
 
   bool IsOn() const { return to_ != nullptr && bytes_ < kMostBytes; }
   // Begins the next phase of a kind, such as `prefill-0000` and then
-  // `prefill-0001`. The number is 0 again after a phase of another kind.
+  // `prefill-0001`. The number is 0 again if the previous phase was of another
+  // kind.
   void Begin(const std::string& kind);
   void Add(const std::string& name, const exec::Buffer& buffer);
   // Adds the values as an I32 tensor [n].
   void Add(const std::string& name, const std::vector<int64_t>& values);
   void Add(const std::string& name, const exec::SimMesh& mesh,
            const exec::ShardedTensor& tensor);
-  // Adds NAME/key, value, index and start; for int8 also key_scale and
-  // value_scale, and for a cache that reuses slots their positions.
+  // Adds NAME/key, NAME/value, NAME/index and NAME/start. For int8, also adds
+  // key_scale and value_scale. For a cache that reuses slots, also adds their
+  // positions.
   void Cache(const std::string& name, const exec::SimMesh& mesh,
              const exec::KvCache& cache);
-  // Adds a tensor I32 [B, n]: for each appended token the rank along the length
-  // that owns its slot, or -1 for a token that is not written. Adds the number
-  // of ranks too.
+  // Adds a tensor I32 [B, n]. For each appended token, it has the rank along
+  // the length that owns the token's slot, or -1 if the token is not written.
+  // Adds the number of ranks too.
   void Owners(const exec::SimMesh& mesh, const exec::KvCache& cache, int64_t n,
               const std::vector<int64_t>& counts);
   // Adds a tensor I32 [B, S] that is 1 for the slots that attention may read.
   void Mask(const exec::CacheView& view, const exec::Buffer& positions,
             int64_t window);
-  // Adds NAME/first and, if keys and values are separate, NAME/second; their
-  // scales if the cache is int8; the page table and the lengths of requests.
+  // Adds the pages: NAME/first and, if keys and values are separate,
+  // NAME/second. For an int8 cache, also adds their scales. Adds the page table
+  // and the lengths of requests.
   void Pages(const std::string& name, const exec::SimMesh& mesh,
              const exec::PagePool& pool, const exec::PageTable& table);
 

@@ -1,7 +1,7 @@
-// The vectors of a token are functions of their kind, row and position. One
-// draw of the generator makes eight uniform numbers of 16 bits. This is fast,
-// which matters because each comparison draws billions of numbers again. One
-// token is zeros, which quantisation must preserve.
+// Computes the vectors of a token from their kind (query, key or value), row
+// and position. One draw of the generator makes eight uniform numbers of 16
+// bits. This is fast, which matters because each comparison draws billions of
+// numbers again. One token is zeros, which quantisation must preserve.
 //
 //   8 heads of 16  ->  128 numbers, 16 draws
 #include "verify/traces/trace_tokens.h"
@@ -61,8 +61,9 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
     return;
   }
   const int64_t heads = Heads(kind);
-  // An offset that rises with the position, from -1/4 to 1/4 of the slope. It
-  // is added to even elements and subtracted from odd ones.
+  // The mean of the elements depends on the position: an offset rises from -1/4
+  // to 1/4 of the slope. It is added to even elements and subtracted from odd
+  // elements.
   const float along =
       k.slope * 0.5f *
       (static_cast<float>(position) / static_cast<float>(positions_) - 0.5f);

@@ -1,6 +1,6 @@
 // The query, key and value vectors of a cache's trace before the rotation. Each
-// is computed from its row and its position and is not stored, so that a trace
-// may be far larger than memory.
+// vector is computed from its row and its position and is not stored, so that a
+// trace may be far larger than memory.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 
@@ -18,16 +18,17 @@ enum class TokenKind : uint8_t { kQuery, kKey, kValue };
 
 class TraceTokens {
  public:
-  // Tokens of batch + 1 rows; the last row is for insertion.
+  // Makes tokens of batch + 1 rows. The last row is the row that a trace
+  // inserts.
   explicit TraceTokens(const CacheTrace& trace);
 
   int64_t Heads(TokenKind kind) const {
     return kind == TokenKind::kQuery ? heads_ : key_heads_;
   }
-  // Reads one token [heads, D], rounded to the trace's dtype. Heads and rows
-  // differ in mean and norm, and positions by a slope. The keys and values of
-  // row 0 are zero at position 3 (or at the last position of a shorter trace),
-  // which quantisation must preserve.
+  // Sets `out` to one token [heads, D], rounded to the trace's dtype. Mean and
+  // norm depend on head and row, and the mean also on the position. The keys
+  // and values of row 0 are zero at position 3 (or at the last position of a
+  // shorter trace), because quantisation must preserve zeros.
   void Read(TokenKind kind, int64_t row, int64_t position,
             std::span<float> out) const;
 
