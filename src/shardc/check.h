@@ -14,24 +14,26 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Options of Check. A lint is skipped if it needs an input that is not given.
+// Options of Check. A lint that needs an option which is not set is skipped.
 struct CheckOptions {
-  std::string model = {};  // path of the model's config.json
+  std::string model = {};  // path of the model's config.json; empty: not known
   std::optional<int64_t> batch = std::nullopt;
-  std::optional<int64_t> kv_len = std::nullopt;  // positions of the cache
-  std::optional<int64_t> bytes_of_device = std::nullopt;  // memory of a device
+  std::optional<int64_t> kv_len = std::nullopt;  // positions in the KV cache
+  // The memory of one device, in bytes.
+  std::optional<int64_t> bytes_of_device = std::nullopt;
   // Codes (`SHD101`), names or families (`SHD2`) of lints. An empty `select`
   // means all lints.
   std::vector<std::string> select = {};
   std::vector<std::string> ignore = {};
-  // The level of findings by code or name. Other lints keep their default
-  // level.
+  // Pairs of a lint's code or name and the level of its findings. A lint that
+  // is not listed keeps its default level.
   std::vector<std::pair<std::string, Level>> severity = {};
 };
 
 struct SkippedCheck {
   std::string code;
-  std::string missing;  // in words: "a model's config.json, a batch"
+  // The missing inputs in words, such as "a model's config.json, a batch".
+  std::string missing;
 };
 
 struct CheckResult {

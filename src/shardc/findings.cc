@@ -1,8 +1,8 @@
-// Findings are stored in the library's internal type, with their sources, so
-// that they can be written in every format. `at` converts one finding to the
-// public type.
+// Findings are stored in the library's internal type, which includes the source
+// texts, because some output formats quote lines of the source. `at` converts
+// one finding to the public type.
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include "emit/findings/formats.h"
 #include "shardc/findings.h"
 #include "shardc/version.h"

@@ -17,9 +17,9 @@ namespace shardc::SHARDC_V1 {
 enum class Level { kError, kWarning, kNote };
 
 struct FoundAt {
-  std::string file;  // the path as given, an option, or empty
-  // Line and column count from 1, and the column counts Unicode code points.
-  // Both are 0 if the finding is about the entire file.
+  std::string file;  // path as given, name of an option, or empty
+  // The line and the column, both counted from 1. The column is counted in
+  // Unicode code points. Both are 0 if the finding is about the entire file.
   int line = 0;
   int column = 0;
 };
@@ -30,12 +30,12 @@ struct Finding {
   Level level = Level::kError;
   std::string message;  // one line without a final period
   FoundAt place;
-  std::string help;                 // what to do; may be empty
-  std::vector<std::string> params;  // parameters concerned
+  std::string help;                 // how to correct it; may be empty
+  std::vector<std::string> params;  // names of the parameters that it is about
 };
 
-// A list of findings. Functions append to it, and return nullopt if they append
-// errors.
+// A list of findings. A function that takes a Findings argument appends to it,
+// and returns nullopt if one of the appended findings is an error.
 class Findings {
  public:
   Findings();

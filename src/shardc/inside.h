@@ -33,19 +33,21 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  Place place;  // where findings about the mesh point
+  Place place;  // the place that findings about the mesh have
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;
 };
 struct Rules::Inside {
   RuleSet rules;
-  std::optional<StageDeclaration> stages;  // of a pipeline
-  std::optional<ModelConfig> model;        // absent unless a target names it
+  std::optional<StageDeclaration> stages;  // declared pipeline stages, if any
+  // The config.json of the target, if OpenTarget read the rules.
+  std::optional<ModelConfig> model;
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;
-  // The index of each parameter by its name, built at the first look-up.
+  // The index of each parameter, keyed by name. Built at the first call of
+  // Plan::Find.
   mutable std::once_flag indexed;
   mutable std::unordered_map<std::string_view, size_t> index;
   Place mesh_place;
@@ -55,7 +57,7 @@ shardc::Level LevelOf(Level level);
 Level LevelOf(shardc::Level level);
 shardc::Mode ModeOf(Mode mode);
 Mode ModeOf(shardc::Mode mode);
-// Returns all modes for an empty list.
+// Returns `modes`, or all modes if `modes` is empty.
 std::vector<shardc::Mode> ModesOf(const std::vector<Mode>& modes);
 
 }  // namespace shardc::v1

@@ -1,9 +1,10 @@
-// Wraps the library's manifest. The tensors that a program gives are checked
-// one by one, and then the manifest is checked:
+// Makes public manifests from the library's internal manifest. For
+// MakeManifest, each tensor is checked by itself, and then the complete
+// manifest is checked:
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include <set>
 #include <string_view>
 
@@ -19,7 +20,7 @@ namespace shardc::v1 {
 namespace {
 
 // Returns the shape and dtype of one tensor. Returns nullopt after a finding:
-// an unknown dtype, a negative size, or a size that overflows.
+// the dtype is unknown, a size is negative, or the bytes do not fit in 64 bits.
 std::optional<TensorType> TypeOf(const Tensor& tensor,
                                  shardc::Findings& findings) {
   TensorType type;

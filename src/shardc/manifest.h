@@ -15,16 +15,16 @@ namespace shardc::SHARDC_V1 {
 
 struct Tensor {
   std::string name;            // its path, such as `model.norm.weight`
-  std::optional<Shape> shape;  // nullopt: unknown
-  std::string dtype;           // "BF16", as in safetensors; empty: unknown
+  std::optional<Shape> shape;  // nullopt if unknown
+  std::string dtype;           // "BF16", as in safetensors; empty if unknown
 };
 
 class Manifest {
  public:
   size_t size() const;            // number of parameters
   Tensor at(size_t index) const;  // 0 <= index < size()
-  // Returns the character that separates the parts of names, `/` or `.`; 0 if
-  // it is unknown, because no name has either.
+  // Returns `/` or `.`, the character that separates the parts of names.
+  // Returns 0 if no name contains either character.
   char separator() const;
 
   struct Inside;  // private to the library

@@ -5,7 +5,7 @@
 //   params[7].layout is 2, so placement(7, kDecode) copies the decode entry of
 //   layouts[2]
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include <algorithm>
 
 #include "emit/emit.h"

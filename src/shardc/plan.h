@@ -19,43 +19,43 @@
 
 namespace shardc::SHARDC_V1 {
 
-// What to do about a spec that is illegal for its shape and mesh.
+// What Compile does with a spec that is illegal for its shape and mesh.
 enum class IfIllegal {
-  kError,   // keep it and report it
+  kError,   // keep the spec and report it
   kDrop,    // leave the dimension unsharded
   kShrink,  // keep the longest legal prefix of the dimension's axes
 };
-// The reference system whose behaviour is reproduced where it differs from
-// shardc's.
+// The JAX library whose behaviour Compile reproduces where that library and
+// shardc differ.
 enum class Compat { kNone, kEformer, kFjformer };
 
-// Options of Compile. An option that is given overrides the rules' own.
+// Options of Compile. An option that is set overrides the value in the rules.
 struct PlanOptions {
-  std::vector<Mode> modes = {};  // empty: all
+  std::vector<Mode> modes = {};  // empty: all modes
   std::optional<IfIllegal> illegal = std::nullopt;
   // Parameters with fewer elements are not sharded.
   std::optional<int64_t> min_size = std::nullopt;
   std::optional<Compat> compat = std::nullopt;
-  int threads = 1;  // never changes the result
+  int threads = 1;  // number of threads; does not change the result
 };
 
 // The sharding of one parameter in one mode.
 struct Placement {
   Spec spec;
-  // The shape of one device's shard; nullopt if the shape is unknown or the
-  // spec illegal.
+  // The shape of one device's shard; nullopt if the parameter's shape is
+  // unknown or the spec is illegal.
   std::optional<Shape> shard_shape;
-  // The bytes of one device's shard; nullopt if the shape or the dtype is
-  // unknown, or the spec illegal.
+  // The bytes of one device's shard; nullopt if the parameter's shape or dtype
+  // is unknown, or if the spec is illegal.
   std::optional<int64_t> bytes_per_device;
-  bool illegal = false;    // the spec is kept though it is illegal
-  bool corrected = false;  // the policy changed the rule's spec
+  bool illegal = false;    // an illegal spec that was kept (kError)
+  bool corrected = false;  // an illegal spec that was changed
 };
 
 struct Totals {
   int64_t params = 0;
   std::optional<int64_t> elements;
-  std::optional<int64_t> bytes;  // of the model
+  std::optional<int64_t> bytes;  // bytes of all parameters together
   // The bytes on the fullest device in train mode.
   std::optional<int64_t> bytes_per_device;
   // Parameters that are not scalars and that no rule matches; they are
@@ -67,21 +67,22 @@ struct Totals {
 
 class Plan {
  public:
-  // Parameters are in the order of the manifest.
+  // Returns the number of parameters. They are in the order of the manifest.
   size_t size() const;
   std::string_view name(size_t param) const;  // 0 <= param < size()
-  // Returns the index of the first rule that matches a parameter; nullopt if
-  // the parameter is a scalar or no rule matches it.
+  // Returns the index of the first rule that matches the name of a parameter.
+  // Returns nullopt for a scalar, and for a parameter that no rule matches.
   std::optional<size_t> rule(size_t param) const;
-  // Returns nullopt for a mode that was not compiled.
+  // Returns the sharding of a parameter in a mode. Returns nullopt if the plan
+  // was not compiled for this mode.
   std::optional<Placement> placement(size_t param, Mode mode) const;
   std::optional<size_t> Find(std::string_view name) const;
 
   Totals totals() const;
-  std::string fingerprint() const;  // "sha256:..." of the content
+  std::string fingerprint() const;  // "sha256:..." of the plan's content
 
   std::string Json() const;  // shardc.plan/v1 or v2 (shardc-plan(5))
-  std::string Text() const;  // what `shardc plan` prints
+  std::string Text() const;  // the text that `shardc plan` prints
 
   struct Inside;  // private to the library
   explicit Plan(std::shared_ptr<const Inside> inside);

@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include "parse/rules.h"
 #include "resolve/attention.h"
 #include "shardc/resolve.h"

@@ -1,5 +1,5 @@
-// Resolves logical axes to mesh axes, for activations and other tensors that no
-// rule matches by name.
+// Resolves logical axes to mesh axes. This is for activations and other tensors
+// whose specs are not found by a rule that matches a name.
 #ifndef SHARDC_SHARDC_RESOLVE_H_
 #define SHARDC_SHARDC_RESOLVE_H_
 

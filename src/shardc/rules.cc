@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include "parse/stages_read.h"
 #include "shardc/rules.h"
 #include "target/open.h"

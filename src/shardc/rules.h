@@ -1,5 +1,5 @@
-// Partition rules. A rule has a pattern and a spec, and applies to the
-// parameters whose names it is the first to match.
+// Partition rules. A rule has a pattern and a spec. A parameter gets the spec
+// of the first rule whose pattern matches its name.
 #ifndef SHARDC_SHARDC_RULES_H_
 #define SHARDC_SHARDC_RULES_H_
 
@@ -28,12 +28,13 @@ class Rules {
 };
 
 // Reads rules files (shardc-rules(5)), packs (`builtin:llama`) and the files
-// that they extend. The first rule that matches a parameter wins. `auto` means
-// the pack that matches the manifest's names. For a pack named without /hf or
-// /flax, the last parts of the manifest's names decide: `weight` means hf, and
-// `kernel` flax. Without a manifest, flax is read. Errors include a file that
-// cannot be read, an unknown pack, and a name that is defined twice. Compile
-// (plan.h) reports an invalid pattern.
+// that they extend. The first rule that matches a parameter wins. The file name
+// `auto` means the pack that matches the manifest's names. If a pack is named
+// without /hf or /flax, the last parts of the manifest's names decide between
+// them: `weight` means hf, and `kernel` means flax. Without a manifest, flax is
+// read. Errors include a file that cannot be read, an unknown pack, and a name
+// that is defined twice. An invalid pattern is reported later, by Compile
+// (plan.h).
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -1,6 +1,6 @@
-// Includes all headers of the public library: read a mesh, rules and a
-// manifest, compile them to a plan, check the plan, and verify the attention
-// that the mesh implies.
+// Includes all headers of the public library. They read a mesh, rules and a
+// manifest, compile them to a plan, check the plan, and verify attention under
+// the sharding that the mesh and the rules imply.
 #ifndef SHARDC_SHARDC_SHARDC_H_
 #define SHARDC_SHARDC_SHARDC_H_
 

@@ -20,10 +20,12 @@ using AxisGroup = std::vector<std::string>;
 // remaining dimensions are unsharded.
 using Spec = std::vector<AxisGroup>;
 
-// The phase in which the model runs. Rules may have other specs for each mode.
+// The phase in which the model runs. A rule may have a different spec for each
+// mode.
 enum class Mode { kTrain, kPrefill, kDecode, kInsert };
 
-// Returns a spec as in a plan's JSON: `[["fsdp", "sp"], "tp", null]`.
+// Returns the JSON text of a spec, as plans have it: `[["fsdp", "sp"], "tp",
+// null]`.
 std::string SpecText(const Spec& spec);
 
 }  // namespace shardc::SHARDC_V1

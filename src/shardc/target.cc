@@ -1,11 +1,11 @@
-// src/target finds and reads the files of a target. This file converts its
-// result to public objects. The target's weight-decay exclusions are stored in
-// its rules, because they override the rules' own.
+// Converts an opened target of src/target, which finds and reads the target's
+// files, to public objects. If the target lists parameters without weight
+// decay, the list replaces the list in its rules.
 //
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include "parse/project.h"
 #include "shardc/target.h"
 #include "target/choose.h"

@@ -1,5 +1,5 @@
-// Targets of a project file (shardc-project(5)). They are found and read as by
-// the command-line tool, including packs and `auto`.
+// Targets of a project file (shardc-project(5)). A target is found and read in
+// the same way as by the command-line tool, including packs and `auto`.
 #ifndef SHARDC_SHARDC_TARGET_H_
 #define SHARDC_SHARDC_TARGET_H_
 
@@ -17,31 +17,33 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Which target to open. Members that are given override the target's. If
-// `project` is not given, a project file is searched for in the working
-// directory and its parents, but only if `target` or no input is given.
+// Which target to open. A member that is set overrides the same key of the
+// target. If `project` is empty, a project file is searched for in the working
+// directory and its parents. This search is done only if `target` is set or no
+// input is set.
 struct TargetRequest {
-  std::string project = {};             // path of the project file
-  std::string target = {};              // may be empty if there is only one
-  std::string mesh = {};                // a file, or axes: `dp:2,tp:4`
+  std::string project = {};  // path of the project file
+  std::string target = {};   // may be empty if there is only one target
+  std::string mesh = {};     // a file, or axes: `dp:2,tp:4`
   std::vector<std::string> rules = {};  // files, `builtin:PACK`, `auto`
   std::string manifest = {};
   std::string model = {};  // path of the model's config.json
-  std::optional<int64_t> devices = std::nullopt;  // needed if an axis is -1
+  // Number of devices; required if the size of a mesh axis is -1.
+  std::optional<int64_t> devices = std::nullopt;
   // Whether the project file may name files outside its repository.
   bool allow_outside = false;
 };
 
-// The opened target: the arguments for Compile(mesh, rules, manifest, plan) and
-// Check(..., check).
+// An opened target. `mesh`, `rules`, `manifest` and `plan` are the arguments of
+// Compile, and `check` are the options of Check.
 struct Target {
-  std::string name;  // empty outside a project
+  std::string name;  // empty if no project was read
   Mesh mesh;
   Rules rules;
   Manifest manifest;
-  PlanOptions plan;       // with the target's modes
-  CheckOptions check;     // the target's sizes, the project's lint settings
-  std::string plan_file;  // the committed plan; may be empty
+  PlanOptions plan;       // options of Compile, with the target's modes
+  CheckOptions check;     // options of Check: target's sizes, project's lints
+  std::string plan_file;  // path of the committed plan; may be empty
 };
 
 // Returns the names of the targets in the order of the project file.
@@ -49,13 +51,13 @@ std::optional<std::vector<std::string>> TargetNames(const std::string& project,
                                                     Findings& findings);
 
 // Opens a target. Errors include an unknown target, and an input that is
-// missing or cannot be read. After such an input the others are still read, so
-// that their errors are reported too.
+// missing or cannot be read. All inputs are read even if one of them has
+// errors, so that all errors are reported.
 std::optional<Target> OpenTarget(const TargetRequest& request,
                                  Findings& findings);
 
-// Returns the names of the packs that `rules` may have besides files, such as
-// `builtin:llama/hf`.
+// Returns the names of the built-in rule packs, such as `builtin:llama/hf`.
+// They are accepted wherever a rules file is.
 std::vector<std::string> PackNames();
 
 }  // namespace shardc::SHARDC_V1

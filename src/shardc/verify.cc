@@ -1,9 +1,9 @@
-// Checks the names and sizes in the options, and then runs the cases of `shardc
-// verify`. An empty list means all names:
+// Checks the names and sizes in the options, and then runs the same cases as
+// `shardc verify`. An empty list in the options means all names:
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
-// All other headers follow inside.h, which defines SHARDC_V1 for them.
+// inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -52,8 +52,9 @@ std::vector<std::string> OperationNames() {
   return names;
 }
 
-// Converts the sizes. Returns nullopt after a finding if a size is below 1 or
-// the sizes do not fit each other.
+// Converts the sizes. Returns nullopt after a finding in these cases: a size is
+// below 1, `key_heads` does not divide `heads`, or `query_length` exceeds
+// `key_length`.
 std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
                                      shardc::Findings& findings) {
   verify::Sizes out;

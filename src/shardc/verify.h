@@ -1,5 +1,5 @@
-// Runs the attention that a mesh implies on simulated devices, and compares it
-// with the dense reference in double precision.
+// Runs attention on simulated devices, sharded as the mesh and the rules imply.
+// The result is compared with a dense reference in double precision.
 #ifndef SHARDC_SHARDC_VERIFY_H_
 #define SHARDC_SHARDC_VERIFY_H_
 
@@ -17,23 +17,23 @@ namespace shardc::SHARDC_V1 {
 
 struct AttentionSizes {
   int64_t batch = 1;
-  int64_t query_length = 1;  // at most key_length
+  int64_t query_length = 1;  // 1 to key_length
   int64_t key_length = 1;
   int64_t heads = 1;
-  int64_t key_heads = 1;  // divides heads
+  int64_t key_heads = 1;  // a divisor of `heads`
   int64_t head_dim = 128;
 };
 
 struct VerifyOptions {
   AttentionSizes sizes = {};
-  std::vector<std::string> operations = {};  // empty: all
-  std::vector<Mode> modes = {};              // empty: all
-  std::vector<std::string> layouts = {};     // bthd, bhtd, thd; empty: all
-  // The dtypes to run, of float32, bfloat16 and float16. Empty: all three.
+  std::vector<std::string> operations = {};  // empty: all operations
+  std::vector<Mode> modes = {};              // empty: all modes
+  std::vector<std::string> layouts = {};     // of bthd, bhtd, thd; empty: all
+  // Names of dtypes: float32, bfloat16, float16. An empty list means all three.
   std::vector<std::string> dtypes = {};
-  uint64_t seed = 0;  // of the random numbers
-  bool full = false;  // run the given sizes, not reduced ones
-  int threads = 1;    // never changes the result
+  uint64_t seed = 0;  // seed of the random inputs
+  bool full = false;  // use the given sizes instead of reduced ones
+  int threads = 1;    // number of threads; does not change the result
 };
 
 enum class Verdict { kPass, kFail, kUnsupported };
@@ -44,10 +44,10 @@ struct VerifiedCase {
   std::string layout;
   std::string dtype;  // as in safetensors: "BF16"
   Verdict verdict = Verdict::kPass;
-  std::string reason;      // of a failure, or why it is unsupported
-  double error = 0;        // largest absolute error
-  double allowed = 0;      // the tolerance of `error`
-  int64_t bytes_sent = 0;  // by the device that sends most
+  std::string reason;      // why the case failed or is unsupported; else empty
+  double error = 0;        // largest absolute error of an element
+  double allowed = 0;      // largest `error` of a case that passes
+  int64_t bytes_sent = 0;  // bytes sent by the device that sends most
 };
 
 struct VerifyReport {
@@ -55,13 +55,13 @@ struct VerifyReport {
   int64_t passed = 0;
   int64_t failed = 0;
   int64_t unsupported = 0;
-  std::string text;  // what `shardc verify` prints
-  std::string json;  // shardc.verify/v1
+  std::string text;  // the text that `shardc verify` prints
+  std::string json;  // the report as JSON (shardc.verify/v1)
 };
 
-// Verifies the operations and modes of `options`. Errors include an unknown
-// name, sizes that do not divide, and a run that would need too much memory. A
-// failed case is not an error.
+// Runs attention in the operations and modes of `options`. Errors include an
+// unknown name, heads that `key_heads` does not divide, and a run that would
+// need too much memory. A failed case is not an error.
 std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
                                    const VerifyOptions& options,
                                    Findings& findings);
