@@ -1,8 +1,8 @@
-// Computes the code actions of an editor. The fixes of lint/fix.h are offered,
-// and each is marked as preferred if it alone changes no spec. A misspelt name,
-// or a pattern that matches nothing, can be replaced by the text that the
-// finding's help suggests. In a rules file, a finding of a lint can be ignored
-// by a comment on the line above:
+// Computes the code actions that an editor offers on the lines of a finding. A
+// finding's fix (lint/fix.h) becomes an action, which is marked as preferred if
+// the fix changes no spec. If the finding's help suggests a name or a pattern,
+// an action replaces the text by this suggestion. In a rules file, an action
+// inserts a comment that ignores the finding of a lint:
 //
 //   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, same indent
 #include "lsp/actions.h"
@@ -26,7 +26,8 @@ constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
   if (!place.HasPosition()) return begin == 0;
-  // The cursor may be anywhere on the lines of the finding.
+  // The cursor may be anywhere on the lines of the finding, and not only inside
+  // its place.
   const size_t first = lines.Begin(lines.LineOf(place.begin));
   const size_t last = lines.End(lines.LineOf(std::max(place.begin, place.end)));
   return first <= end && begin <= last;
@@ -75,7 +76,8 @@ bool LeavesYaml(const RuleFix& fix) {
   return YamlDocument::Parse(after, ignored).has_value();
 }
 
-// Adds the fixes of lint/fix.h for one finding.
+// Adds the fixes of lint/fix.h for one finding. `left` is the number of fixes
+// that may still be checked for this request.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
   const FileId file = FileIdOf(document.name());

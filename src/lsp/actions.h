@@ -16,7 +16,7 @@ namespace shardc::lsp {
 struct Action {
   std::string title;
   const Finding* finding = nullptr;  // the finding to which the action applies
-  bool preferred = false;            // the fix changes no spec
+  bool preferred = false;            // whether the fix changes no spec
   std::vector<TextEdit> edits;       // edits of the document
 };
 
@@ -26,8 +26,8 @@ std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end);
 
-// Applies all fixes that change no spec, and returns the changed files of the
-// document's projects.
+// Returns the new texts of the files of the document's projects after all fixes
+// that change no spec. Writes no file.
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 

@@ -18,7 +18,7 @@ namespace shardc::lsp {
 
 struct CheckedTarget {
   Target target;
-  Findings errors;  // errors in reading the project and its inputs
+  Findings errors;  // errors in reading the target's inputs
   std::shared_ptr<const Compiled> compiled;  // null if it did not compile
   std::vector<RuleFix> fixes;
 };
@@ -27,10 +27,11 @@ struct CheckedProject {
   std::string path;   // the path of the project file
   Findings findings;  // the findings that `check` reports
   std::vector<CheckedTarget> targets;
-  // Whether the targets were checked without the entries of rules files that
-  // could not be read.
+  // Whether some entries of rules files had errors, and the targets were
+  // checked without these entries.
   bool partial = false;
-  // The texts that were checked, without the entries that could not be read.
+  // The texts of open files that were checked, in place of the contents on
+  // disk. Entries that could not be read are replaced by blanks.
   FileTexts texts = {};
 };
 
@@ -42,10 +43,11 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
-  // Returns whether the paths in a project may lead out of its repository.
+  // Returns whether a project may name files outside its repository.
   virtual bool AllowsOutside() const = 0;
 
-  // Checks a project. `texts` replace the contents of files on disk.
+  // Checks a project. `texts` are the texts of open files, which are read in
+  // place of the files on disk.
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;
   // Returns whether the fix changes no spec of the project's targets.

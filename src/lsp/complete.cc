@@ -1,9 +1,8 @@
-// Computes the completions at a cursor. The keys above the cursor's position in
-// the YAML tree decide which values and keys are valid at the cursor. The names
-// of axes, bundles and so on are those of the last version of the file that
-// compiled, so that they are available while a line is incomplete:
+// Computes the completions at a cursor. The keys above the cursor in the YAML
+// tree decide which values and keys are valid there. The names of axes, bundles
+// and so on are those of the last version of the file that compiled, so that
+// they are available while a line is incomplete. Here `|` is the cursor:
 //
-//   spec: [FS|  ->  logical axes, axis rules and mesh axes
 //   spec: [FS|  ->  logical axes, axis rules and mesh axes
 #include "lsp/complete.h"
 
@@ -110,7 +109,8 @@ class Collector {
     }
   }
 
-  // Returns the name of an axis rule with its mesh axes in the first target.
+  // Returns the text that explains an axis rule: its name, and the mesh axes
+  // that the rule has in the first target.
   std::string Meaning(AxisRule rule) const {
     const AxisValue value = scopes_.empty()
                                 ? AxisRules{}.Value(rule)
@@ -194,8 +194,8 @@ class Collector {
     Values({"policy", "compat"}, kCompat, Kind::kValue, "policy");
   }
 
-  // Adds the keys that a mesh may have. The mesh is at the top of a mesh file
-  // (`depth` is 0), or `depth` keys below the top of a project file.
+  // Adds the keys that a mesh may have at the cursor. `depth` is the number of
+  // keys above the mesh: 0 in a mesh file, and more in a project file.
   void MeshKeys(size_t depth) {
     if (context_.keys.size() < depth) return;
     const std::vector<std::string> below(

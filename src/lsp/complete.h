@@ -12,7 +12,7 @@
 namespace shardc::lsp {
 
 struct Completion {
-  // The numbers that LSP defines for kinds of completions.
+  // The values that LSP defines for CompletionItemKind.
   enum class Kind : uint8_t {
     kVariable = 6,   // axes
     kModule = 9,     // packs
@@ -28,7 +28,7 @@ struct Completion {
 };
 
 struct Completions {
-  size_t begin = 0;  // start of the word that is replaced
+  size_t begin = 0;  // offset where the replaced word begins
   std::vector<Completion> items;
 };
 

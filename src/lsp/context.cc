@@ -1,7 +1,7 @@
-// Finds the position of a cursor in the YAML tree. The cursor's line is scanned
-// up to the cursor for quotes, brackets and keys. Earlier lines with less
-// indentation contain the outer keys. The dashes of a sequence may have the
-// same indentation as its key:
+// Finds the keys that enclose a cursor in a YAML text. The cursor's line is
+// scanned up to the cursor for quotes, brackets and keys. Outer keys are on
+// earlier lines with less indentation. A sequence is an exception: its dashes
+// may have the same indentation as its key. Here `|` is the cursor:
 //
 //   rules:
 //   - match: 'x'
@@ -48,10 +48,10 @@ std::string Unquoted(string_view text) {
   return std::string(text);
 }
 
-// The columns at which the content of a line begins.
+// The columns at which a line's dash and its content begin.
 struct Start {
-  size_t first = 0;    // column of the dash, or of the content
-  size_t content = 0;  // column after spaces and dashes
+  size_t first = 0;    // column of the first dash, or else `content`
+  size_t content = 0;  // column after all spaces and dashes
   bool dash = false;
 };
 
@@ -70,19 +70,21 @@ Start StartOf(string_view line) {
   return out;
 }
 
-// The state at the end of a scanned line: comments, quotes, brackets and keys.
+// The state of a scanner at the end of a line: whether it is in a comment or a
+// value, and the keys that enclose it.
 struct Scan {
   bool comment = false;
   size_t comment_begin = 0;
-  std::vector<std::string> keys;  // keys above the value at the end
-  bool value = false;             // the line ends in a value, not a key
+  std::vector<std::string> keys;  // keys of this line, outermost first
+  bool value = false;             // whether the line ends in a value
   bool behind_colon = false;
-  size_t piece = 0;  // start of the text that is being typed
+  size_t piece = 0;  // offset of the text that is being typed
 };
 
 class Scanner {
  public:
-  // If `whole`, `line` is complete; otherwise the cursor is at its end.
+  // `whole` is true for a complete line. If it is false, the line ends at the
+  // cursor, so a colon at the end does not yet make a key.
   Scanner(string_view line, size_t from, bool whole)
       : line_(line), at_(from), whole_(whole) {
     out_.piece = from;
@@ -103,7 +105,7 @@ class Scanner {
  private:
   struct Level {
     bool list = false;  // inside [], where a colon does not end a key
-    std::string key;    // key whose value is being typed
+    std::string key;    // key whose value is being read; or empty
   };
 
   void Step() {
@@ -148,15 +150,17 @@ class Scanner {
   std::vector<Level> levels_;
 };
 
-// Returns the key whose block begins after this line in block style; nullopt if
-// the line begins no block.
+// Returns the first key on a line, or nullopt if the line has no key. In block
+// style, the lines below with more indentation belong to the value of this key.
 std::optional<std::string> KeyOf(string_view line, size_t content) {
   const Scan scan = Scanner(line, content, true).Run();
   if (scan.keys.empty()) return std::nullopt;
   return scan.keys.front();
 }
 
-// Collects the keys of earlier lines in whose blocks the cursor's line is.
+// Collects the keys on earlier lines whose values contain the cursor's line.
+// The lines are read upwards, because a key with less indentation encloses the
+// lines below it.
 class Climb {
  public:
   Climb(const Lines& lines, size_t line, Start start)
@@ -193,8 +197,8 @@ class Climb {
 
   const Lines& lines_;
   size_t line_;
-  size_t limit_;  // lines with outer keys are indented by less than this
-  bool equal_;    // the next outer key may be indented by exactly limit_
+  size_t limit_;  // the next outer key has less indentation than this
+  bool equal_;    // the next outer key may also be at limit_
   std::vector<std::string> keys_;
 };
 

@@ -23,8 +23,10 @@ struct Context {
   // The keys above the cursor, the outermost first. If the cursor is in a
   // value, the last key is the key of this value.
   std::vector<std::string> keys;
-  size_t begin = 0;           // start of the word that ends at the cursor
-  bool behind_colon = false;  // a value on its key's line, not in a list
+  size_t begin = 0;  // offset where the word before the cursor begins
+  // Whether the cursor is in a value that follows its key on the same line and
+  // is not in a list.
+  bool behind_colon = false;
 
   // Returns whether `keys` equals the path. `*` in the path matches any key.
   bool In(std::initializer_list<std::string_view> path) const;

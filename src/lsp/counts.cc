@@ -1,7 +1,7 @@
-// Counts the parameters and bytes of each rule. Parameters are first counted by
-// the set of rules that match them, and by first matching rule and layout.
-// There are only few different sets and layouts. The rest of the work uses
-// these counts, so it does not depend on the number of parameters:
+// Counts the parameters and bytes of each rule. Many parameters match the same
+// set of rules and have the same layout, so parameters are first counted by
+// set, and by first matching rule and layout. The rest of the work uses these
+// few counts and does not depend on the number of parameters:
 //
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"
@@ -31,8 +31,9 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   const Matches& matches = compiled.matches;
   std::vector<RuleCount> out(compiled.rules.rules.size());
   std::vector<int64_t> of_set(matches.begin.size());
-  // Counts by first matching rule, layout and coordinate of the placement. The
-  // coordinate of parameters that are not placed is kNowhere. The rule is a
+  // The number of parameters, keyed by first matching rule, layout and
+  // coordinate. A placed parameter is held by the devices at one coordinate of
+  // a mesh axis. The coordinate of other parameters is kNowhere. The rule is a
   // part of the key, because the layout of a scalar does not record its rule.
   constexpr int64_t kNowhere = -1;
   using Key = std::tuple<int32_t, uint32_t, int64_t>;
@@ -54,7 +55,7 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
       out[matches.rules[i]].found += of_set[set];
     }
   }
-  // The bytes of placed parameters, by rule and coordinate.
+  // The bytes of placed parameters, keyed by rule and coordinate.
   std::map<std::pair<int32_t, int64_t>, std::optional<int64_t>> placed;
   for (const auto& [key, count] : of_layout) {
     const auto& [first, layout_index, coordinate] = key;
@@ -67,8 +68,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
                      : placed.try_emplace({first, coordinate}, 0).first->second;
     AddTo(held, layout.modes.front().bytes_per_device, count);
   }
-  // A device has one coordinate and so holds only the placed parameters of this
-  // coordinate.
+  // A device has one coordinate and holds only the placed parameters of this
+  // coordinate. The fullest device therefore has the largest sum.
   for (auto at = placed.begin(); at != placed.end();) {
     const int32_t rule = at->first.first;
     std::optional<int64_t> most = 0;

@@ -12,15 +12,15 @@
 namespace shardc::lsp {
 
 struct RuleCount {
-  int64_t won = 0;    // the rule is their first match
-  int64_t found = 0;  // the pattern matches them
-  // Bytes of the parameters that the rule wins, in total and on the fullest
-  // device in train mode; nullopt if unknown.
+  int64_t won = 0;    // number of parameters that it matches first
+  int64_t found = 0;  // number of parameters that its pattern matches
+  // The bytes of the `won` parameters, in total and on the fullest device in
+  // train mode; nullopt if unknown.
   std::optional<int64_t> bytes = 0;
   std::optional<int64_t> bytes_per_device = 0;
 };
 
-// Returns the counts, with one entry per rule.
+// Returns one RuleCount for each rule, in the order of the rules.
 std::vector<RuleCount> CountsOf(const Compiled& compiled);
 
 // Returns a text such as "4 of 6 parameters, 128 KiB".

@@ -1,6 +1,7 @@
 // Finds definitions and symbols. If the scalar at the cursor names a file, the
-// definition is that file. A name in a spec is looked up in the rules that the
-// targets read. The symbols of a document are its keys, two levels deep:
+// definition is the beginning of that file. A name in a spec is looked up in
+// the rules that the targets read. The symbols of a document are its keys, two
+// levels deep:
 //
 //   `./base.yaml` in `extends` of /p/rules.yaml  ->  /p/base.yaml, its top
 #include "lsp/define.h"
@@ -70,7 +71,8 @@ SourceRef PackRead(const Workspace& workspace, const Document& document,
   const bool automatic = name == "auto" && found.keys.back() == "rules";
   if (!IsPackName(name) && !automatic) return nullptr;
   for (const NameScope& scope : workspace.ScopesOf(document)) {
-    // The targets of a project may resolve one name to different packs.
+    // Only the target that contains the cursor counts, because the targets of a
+    // project may resolve one name to different packs.
     if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;
     for (const Rule& rule : scope.rules->rules) {
       if (rule.place.source == nullptr) continue;
@@ -140,7 +142,7 @@ Symbol SymbolOf(const YamlNode& name, const YamlNode& whole,
                 Symbol::Kind kind) {
   Symbol out;
   const bool named = name.IsScalar() && !name.text.empty();
-  // LSP does not allow an empty name.
+  // LSP does not allow an empty name, so `-` replaces it.
   out.name = named ? Printable(name.text) : std::string(1, '-');
   out.kind = kind;
   out.begin = std::min(name.begin, whole.begin);

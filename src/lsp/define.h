@@ -12,10 +12,10 @@
 namespace shardc::lsp {
 
 // Returns the file that the text at the offset names, or the lines that define
-// the bundle, registered name or axis rule there. Lines of a pack are in the
-// file that PackAsFile (lsp/pack_file.h) writes. For a built-in logical axis,
-// returns the line that sets its axis rule, if a file sets it. Empty for a
-// built-in bundle.
+// the bundle, registered name or axis rule there. If a pack defines the name,
+// the place is in the file that PackAsFile (lsp/pack_file.h) writes. For a
+// built-in logical axis, returns the line that sets its axis rule, if a file
+// sets it. For a built-in bundle, returns an empty list.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 
@@ -36,9 +36,9 @@ struct Symbol {
   std::vector<Symbol> children;
 };
 
-// Returns the top keys of a document with the entries below each key, such as
-// rules, which are named by their patterns, or targets. Returns an empty list
-// if the text is not valid YAML.
+// Returns the symbols of a document: its top keys and, as their children, the
+// entries below each key, such as rules or targets. A rule is named by its
+// pattern. Returns an empty list if the text is not valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
 }  // namespace shardc::lsp

@@ -18,7 +18,9 @@ struct Document {
   std::string path;  // empty if the URI names no file
   std::string text;
   std::optional<int64_t> version;
-  FileId file;  // as of the opening, or of RefreshFiles()
+  // The file at `path` when the document was opened, or at the last
+  // RefreshFiles().
+  FileId file;
 
   // Returns the name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
@@ -28,8 +30,8 @@ class Documents {
  public:
   void Open(std::string uri, std::string text, std::optional<int64_t> version);
   void Close(const std::string& uri);
-  // Sets Document::file of all documents again, because files may have been
-  // replaced on disk.
+  // Sets Document::file of all documents again, because a file on disk may have
+  // been replaced since the documents were opened.
   void RefreshFiles();
 
   Document* Find(const std::string& uri);
@@ -42,8 +44,8 @@ class Documents {
   // Returns the number of documents that show this file.
   int64_t CountOf(const FileId& file) const;
 
-  // Returns the texts of all open documents. They replace the contents of the
-  // files on disk.
+  // Returns the texts of all open documents, keyed by file. They are read in
+  // place of the contents on disk.
   FileTexts Texts() const;
 
  private:

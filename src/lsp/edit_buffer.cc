@@ -38,7 +38,8 @@ size_t CountBreaks(std::string_view text) {
 }  // namespace
 
 // Divides a text into blocks of complete lines. A text of at most kLargest
-// bytes becomes one block. A line that is longer makes a longer block.
+// bytes becomes one block. A block is larger than that only if it has a longer
+// line.
 std::vector<EditBuffer::Block> EditBuffer::Blocks(std::string text) {
   work_ += static_cast<int64_t>(text.size());
   std::vector<Block> out;

@@ -1,6 +1,6 @@
 // A text in blocks of lines, to which many changes are applied one after the
-// other. After the first change, a change copies and searches only the blocks
-// that it touches.
+// other. The first change makes the blocks. Each later change copies and
+// searches only the blocks that it touches.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 
@@ -15,7 +15,7 @@
 
 namespace shardc::lsp {
 
-// Replaces `range` by `text`; without a range, replaces the entire text.
+// Replaces `range` by `text`. Without a range, `text` replaces the entire text.
 struct Change {
   std::optional<Range> range;
   std::string text;
@@ -38,8 +38,8 @@ class EditBuffer {
   int64_t work() const { return work_; }
 
  private:
-  // A number of complete lines; the last block also has the text after the last
-  // line break. A \r\n is never divided.
+  // Complete lines of the text. Only the last block may end without a line
+  // break. A \r\n is never divided.
   struct Block {
     std::string text;
     size_t breaks = 0;
@@ -55,7 +55,7 @@ class EditBuffer {
   Spot SpotOf(const Position& position, Encoding encoding);
   void Replace(Spot start, const Spot& end, std::string_view text);
 
-  std::string text_;  // the text while there are no blocks
+  std::string text_;  // the complete text while `blocks_` is empty
   std::vector<Block> blocks_;
   int64_t work_ = 0;
 };

@@ -83,8 +83,8 @@ class Formatter {
     return std::min(own.find_first_not_of(" \t"), own.size());
   }
 
-  // Moves the key or dash at offset `at` to this column, if it is the first
-  // text on its line.
+  // If a key or dash at offset `at` is the first text on its line, moves it to
+  // this column.
   void Place(size_t at, size_t column) {
     const size_t line = lines_.LineOf(at);
     if (at - lines_.Begin(line) == FirstOf(line)) columns_[line] = column;
@@ -105,8 +105,8 @@ class Formatter {
     if (plain == mark) Edit(begin, end, std::string(to));
   }
 
-  // Formats a mapping or list in block style: moves its keys or dashes to this
-  // column.
+  // Formats a mapping or list in block style: moves its keys or dashes to
+  // `column`.
   void Block(const YamlNode& node, size_t column) {
     for (const YamlMember& member : node.members) {
       Place(member.key.begin, column);
@@ -247,9 +247,9 @@ class Formatter {
 
   string_view text_;
   Lines lines_;
-  std::map<size_t, size_t> columns_;  // keyed by line
-  std::set<size_t> kept_;  // lines that continue a text over several lines
-  std::map<size_t, TextEdit> edits_;  // by the offset where an edit begins
+  std::map<size_t, size_t> columns_;  // new column of a line, keyed by line
+  std::set<size_t> kept_;             // lines on which a scalar continues
+  std::map<size_t, TextEdit> edits_;  // keyed by where an edit begins
 };
 
 std::string With(const SourceRef& source, std::vector<TextEdit> edits) {
@@ -258,7 +258,8 @@ std::string With(const SourceRef& source, std::vector<TextEdit> edits) {
   return Fixed(source->text(), {&all, 1});
 }
 
-// Returns the edits of one pass; none if the text cannot be formatted.
+// Returns the edits of one formatting pass. Returns no edits if the text cannot
+// be formatted.
 std::vector<TextEdit> EditsOf(const SourceRef& source) {
   Findings ignored;
   const auto before = YamlDocument::Parse(source, ignored);

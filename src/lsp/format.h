@@ -1,4 +1,4 @@
-// Formats YAML files of shardc by their indentation and spaces.
+// Corrects the indentation and the spaces of rules, mesh and project files.
 #ifndef SHARDC_LSP_FORMAT_H_
 #define SHARDC_LSP_FORMAT_H_
 

@@ -20,7 +20,7 @@ namespace shardc::lsp {
 struct Frame {
   enum class Kind : uint8_t {
     kMessage,
-    kTooLarge,  // its bytes are skipped as they arrive
+    kTooLarge,  // over the limit; its bytes are skipped
     kBroken     // bytes without a valid header; they are dropped
   };
   Kind kind = Kind::kMessage;
@@ -42,12 +42,12 @@ class FrameReader {
   std::optional<Frame> ReadHeader();
   Frame Broken(size_t drop);
 
-  std::string buffer_;          // received bytes that were not used yet
-  uint64_t skip_ = 0;           // bytes to skip of a body that is too large
+  std::string buffer_;  // received bytes that were not used yet
+  uint64_t skip_ = 0;   // number of bytes left of a message that is too large
   std::optional<size_t> body_;  // the length that the current header states
 };
 
-// Returns the message with its header before it.
+// Returns the body of a message with its header before it.
 std::string Framed(std::string_view body);
 
 }  // namespace shardc::lsp

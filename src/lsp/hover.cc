@@ -50,9 +50,9 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Lists the rules that share parameters with this rule: earlier rules that win
-// parameters which this rule matches, and later rules that match parameters
-// which this rule wins. Names at most kRulesShown of them.
+// Lists the rules that share parameters with this rule. They are earlier rules
+// that win parameters which this rule also matches, and later rules that match
+// parameters which this rule wins. Names at most kRulesShown rules.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;
@@ -193,8 +193,9 @@ std::string NameText(const NameScope& scope, const NameAt& at) {
   return out;
 }
 
-// Describes the target whose name is at the cursor in a project file; nullopt
-// if there is none or it did not compile.
+// Describes the target whose name is at the cursor in a project file. Returns
+// nullopt if no target's name is at the cursor, or if the target did not
+// compile.
 std::optional<Hover> TargetAt(const CheckedProject& project, const FileId& file,
                               size_t offset) {
   for (const CheckedTarget& target : project.targets) {

@@ -45,8 +45,8 @@ std::string TooltipOf(const std::vector<TargetHint>& all) {
   return out;
 }
 
-// Returns the offset after the pattern and after its closing quote, if there is
-// one.
+// Returns the offset after the pattern. If the pattern has a closing quote, it
+// is the offset after the quote.
 size_t EndOf(std::string_view text, const Place& pattern) {
   const bool quote = pattern.end < text.size() && pattern.end > 0 &&
                      (text[pattern.end] == '\'' || text[pattern.end] == '"') &&

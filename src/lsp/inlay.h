@@ -13,14 +13,14 @@ namespace shardc::lsp {
 struct InlayHint {
   size_t offset = 0;    // the offset after the pattern
   std::string label;    // "4 parameters, 128 KiB"
-  std::string tooltip;  // a line for each target, with bytes per device
+  std::string tooltip;  // one line for each target, with bytes per device
 };
 
 // Returns a hint for each rule between two offsets of a document. The hint has
-// the number of parameters that the rule matches, the number of these for which
-// it is the first match, and the bytes of the latter. If these numbers differ
-// between targets, the hint names the targets. Returns an empty list if no
-// target that reads the document compiles.
+// three numbers: the parameters that the rule matches, those for which it is
+// the first match, and their bytes. If these numbers differ between targets,
+// the hint names the targets. Returns an empty list if no target that reads the
+// document compiles.
 std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
                                     const Document& document, size_t begin,
                                     size_t end);

@@ -1,7 +1,7 @@
 // Reads and writes JSON-RPC messages. The id of a request is stored as it was
-// written, so that the response repeats it exactly. An invalid message gets an
-// error response. A response of the client, which answers a request of the
-// server, gets none:
+// written, so that the response repeats it exactly. An invalid message is
+// answered with an error response. The exception is a response of the client to
+// a request of the server, which must not be answered:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
 #include "lsp/message.h"

@@ -27,7 +27,7 @@ enum class ErrorCode : int {
 
 struct Message {
   std::shared_ptr<const JsonDocument> json;
-  std::string id;  // JSON text as received; empty: a notification
+  std::string id;  // JSON text as received; empty for a notification
   std::string method;
   std::optional<JsonValue> params;
   bool cancelled = false;
@@ -41,8 +41,8 @@ struct Message {
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 
-// Return the value under these nested keys, if it exists and has the type.
-// TrueBelow returns whether that value is `true`.
+// These functions follow nested keys and return the value there if it exists
+// and has the function's type. TrueBelow returns whether that value is `true`.
 std::optional<JsonValue> Below(std::optional<JsonValue> value,
                                std::initializer_list<std::string_view> keys);
 std::optional<std::string> TextBelow(
@@ -62,8 +62,8 @@ std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
 void WritePosition(JsonWriter& json, const Position& position);
 void WriteRange(JsonWriter& json, const Range& range);
 
-// Return the text of a message to the client. `id`, `result` and `params` are
-// JSON.
+// These functions return the text of a message to the client. `id`, `result`
+// and `params` are JSON texts.
 std::string Response(std::string_view id, std::string_view result);
 std::string ErrorResponse(std::string_view id, ErrorCode code,
                           std::string_view message);

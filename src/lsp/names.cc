@@ -89,7 +89,7 @@ class NameReader {
 
   struct Written {
     size_t begin, end;  // the range without quotes
-    bool as_text;       // the range is exactly the scalar's text
+    bool as_text;       // the range contains exactly the value
   };
   // Returns the range of a scalar without its quotes; nullopt if the node is
   // not a scalar or is empty.
@@ -206,7 +206,8 @@ class NameReader {
     }
   }
 
-  // Reads the complete spec of a rule or of a mode: a bundle or a list.
+  // Reads the complete spec of a rule or of a mode: the name of a bundle, or a
+  // list.
   void ReadSource(const YamlNode& node) {
     if (node.IsScalar()) return Add(NameKind::kBundle, node);
     ReadSpec(node);

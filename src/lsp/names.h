@@ -19,17 +19,18 @@
 namespace shardc::lsp {
 
 enum class NameKind : uint8_t {
-  kPattern,      // the pattern of a rule, which is no name
-  kBundle,       // from a file, or built in
-  kLogicalAxis,  // built in
-  kRegistered,   // a logical axis of `register`
+  kPattern,      // the pattern of a rule
+  kBundle,       // defined in a file, or built in
+  kLogicalAxis,  // built into shardc
+  kRegistered,   // a logical axis that `register` defines
   kAxisRule,
   kMeshAxis,
 };
 
 struct NameUse {
   NameKind kind = NameKind::kMeshAxis;
-  std::string name;  // logical axes in their short form
+  // For a logical axis, its canonical name: `BATCH` for `__BATCH__`.
+  std::string name;
   size_t begin = 0;  // range in the text, without quotes
   size_t end = 0;
   bool definition = false;
@@ -47,9 +48,9 @@ using RegisteredNames = std::set<std::string, std::less<>>;
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
-// are the names that are registered by this file and by the files that are read
-// together with it. In a project file, only the meshes and settings of
-// `targets` are searched; if `targets` is null, those of all targets.
+// are the names that this file and the files read together with it register. In
+// a project file, only the meshes and settings of `targets` are searched. If
+// `targets` is null, those of all targets are searched.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);

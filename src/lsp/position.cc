@@ -21,8 +21,8 @@ constexpr std::pair<Encoding, std::string_view> kNames[] = {
     {Encoding::kUtf32, "utf-32"},
 };
 
-// In a long line, the positions of bytes that are this far apart are stored,
-// and columns are counted from the nearest stored one.
+// In a long line, the column is stored at every kStep bytes. Other columns are
+// counted from the nearest stored position before them.
 constexpr size_t kStep = 4096;
 
 struct Units {

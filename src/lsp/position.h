@@ -38,11 +38,11 @@ size_t FindBreak(std::string_view text, size_t at);
 // the character.
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding);
 
-// The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes. An object
-// is used by one thread at a time.
+// The lines of a text. A line ends at \n, \r\n or \r. Offsets are in bytes. An
+// object must be used by only one thread at a time.
 class Lines {
  public:
-  explicit Lines(std::string_view text);  // must outlive this object
+  explicit Lines(std::string_view text);  // `text` must outlive this
 
   // Returns the offset of a position. A position past the end of a line becomes
   // the end of the line, and a position past the last line the end of the text.
@@ -69,8 +69,9 @@ class Lines {
 
   std::string_view text_;
   std::vector<size_t> starts_;
-  // Stored positions of the line that was last converted, in ascending order.
-  // They avoid reading a line of megabytes again for each position.
+  // Stored positions in the line that was last converted, in ascending order.
+  // Without them, each conversion would read a line of megabytes from its
+  // start.
   mutable std::vector<Counted> counted_;
   mutable size_t counted_line_ = 0;
   mutable Encoding counted_encoding_ = Encoding::kUtf8;

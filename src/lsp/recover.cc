@@ -58,7 +58,8 @@ bool Contains(size_t begin, size_t end, size_t offset) {
   return begin <= offset && offset <= end;
 }
 
-// The range of the entry that contains an offset; empty if there is none.
+// A range of bytes, such as the range of an entry. It is empty if there is no
+// entry.
 struct Span {
   size_t begin = 0, end = 0;
 };
@@ -177,8 +178,8 @@ class LineEntries {
 
   string_view text_;
   Lines lines_;
-  bool opened_ = false;  // whether the open block has an entry
-  size_t content_ = 0;   // the end of the last line that is no comment
+  bool opened_ = false;  // whether the last block has an entry
+  size_t content_ = 0;   // end of the last line that is not a comment
   std::vector<Span> entries_, blocks_;
 };
 
@@ -212,7 +213,7 @@ bool IsYamlAlone(const Source& source, const Span& part) {
 
 // Replaces the entries that are not valid YAML by blanks, and adds their errors
 // to `errors`. The errors of the first such entry are not added, because the
-// parser stopped at it and has already reported them.
+// parser has already reported them before it stopped there.
 std::optional<Blanked> BlankLines(const SourceRef& source) {
   Blanked out;
   out.text = source->text();

@@ -1,6 +1,6 @@
 // Reads a rules file that has errors in several readings. Each reading leaves
-// out the entries with the errors of the earlier ones. The errors of one rule
-// therefore do not hide the findings about other rules.
+// out the entries in which earlier readings found errors. The errors of one
+// rule therefore do not hide the findings about other rules.
 #ifndef SHARDC_LSP_RECOVER_H_
 #define SHARDC_LSP_RECOVER_H_
 
@@ -37,10 +37,12 @@ class Recovery {
   // (YAML, keys, patterns, names), so few readings are needed.
   static constexpr int kReadings = 6;
 
-  // `texts` replace the contents of files, as the editor has them.
+  // `texts` are the texts of open files, which are read in place of the files
+  // on disk.
   explicit Recovery(const FileTexts& texts) : texts_(texts) {}
 
-  // Returns the texts for the next reading.
+  // Returns the texts for the next reading, with blanks in place of the entries
+  // that were left out.
   const FileTexts& texts() const { return texts_; }
   // Returns whether entries of a file have been left out.
   bool any() const { return !originals_.empty(); }

@@ -1,7 +1,8 @@
-// Finds all uses of a name. Targets that share a file of rules, mesh or
-// settings give the names in that file the same meaning. The search therefore
-// starts from the targets that read the document, and adds the targets that
-// share such a file with a target already found, until no target is added:
+// Finds all uses of a name. If several targets read the same file of rules,
+// mesh or settings, a name in that file must mean the same in all of them. The
+// search therefore starts from the targets that read the document. It then adds
+// the targets that share such a file with a target already found, until no
+// target is added:
 //
 //   rename `tp` in mesh.yaml, which targets a and b read
 //     ->  edits of mesh.yaml and of the rules files of a and b
@@ -28,7 +29,7 @@ namespace {
 struct NamedFile {
   std::string path;
   FileKind kind = FileKind::kOther;
-  std::set<std::string> targets;  // in a project file, the targets to search
+  std::set<std::string> targets;  // the targets to search, in a project file
 };
 
 struct FileNames {
@@ -51,8 +52,8 @@ class NameSearch {
       });
     }
     AddFilesOfScopes();
-    // Add the targets that read the files found so far, and their files, until
-    // no file is added.
+    // Add the targets that read one of the files found so far, and the files of
+    // these targets. Repeat this until no file is added.
     for (size_t before = 0; before < files_.size();) {
       before = files_.size();
       std::set<FileId> shared;
@@ -258,9 +259,9 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   }
   if (search.IsKnown(to)) return Code(to) + " already has a meaning";
   if (search.wanted()->kind != NameKind::kMeshAxis) return {};
-  // The new name may be in the default value of an axis rule. So far the mesh
-  // lacked this axis, and specs left it out. After the renaming they would use
-  // the renamed axis.
+  // An axis rule may have the new name as its default value. Before the
+  // renaming, the mesh has no axis of this name, so specs leave it out. After
+  // the renaming they would be sharded over the renamed axis.
   for (const NameScope& scope : search.scopes()) {
     const auto rule = RuleByDefault(scope.rules->axes, to);
     if (!rule) continue;
@@ -270,8 +271,8 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   return {};
 }
 
-// Returns the new name in the form of the old one: with surrounding underscores
-// if the old name is written as `__NAME__`.
+// Returns the new name in the form of the old name. If the old name is written
+// as `__NAME__`, the new name gets the underscores as well.
 std::string Written(std::string_view old, const std::string& to) {
   const bool long_form =
       old.size() > 4 && old.starts_with("__") && old.ends_with("__");

@@ -19,11 +19,11 @@ struct Reference {
   bool definition = false;
 };
 
-// Returns the uses of the name at an offset of the document; empty if there is
-// no name. The search covers the rules files, the mesh, the settings and the
-// project file of every target that reads the document. It also covers the
-// targets that share one of these files with them, other than a project file.
-// Uses in packs are not returned.
+// Returns the uses of the name at an offset of the document. Returns an empty
+// list if no name is at the offset. The search covers the rules files, the
+// mesh, the settings and the project file of every target that reads the
+// document. Other targets are added if they share a rules, mesh or settings
+// file with a target already found. Uses in packs are not returned.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 
@@ -34,9 +34,9 @@ struct RenamedFile {
 
 // The changes of a renaming, or the reason why it is refused.
 struct Renaming {
-  std::string refusal;             // empty: it can be renamed
-  Place name;                      // the place of the old name at the offset
-  std::vector<RenamedFile> files;  // the edits in each file
+  std::string refusal;             // why it is refused; empty if it is not
+  Place name;                      // the old name in the document
+  std::vector<RenamedFile> files;  // the edits of each file
 };
 
 // Renames a bundle, a registered logical axis or a mesh axis. With an empty

@@ -18,7 +18,7 @@
 namespace shardc::lsp {
 namespace {
 
-// Returns the number that LSP has for a level (DiagnosticSeverity).
+// Returns the number of a level in LSP's DiagnosticSeverity.
 int SeverityOf(Level level) {
   switch (level) {
     case Level::kError:
@@ -119,13 +119,14 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// The URI of a file in locations, and the lines of its text.
+// The URI that locations in a file have, and the lines of its text.
 struct Shown {
   std::string uri;  // the document's URI if the file is open
   Lines lines;
 };
 
-// Returns the entry of a file, which is made for its first location.
+// Returns the URI and the lines of a file. They are computed once, for the
+// first location in the file.
 const Shown& ShownIn(std::map<const Source*, Shown>& files,
                      const ResultForm& form, const Source& source) {
   const auto at = files.find(&source);
@@ -136,8 +137,7 @@ const Shown& ShownIn(std::map<const Source*, Shown>& files,
   return files.emplace(&source, std::move(shown)).first->second;
 }
 
-// Writes findings in the protocol's form; the lines of each file are indexed
-// once.
+// Writes findings as LSP diagnostics. The lines of each file are indexed once.
 class DiagnosticWriter {
  public:
   DiagnosticWriter(JsonWriter& json, Encoding encoding)
@@ -205,9 +205,9 @@ void WriteTextEdits(JsonWriter& json, const Lines& lines,
   json.EndArray();
 }
 
-// Writes the edits of one file. If the client supports it, they are written
-// with the version of the file's document, else as a member named by the file's
-// URI.
+// Writes the edits of one file. If the client supports it, the edits are
+// written with the version of the open document. Otherwise they are a member
+// that is named by the file's URI.
 void WriteEdits(JsonWriter& json, const ResultForm& form,
                 const std::string& path, std::string_view text,
                 const std::vector<TextEdit>& edits) {
@@ -231,7 +231,7 @@ void WriteEdits(JsonWriter& json, const ResultForm& form,
   json.EndObject();
 }
 
-// Writes a workspace edit; `write` writes the edits of each file.
+// Writes an LSP WorkspaceEdit. `write` writes the edits of each file.
 template <class Write>
 void WriteWorkspaceEdit(JsonWriter& json, const ResultForm& form,
                         const Write& write) {

@@ -21,13 +21,14 @@ namespace shardc::lsp {
 struct ResultForm {
   const Documents& documents;
   Encoding encoding = Encoding::kUtf16;
-  bool versioned_edits = false;  // edits name the version of their document
+  bool versioned_edits = false;  // edits state the version of their document
 };
 
 // Returns the result of `initialize`.
 std::string CapabilitiesResult(Encoding encoding, std::string_view version);
 
-// Returns the request to the client to report changes of files on disk.
+// Returns the request by which the client is to report changes of files on
+// disk.
 std::string WatchRequest();
 
 // Returns the parameters of `window/logMessage`, as a warning.
@@ -39,7 +40,7 @@ std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
                               const std::vector<Finding>& findings);
 
 // Returns the parameters of `textDocument/publishDiagnostics` for a document
-// without findings. With them the editor removes the findings that it shows.
+// without findings. The editor then removes the findings that it still shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
 // Returns the result of `textDocument/hover`. `lines` are the lines of the
@@ -80,8 +81,9 @@ std::string RangeResult(const ResultForm& form, const Lines& lines,
 // in the form of SemanticTokensOf (lsp/tokens.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
-// Returns the code actions for a document. `all` are the edits that apply all
-// fixes that change no spec; if `all` is empty, no action for them is offered.
+// Returns the code actions for a document. `all` are the edits of one more
+// action, which applies all fixes that change no spec. If `all` is empty, this
+// action is not offered.
 std::string ActionsResult(const ResultForm& form, const Document& document,
                           const std::vector<Action>& actions,
                           const std::vector<FileEdits>& all);

@@ -265,7 +265,8 @@ void Server::Change(const Message& message) {
     lsp::Change one{RangeBelow(change, {"range"}), text.value_or("")};
     const bool whole = !written || written->IsNull();
     if (!text || (!whole && !one.range)) {
-      // The document's text is unknown until the editor opens it again.
+      // The change cannot be applied, so the document's text is unknown until
+      // the editor opens the document again.
       workspace_.documents().Close(*uri);
       check_all_ = true;
       return Log("the change cannot be parsed; the document is closed");

@@ -1,5 +1,5 @@
-// The server without its streams and without a clock, so that tests can drive
-// it.
+// The language server without input and output streams and without a clock. The
+// caller passes bytes in and takes bytes out, so that tests can drive it.
 #ifndef SHARDC_LSP_SERVER_H_
 #define SHARDC_LSP_SERVER_H_
 
@@ -95,16 +95,17 @@ class Server {
   Encoding encoding_ = Encoding::kUtf16;
   bool initialized_ = false;
   bool shutdown_ = false;
-  // The next check covers everything if `check_all_`, else the projects that
-  // read the `changed_` documents.
+  // What the next check covers: all documents if `check_all_` is true, else
+  // only the projects that read one of the `changed_` documents.
   bool check_all_ = false;
   std::set<std::string> changed_;  // URIs of edited documents
   bool can_watch_ = false;
   bool versioned_edits_ = false;
   std::optional<int> exit_;
-  // The error of the current request, if it fails.
+  // The error of the current request; nullopt if the request has not failed.
   std::optional<std::pair<ErrorCode, std::string>> error_;
-  // The parameters last published, keyed by URI.
+  // The parameters of the last `publishDiagnostics` for each file, keyed by
+  // URI.
   std::map<std::string, std::string> published_;
 };
 

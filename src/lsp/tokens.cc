@@ -1,6 +1,7 @@
 // Computes semantic tokens. A token is a use of a name (lsp/names.h) or a
-// pattern. LSP writes the line of a token relative to the previous token. The
-// column is relative as well if both tokens are on the same line:
+// pattern. It has a line, a column, a length, a type and modifiers. LSP writes
+// the line relative to the previous token. If both tokens are on the same line,
+// the column is relative as well:
 //
 //   line 2: `spec: [BATCH, tp]` after a token on line 1
 //     ->  1 7 5 (enum member, built in)  0 7 2 (variable)

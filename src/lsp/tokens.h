@@ -18,8 +18,9 @@ std::span<const std::string_view> TokenTypes();
 std::span<const std::string_view> TokenModifiers();
 
 // Returns five numbers per token: lines and columns after the previous token,
-// length, type, and modifiers as bits. Empty if the document is not a file of
-// shardc or is not valid YAML even without its invalid entries.
+// length, type, and modifiers as bits. Returns an empty list if the document is
+// not a file of shardc, or if it is not valid YAML even without its invalid
+// entries.
 std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
                                       const Document& document,
                                       Encoding encoding);

@@ -115,7 +115,8 @@ void Workspace::CheckChanges(const std::set<std::string>& uris) {
 }
 
 // Checks the project and records which documents it reads. If the project reads
-// no open document, the result is dropped.
+// no open document, the editor shows none of its findings, so the result is
+// dropped.
 void Workspace::CheckProject(const std::string& path) {
   ++checks_;
   projects_.erase(path);
@@ -132,8 +133,8 @@ void Workspace::CheckProject(const std::string& path) {
   projects_.emplace(path, std::move(project));
 }
 
-// Checks the documents that no project reads, if they have no result or have
-// read one of the `changed` files.
+// Checks the documents that no project reads. A document is checked if it has
+// no result yet, or if it read one of the `changed` files.
 void Workspace::CheckThoseAlone(const std::set<FileId>& changed) {
   for (const auto& [uri, document] : documents_.all()) {
     const auto known = alone_.find(uri);
@@ -165,9 +166,9 @@ void Workspace::ReportAll() {
   }
 }
 
-// Returns whether the project reads an open document. If the text of a document
-// does not determine its kind, the document gets the kind of file that a target
-// of the project uses it as.
+// Returns whether the project reads an open document. The text of a document
+// may not show its kind. If a target of the project reads such a document, its
+// kind is set to mesh or rules by how the target uses it.
 bool Workspace::IsOpen(const CheckedProject& project) {
   bool open = false;
   for (const auto& [uri, document] : documents_.all()) {
@@ -220,7 +221,8 @@ void Workspace::ReadRulesAlone(const Document& document, const FileTexts& texts,
                    alone.rules->policy.compat.value_or(Compat::kNone),
                    findings);
   CheckPatterns(*alone.rules, findings);
-  // Opening a resolver reports findings that reading the rules does not.
+  // Opening a resolver also reports findings that reading the rules does not
+  // report.
   Findings own;
   auto opened = OpenResolver(target, {}, own, &texts, boundary);
   findings.Append(std::move(own));

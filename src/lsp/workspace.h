@@ -25,13 +25,13 @@ namespace shardc::lsp {
 // They belong to a target that reads the document, or to the document alone.
 // For a target, they are those of the last version that compiled.
 struct NameScope {
-  std::string target;                        // empty: no target
-  std::shared_ptr<const Compiled> compiled;  // null: no target
+  std::string target;                        // empty without a target
+  std::shared_ptr<const Compiled> compiled;  // null without a target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;        // false: rules of an earlier version
-  std::string project;         // path of the project file; empty: none
-  const Target* of = nullptr;  // null: no target
+  bool current = false;        // whether the rules are of the current texts
+  std::string project;         // path of the project file; empty if none
+  const Target* of = nullptr;  // null without a target
 };
 
 class Workspace {
@@ -45,18 +45,19 @@ class Workspace {
   // Checks all open documents in their current state.
   void Check();
   // Does the same as Check if only the texts of these documents have changed
-  // since the last check. Checks only the projects, and the documents outside
-  // of projects, that read one of these documents. Keeps the other results.
+  // since the last check. Checks only the projects and lone documents that read
+  // one of these documents, and keeps the results of all others.
   void CheckChanges(const std::set<std::string>& uris);
 
-  // Findings by file, or by the name of a document that is not a file.
+  // Findings, keyed by the file's path or by the name of a document without a
+  // file.
   using FileFindings = std::map<std::string, std::vector<Finding>>;
   const FileFindings& found() const { return found_; }
   // Returns the texts of the open documents, as of the last check.
   const FileTexts& texts() const { return texts_; }
 
-  // Returns the number of documents and projects checked so far. Tests use it
-  // to check that an edit does not check everything.
+  // Returns how many checks of documents and projects have run so far. Tests
+  // use this to prove that an edit does not check everything.
   int64_t checks() const { return checks_; }
 
   FileKind KindOf(const Document& document) const;
@@ -74,7 +75,7 @@ class Workspace {
     std::optional<RuleSet> rules;
     std::optional<Resolver> resolver;
   };
-  struct LastPlan {  // the last plan of a target
+  struct LastPlan {  // the last plan of a target that compiled
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
     Target target;
@@ -97,15 +98,16 @@ class Workspace {
   FileFindings found_;
   std::map<std::string, CheckedProject> projects_;  // keyed by path
   std::map<std::string, LoneDocument> alone_;       // keyed by uri
-  // Both are keyed by URI: the path of the nearest project in the document's
-  // folder or above, if there is one, and the paths of the projects that read
-  // the document.
+  // Both maps are keyed by URI. `nearest_`: the path of the project file in the
+  // document's folder or the nearest folder above, if there is one. `readers_`:
+  // the paths of the projects that read the document.
   std::map<std::string, std::optional<std::string>> nearest_;
   std::map<std::string, std::set<std::string>> readers_;
   int64_t checks_ = 0;
-  // The last plan to which each target compiled, keyed by project and target.
+  // The last plan of each target that compiled, keyed by project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
-  // Kinds of documents; a rules file keeps its kind while it is being typed.
+  // The kind of each document. While a rules file is being typed, its kind
+  // stays.
   std::map<std::string, FileKind> kinds_;  // keyed by uri
 };
 
