@@ -8,10 +8,9 @@
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   %x is f32[4]: each device of a group of 2 sends 16 bytes
 //
-// The bytes that one run of each collective sends are computed first, then how
-// often each computation runs (audit/runs.h). The report has the products of
-// both.
-// often each computation runs (audit/runs.h). The report has their products.
+// First the bytes that one run of each collective sends are computed, and then
+// how often each computation runs (audit/runs.h). The report has the products
+// of both.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -82,7 +81,8 @@ bool IsHostTransfer(const hlo::Instruction& at) {
 }
 
 // Returns whether an instruction of this opcode can be a collective or a
-// transfer to the host, so that only such instructions are read in full.
+// transfer to the host. Other instructions are not read in full, which saves
+// time.
 bool MayMatter(std::string_view opcode) {
   constexpr std::string_view kOthers[] = {"send", "recv", "infeed", "outfeed",
                                           "custom-call"};
@@ -90,8 +90,8 @@ bool MayMatter(std::string_view opcode) {
          CollectiveOf(opcode) != nullptr;
 }
 
-// A collective in a computation that the entry reaches, with the bytes that one
-// run of it sends.
+// A collective in a computation that the entry reaches. Its bytes are those
+// that one run sends.
 struct Found {
   Node node = 0;
   Block block = 0;
@@ -99,8 +99,8 @@ struct Found {
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
-    // The type of one operand. An all-to-all has one operand that joins the
-    // operands for all peers
+    // The type of one operand. An all-to-all with one operand for each peer has
+    // a single entry here, which joins the operands.
     hlo::Array array;
     Node node = 0;
     Size sent = 0;
@@ -126,7 +126,7 @@ class Auditor {
     std::vector<Size> sent(graph_.program().computations.size(), Size(0));
     std::vector<Node> hosts;
     const hlo::Instructions& instructions = graph_.program().instructions;
-    std::vector<bool> matters;  // indexed by number of the opcode
+    std::vector<bool> matters;  // indexed by opcode number
     for (const std::string_view opcode : instructions.opcodes()) {
       matters.push_back(MayMatter(opcode));
     }
@@ -158,7 +158,7 @@ class Auditor {
       if (times.value() == 0) continue;
       times_in_all += times * std::max<int64_t>(1, std::ssize(one.operands));
       AddTraffic(one, times, out, total);
-      one.operands = {};  // frees memory; AddTraffic has copied them
+      one.operands = {};  // frees memory: AddTraffic copied the operands
     }
     if (!times_in_all.Fits() || !total.Fits()) {
       findings_.Add(code::kOverflow, {graph_.program().source},
@@ -190,11 +190,11 @@ class Auditor {
     return false;
   }
 
-  // Returns true after a finding if no compiler has partitioned the program
-  // yet, so that its collectives do not exist. Such a program has operations
-  // with a sharding, which the partitioner removes. Parameters keep their
-  // sharding when they are partitioned, and compiler passes copy it to the
-  // instructions of kKept, so these instructions are not checked.
+  // Returns true after a finding if the program has not been partitioned yet,
+  // so that its collectives do not exist. In such a program, operations have a
+  // sharding, which the partitioner removes. The opcodes of kKept are not
+  // checked: a parameter keeps its sharding when it is partitioned, and
+  // compiler passes copy it to the other instructions.
   bool RefuseUnpartitioned() {
     if (graph_.program().devices == 1) return false;
     constexpr std::string_view kKept[] = {"parameter",
@@ -239,8 +239,9 @@ class Auditor {
     return false;
   }
 
-  // Adds the instruction to `found_` if it is a collective. Skips a repeated
-  // copy of a collective (ContinuesChain). Returns false after a finding.
+  // Adds the instruction to `found_` if it is a collective, and the bytes that
+  // one run sends to `sent`. Skips a repeated copy of a collective
+  // (ContinuesChain). Returns false after a finding.
   bool Add(Node node, Block block, Size& sent) {
     const hlo::Instruction at = graph_.At(node);
     const Opcode* opcode = FindOpcode(at);
@@ -281,7 +282,7 @@ class Auditor {
     if (found.opcode == &kSend) {
       text = at.attributes.substr(at.attributes.find(kSendPairs));
       text.remove_prefix(std::min(text.find('=') + 1, text.size()));
-      // Older versions of XLA quote the value.
+      // Older versions of XLA put the value in quotes.
       if (text.starts_with('"')) text.remove_prefix(1);
     } else if (pairs) {
       text = AttributeOf(at.attributes, "source_target_pairs").value_or("");
@@ -305,8 +306,8 @@ class Auditor {
     std::string_view list = at.operands;
     size_t index = 0;
     for (std::string_view item; hlo::NextItem(list, item); ++index) {
-      // `send` and `ragged-all-to-all` send operand 0 only. Their further
-      // operands are buffers of results, offsets, sizes and tokens.
+      // Of `send` and `ragged-all-to-all`, only operand 0 is sent. The other
+      // operands are result buffers, offsets, sizes and tokens.
       const bool first_only = found.opcode == &kSend || found.opcode->at_most;
       if (index > 0 && first_only) break;
       const Node node = nodes[index];
@@ -318,8 +319,8 @@ class Auditor {
         if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
-    // An all-to-all may have one operand for each peer. The operands are then
-    // counted as one array.
+    // An all-to-all may have one operand for each peer. These operands are
+    // joined and counted as one array.
     if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
       Join(found.operands);
     }
@@ -344,18 +345,17 @@ class Auditor {
     const int64_t n = found.members->size;
     if (found.kind == Collective::kPpermute)
       return bytes * found.members->edges;
-    // A broadcast is assumed to be a ring that passes on chunks: each member
-    // sends all chunks but one.
+    // A broadcast is assumed to run in a ring that passes on chunks. Each
+    // member then sends all chunks except one.
     if (found.kind == Collective::kBroadcast) {
       return AllToAllSent(bytes.value(), n);
     }
     return BusiestSent(found.kind, elements.value(), width, n);
   }
 
-  // Returns the metadata that describe a collective. If the collective's own
-  // metadata have no source line, returns the metadata of the instruction that
-  // calls the collective's computation: a fusion, a call or an asynchronous
-  // start.
+  // Returns the metadata of a collective. If the collective's own metadata have
+  // no source line, returns the metadata of the instruction that calls the
+  // computation with the collective: a fusion, a call or an asynchronous start.
   std::string_view DescribedBy(const Found& found) const {
     const std::string_view own = MetadataOf(graph_.At(found.node));
     const Call* call = graph_.CallOf(found.block);
@@ -453,7 +453,7 @@ class Auditor {
   MemberNames names_;
   Tracer tracer_;
   Entry entry_;
-  std::optional<cost::Network> network_;  // nullopt without mesh or profile
+  std::optional<cost::Network> network_;  // nullopt without a mesh or a profile
   std::vector<Found> found_;
 };
 

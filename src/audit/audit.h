@@ -26,32 +26,34 @@
 namespace shardc::audit {
 
 // The part of a training step that an operation belongs to. It is read from the
-// operation's name (audit/origin.h).
+// operation's name (audit/origin.h). kRecomputed is a rematerialised operation.
 enum class Phase : uint8_t { kNone, kForward, kBackward, kRecomputed };
 std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
 
 // The traffic of one operand of a collective, summed over all its runs.
 struct Traffic {
   Collective kind = Collective::kAllGather;
-  bool at_most = false;  // `sent` is an upper bound (ragged-all-to-all)
+  bool at_most = false;  // whether `sent` is only an upper bound
   std::shared_ptr<const Members> members;  // never null
   Phase phase = Phase::kNone;
   Moved moved;
-  std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
-  Node node = 0;              // the instruction of the collective
-  int64_t operand = 0;        // its index among the collective's operands
-  hlo::SourceLine line;       // found by hlo::UserLine; may be unknown
-  std::string scope;          // named scopes: "layer/attn"; may be empty
-  Size times = 0;             // how often the operand is sent
-  // At the collective's first operand, the number of its runs; 0 at its other
-  // operands, so that a sum over operands counts each run once.
+  std::string_view metadata;  // metadata text, for Frames::StackOf
+  Node node = 0;              // instruction of the collective
+  int64_t operand = 0;        // index among the collective's operands
+  hlo::SourceLine line;       // line of the user's source; may be unknown
+  std::string scope;          // named scopes, as "layer/attn"; may be empty
+  Size times = 0;             // number of times the operand is sent
+  // The number of runs of the collective, if this is its first operand. It is 0
+  // for the other operands, so that a sum over all operands counts each run
+  // once.
   Size calls = 0;
-  Size sent = 0;                  // bytes that the busiest device sends
-  std::optional<double> seconds;  // nullopt without a profile or named axes
+  Size sent = 0;  // bytes that the busiest device sends in all
+  // The estimated time; nullopt without a profile or named axes.
+  std::optional<double> seconds;
 };
 
-// An instruction for which the report contains a bound or omits bytes, so that
-// its totals are not exact.
+// An instruction for which the report has only a bound or counts no bytes. The
+// totals of the report are then not exact.
 struct Remark {
   std::string name;  // name of the instruction
   hlo::SourceLine line;
@@ -63,16 +65,17 @@ struct Report {
   int64_t devices = 1;
   std::optional<Mesh> mesh;
   const DeviceProfile* profile = nullptr;
-  const hlo::Frames* frames = nullptr;  // for Traffic::metadata
-  std::vector<Traffic> traffic;         // in the text's order
-  std::vector<Remark> unknown_loops;    // loops that count as one iteration
-  // Conditionals, of which only the branch that sends most is counted.
+  const hlo::Frames* frames = nullptr;  // source lines of Traffic::metadata
+  std::vector<Traffic> traffic;         // in the order of the text
+  std::vector<Remark> unknown_loops;    // loops counted with one iteration
+  // Conditionals. Of each, only the branch that sends most is counted.
   std::vector<Remark> conditionals;
-  std::vector<Remark> host_transfers;  // to or from the host, not counted
+  // Transfers to or from the host, whose bytes are not counted.
+  std::vector<Remark> host_transfers;
   std::vector<Flaw> flaws;
-  int64_t calls = 0;  // runs of collectives on each device
-  int64_t sent = 0;   // bytes that the busiest device sends, over `traffic`
-  // The sum of the known Traffic::seconds; nullopt without mesh or profile.
+  int64_t calls = 0;  // number of runs of collectives on each device
+  int64_t sent = 0;   // bytes that the busiest device sends; sum over `traffic`
+  // The sum of the known Traffic::seconds; nullopt without a mesh or a profile.
   std::optional<double> seconds;
 };
 
@@ -84,10 +87,10 @@ struct Settings {
 };
 
 // Returns the audit of a program. The report refers to the program, which must
-// outlive it. Returns nullopt after a finding: foreign-syntax if calls, groups
-// or operands cannot be read or the program is not partitioned, overflow if a
-// total exceeds 64 bits, device-count if the mesh has another number of
-// devices.
+// outlive it. Returns nullopt after one of these findings: foreign-syntax if
+// calls, groups or operands cannot be read or the program is not partitioned;
+// overflow if a total does not fit in 64 bits; device-count if the mesh has
+// another number of devices than the program.
 std::optional<Report> Audit(const hlo::Program& program,
                             const Settings& settings, Findings& findings);
 

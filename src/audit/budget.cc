@@ -17,8 +17,8 @@
 namespace shardc::audit {
 namespace {
 
-// Adds up bytes, and keeps the name of the traffic that contributes most of
-// them.
+// Adds the bytes of traffic to a sum, and keeps the name of the traffic that
+// sends the most bytes.
 class Summer {
  public:
   explicit Summer(Sums::Part& part) : part_(part) {}
@@ -40,8 +40,9 @@ std::set<std::string> NamesIn(std::string_view over) {
   return {names.begin(), names.end()};
 }
 
-// Returns the axes by which the routes of this limit are named. Routes do not
-// name axes of size 1, so these are removed from the limit's axes.
+// Returns the names of the axes in this limit without the axes of size 1,
+// because routes do not name axes of size 1. If no axis remains, returns the
+// name "none", which such routes have.
 std::set<std::string> NamesOf(const AuditLimit& limit, const Sums& sums) {
   std::set<std::string> out = NamesIn(limit.over);
   std::erase_if(

@@ -16,16 +16,16 @@
 
 namespace shardc::audit {
 
-// The sums that a budget's limits apply to. They do not refer to the program,
-// so they may outlive it.
+// The bytes to which the limits of a budget apply. This object does not refer
+// to the program and may outlive it.
 struct Sums {
   struct Part {
     int64_t bytes = 0;
-    std::string most;  // the largest sender: "up f32[32,64] at model.py:28"
+    std::string most;  // largest sender: "up f32[32,64] at model.py:28"
   };
   std::map<Route, Part> routes;
   Part total, activations_gathered;
-  std::set<std::string> axes;  // axes of the mesh with two coordinates or more
+  std::set<std::string> axes;  // mesh axes of size 2 or more
 };
 Sums SumsOf(const Report& report);
 
@@ -35,13 +35,13 @@ struct Excess {
   std::string most;
 };
 
-// Returns the names of the axes in a text such as "dp + fsdp".
+// Returns the names of the axes in a text such as "dp + fsdp" or "dp+fsdp".
 std::vector<std::string> AxesIn(std::string_view over);
 
-// Returns the limits that are exceeded, in their order. A limit with axes
-// applies to collectives over exactly these axes. Their order does not matter,
-// and axes of size 1 are ignored. A limit without axes applies to the sum over
-// all sets of axes.
+// Returns the limits that are exceeded, in the order of `limits`. A limit with
+// axes applies to collectives over exactly these axes, in any order. Axes of
+// size 1 are ignored. A limit without axes applies to the sum over all sets of
+// axes.
 std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
                                const Sums& sums);
 

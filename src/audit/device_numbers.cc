@@ -1,7 +1,7 @@
 // Finds the mesh axes over which a `dynamic-slice` takes a device's shard. They
 // are the axes along which the position of the slice differs between devices. A
-// partitioner computes this position from the number of the device, often by a
-// table:
+// partitioned program computes this position from the number of the device,
+// often with a table:
 //
 //   %t = s32[4] constant({0, 0, 32, 32})       mesh a:2,b:2, 4 devices
 //   %i = s32[1] dynamic-slice(%t, %partition-id)
@@ -66,7 +66,8 @@ DeviceNumbers::Number DeviceNumbers::Constant(
   Number out;
   if (!at.type.starts_with('s') && !at.type.starts_with('u')) return out;
   std::string_view text = at.operands;
-  // XLA prints a long table as `{...}`, without its values.
+  // XLA prints a long table as `{...}`, without its values, so they are
+  // unknown.
   if (text.find("...") != std::string_view::npos) return out;
   while (true) {
     const size_t begin = text.find_first_of("-0123456789");
@@ -116,8 +117,8 @@ DeviceNumbers::Number DeviceNumbers::Combine(Node node) {
     int64_t sides[2];
     for (size_t side = 0; side < 2; ++side) {
       const auto& values = of[side]->values;
-      // A scalar is the same on every device. Arrays of different sizes cannot
-      // be combined.
+      // An operand with one value has this value on every device. Operands with
+      // different numbers of values cannot be combined.
       if (values.size() != count && values.size() != 1) return out;
       sides[side] = values.size() == 1 ? values[0] : values[i];
     }
@@ -156,7 +157,7 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
 
 std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
   AxisGroup out;
-  // The difference between the device numbers of two neighbours along the axis.
+  // The difference between the device numbers of two neighbours along `axis`.
   int64_t inner = 1;
   for (size_t after = mesh_.axes.size(); after > 0; --after) {
     const MeshAxis& axis = mesh_.axes[after - 1];

@@ -1,4 +1,5 @@
-// Integers that a program computes from the number of the device that runs it.
+// Finds integers that a program computes from the number of the device that
+// runs it, such as the positions of slices.
 #ifndef SHARDC_AUDIT_DEVICE_NUMBERS_H_
 #define SHARDC_AUDIT_DEVICE_NUMBERS_H_
 
@@ -22,17 +23,17 @@ class DeviceNumbers {
   // Returns the mesh axes along which the position of a `dynamic-slice`
   // differs, in the mesh's order. Each device takes its shard over these axes.
   // If the position cannot be evaluated, returns the only subset of `among`
-  // whose sizes multiply to the number of slices. Returns nullopt if the sizes
-  // of the found axes do not multiply to the number of slices, or if no subset
-  // or several subsets do.
+  // whose sizes multiply to the number of slices. Returns nullopt if several
+  // subsets or no subset have this product, or if the axes found from the
+  // position do not have it.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:
   struct Number {
-    bool depends = false;  // whether devices have different values
+    bool depends = false;  // whether the values differ between devices
     bool known = false;
-    // If `known`: the elements of a constant or, if `depends`, one value for
-    // each device.
+    // Empty unless `known`. If `depends`, one value for each device; otherwise
+    // the elements of a constant.
     std::vector<int64_t> values = {};
   };
 

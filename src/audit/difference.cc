@@ -30,17 +30,17 @@ constexpr int64_t kNumberBytes = 8;
 
 using RouteKey = std::pair<Collective, std::string>;
 
-// The runs of one side for one tensor. All of them have the same size and
-// route.
+// The runs of collectives of one tensor, either in the plan's step or in the
+// program. All of them have the same size and route.
 struct Piece {
   Phase phase = Phase::kNone;
-  int64_t count = 0;  // number of runs that are not matched yet
+  int64_t count = 0;  // runs that are not matched yet
   const PlannedSend* planned = nullptr;
   const Sending* sending = nullptr;
 };
 
-// The pieces of both sides of a route. The key is the number of bytes that one
-// run sends.
+// The pieces of a route, in the plan's step and in the program. The key is the
+// number of bytes that one run sends.
 struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
@@ -55,8 +55,9 @@ std::string OverOf(const Sending& one) {
   return one.named ? AxesText(one.axes) : one.from->members->text;
 }
 
-// Subtracts from both counts the runs that both sides have. With `same_phase`,
-// only runs of the same pass (PassOf) match.
+// Matches runs of the plan's step with runs of the program, and subtracts the
+// matched runs from both counts. With `same_phase`, only runs of the same pass
+// (PassOf) match.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
   for (Piece& one : planned) {
@@ -99,8 +100,8 @@ class Comparison {
         {one.phase, one.layers, &one, nullptr});
   }
 
-  // Returns the bytes that one run would send if floating-point elements had
-  // the step's dtype. Integers keep their width.
+  // Returns the bytes that one run would send if its floating-point elements
+  // had the step's dtype. Integers keep their width.
   int64_t BytesOf(const Sending& one) const {
     return one.Sent(one.integral ? one.bits : 8 * step_.element_bytes);
   }
@@ -136,8 +137,9 @@ class Comparison {
         route.rewrites |= one.sending->rewrites;
       }
     }
-    // Equal totals are accepted even if the pieces differ, because compilers
-    // combine collectives.
+    // A route (a kind of collective over a set of axes) is accepted if the
+    // total bytes are equal. Its pieces may differ, because compilers combine
+    // collectives.
     route.same = route.bytes == route.planned_bytes;
     if (!route.same) {
       for (auto& [bytes, pieces] : sides.planned) {
@@ -214,9 +216,9 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // A collective over other axes is accepted as the counterpart only if it
-      // runs equally often. A gather must also move a weight, because gathers
-      // of different activations may run equally often.
+      // A collective over other axes is the counterpart only if it runs equally
+      // often. Gathers of different activations may run equally often by
+      // chance, so a gather must also move a weight.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

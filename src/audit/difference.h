@@ -15,15 +15,16 @@
 
 namespace shardc::audit {
 
-// The collectives for one tensor that only one of the two sides has.
+// The collectives for one tensor that only the plan's step or only the program
+// has.
 struct Unmatched {
   Collective kind = Collective::kAllGather;
-  std::string over;  // axes: "dp+fsdp"
+  std::string over;  // axes, as "dp+fsdp"
   Phase phase = Phase::kNone;
   int64_t count = 0, bytes = 0;
   std::string what;  // "linear q of layer 0-31", "activation f32[8,64]"
-  const Traffic* from = nullptr;  // null if the plan has the collective
-  std::string reason;             // empty if no reason is known
+  const Traffic* from = nullptr;  // null if the plan's step has it
+  std::string reason;             // empty if unknown
 };
 
 // All collectives of one kind over the same axes, summed over the layers, after
@@ -34,14 +35,14 @@ struct RouteCompared {
   std::string over;
   int64_t planned_count = 0, planned_bytes = 0;
   int64_t count = 0, bytes = 0;
-  uint8_t rewrites = 0;  // one bit for each Rewrite
-  bool same = false;     // whether both sides send the same bytes
+  uint8_t rewrites = 0;  // rewrites made, one bit for each
+  bool same = false;     // whether plan and program send as many bytes
 };
 
 struct Difference {
   std::vector<RouteCompared> routes;
-  std::vector<Unmatched> missing, extra;  // in descending order of their bytes
-  int64_t numbers = 0;                    // single numbers, not compared
+  std::vector<Unmatched> missing, extra;  // most bytes first
+  int64_t numbers = 0;  // collectives of single numbers, not compared
   // The bits of the widest floating-point element whose size differs from the
   // step's dtype; 0 if there is none.
   int64_t other_bits = 0;
@@ -49,11 +50,11 @@ struct Difference {
 };
 
 // Returns the collectives that only the step program or only the compiled
-// program has. `program` holds the rewritten collectives of `report`. If both
-// sides send the same bytes in total by one kind of collective over the same
-// axes, these collectives are skipped. The remaining collectives are matched by
-// size, first within the same pass. Single numbers, such as the loss, are not
-// compared, because a step program adds such numbers before it reduces them.
+// program has. `program` holds the rewritten collectives of `report`. A kind of
+// collective over a set of axes is skipped if both programs send the same total
+// bytes by it. The remaining collectives are matched by size, first within the
+// same pass. Collectives of single numbers, such as the loss, are not compared,
+// because a step program adds several of these numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

@@ -1,14 +1,14 @@
 // Finds arguments that a compiled program shards in another way than a plan.
-// The text of a partitioned program has each argument's local shape and its
-// sharding:
+// The text of a partitioned program has the shape of each argument on a device
+// and the argument's sharding:
 //
 //   %p = f32[4,32,64] parameter(3), sharding={devices=[1,2,2,2]<=[2,2,2]T(..)
 //       last_tile_dim_replicate}, metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate is sharded as [null, "fsdp", "tp"]
 //
-// The argument's shape on a device, multiplied by the number of parts of each
-// dimension, gives its global shape: [4,64,128] here. The sharding is compared
-// with the plan only if the parameter of that name has this global shape.
+// The shape on a device, multiplied by the number of shards of each dimension,
+// is the global shape: [4,64,128] here. The sharding is compared with the plan
+// only if the plan's parameter of that name has this global shape.
 #include "audit/drift.h"
 
 #include <algorithm>
@@ -63,8 +63,8 @@ Spec Normal(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
-// Returns whether `array` is a shard of an array with the global shape `shape`,
-// sharded by the spec. Without a spec only the ranks are compared.
+// Returns whether `array` is one shard of an array with the global shape
+// `shape` under the spec. Without a spec, returns whether the ranks are equal.
 bool MakesUp(const Mesh& mesh, const hlo::Array& array,
              const std::optional<Spec>& spec, const Shape& shape) {
   if (array.dims.size() != shape.size()) return false;

@@ -27,8 +27,8 @@ struct Drift {
   std::string argument;   // "opt_state/0/mu/layers/gate"
   std::string parameter;  // name in the plan: "layers/gate"
   Spec planned;
-  std::optional<Spec> actual;  // nullopt: no spec over the mesh expresses it
-  std::string sharding;        // the sharding as the text states it
+  std::optional<Spec> actual;  // nullopt if no spec over the mesh expresses it
+  std::string sharding;        // as the program's text states it
 };
 
 struct Drifts {
@@ -37,12 +37,12 @@ struct Drifts {
 };
 
 // Compares each argument with a parameter of the plan: the parameter with the
-// longest name in which the argument's path ends. `/` and `.` are equal in
-// names. States of the optimizer are compared as well, because their paths end
-// in the paths of their parameters. An argument is not compared if its global
-// shape differs from the parameter's, or if the text has no sharding of it. If
-// no spec expresses the sharding, only the ranks have to be equal. Axes of size
-// 1 are ignored.
+// longest name with which the argument's path ends. `/` and `.` are equal in
+// names. Optimizer states are compared as well, because their paths end with
+// the paths of their parameters. An argument is not compared if the text has no
+// sharding of it, or if its global shape differs from the parameter's. If no
+// spec expresses the sharding, the global shape is unknown, and only the ranks
+// have to be equal. Axes of size 1 are ignored.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

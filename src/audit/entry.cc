@@ -3,11 +3,11 @@
 //
 //   %p.3 = f32[4,16,64]{2,1,0} parameter(3), sharding={...},
 //       metadata={op_name="p['layers']['gate']"}
-//   ->  layers/gate, local shape 4 x 16 x 64
+//   ->  layers/gate, shape 4 x 16 x 64 on a device
 //
-// With fsdp:2 over dimension 1 and a loop over the four layers, the gradient of
-// this parameter is reduced with the shape 32 x 64: dimension 0 is absent
-// inside the loop, and dimension 1 is not yet sharded.
+// Here dimension 1 is sharded over fsdp:2, and a loop runs over the four
+// layers. In the loop, the gradient of this parameter is reduced with the shape
+// 32 x 64: dimension 0 is absent, and dimension 1 is not sharded yet.
 #include "audit/entry.h"
 
 #include <algorithm>
@@ -25,10 +25,10 @@ std::string_view WhatName(What what) {
 
 namespace {
 
-// Returns whether an argument with a path is part of the batch: its path begins
-// with a usual name of a batch, or it may hold tokens. Tokens are an integer
-// array of rank 2 or more. Integer arrays of lower rank are counters and random
-// keys of optimizer states.
+// Returns whether an argument with a path is part of the batch. It is if its
+// path begins with a usual name of a batch, or if it may hold tokens, which are
+// an integer array of rank 2 or more. Integer arrays of lower rank are not
+// tokens but counters and random keys of optimizer states.
 bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
   constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
   const std::string_view name = path.substr(0, path.find_first_of("[."));
@@ -70,8 +70,8 @@ Moved Entry::Of(Node parameter) const {
 
 void Entry::Look(const Dims& dims, int64_t runs,
                  std::optional<std::string>& name, bool transposed) const {
-  // Returns whether `runs` is a multiple of the size of the parameter's first
-  // dimension, as in a loop over the parameter's layers.
+  // Returns whether `runs` is a multiple of the parameter's first dimension, as
+  // in a loop over the layers of a stacked parameter.
   const auto layered = [&](const Param& param) {
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
@@ -80,7 +80,7 @@ void Entry::Look(const Dims& dims, int64_t runs,
     const auto found = params.find(dims);
     if (found == params.end()) return;
     for (const Param* param : found->second) {
-      if (name && name->empty()) return;  // several parameters match
+      if (name && name->empty()) return;  // empty: several parameters match
       if (!counts(*param)) continue;
       if (name && *name != param->name) {
         name->clear();
@@ -91,12 +91,12 @@ void Entry::Look(const Dims& dims, int64_t runs,
   };
   add(by_dims_, [&](const Param& param) { return !layered(param); });
   add(by_layer_, layered);
-  // Outside of loops, an array may be one layer's slice of a parameter.
+  // Outside of loops, an array may be the slice of one layer.
   if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
   if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
   // The compiler may transpose a matrix before a collective, so a parameter
-  // whose transpose has this shape matches as well: `up` and `down` then cannot
-  // be distinguished.
+  // whose transpose has this shape matches as well. `up` and `down` of an MLP
+  // then cannot be distinguished.
   Look({dims[1], dims[0]}, runs, name, true);
 }
 

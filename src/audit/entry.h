@@ -21,8 +21,8 @@ std::string_view WhatName(What what);  // "activation"
 
 struct Moved {
   What what = What::kActivation;
-  std::string name;   // name of the parameter; empty if it is not known
-  std::string shape;  // "f32[64,64]", the operand's local shape
+  std::string name;   // parameter's name; empty if unknown
+  std::string shape;  // "f32[64,64]", the operand's shape on a device
 };
 
 class Entry {
@@ -31,24 +31,25 @@ class Entry {
 
   // Returns the kind and the name of an entry parameter. The name is the
   // parameter's path inside its argument (`layers/gate` for
-  // `p['layers']['gate']`), or the argument's name. The kind is kInput for an
-  // argument without a path, and for one whose name or dtype suggests a batch
-  // (`batch['image']`, or tokens). It is kParameter for every other argument.
-  // For an instruction that is not a parameter of the entry, returns an
+  // `p['layers']['gate']`), or the argument's name if it has no path. The kind
+  // is kInput for an argument without a path, and for an argument whose name or
+  // dtype suggests a batch (`batch['image']`, or tokens). The kind of all other
+  // entry parameters is kParameter. For other instructions, returns an
   // activation without a name.
   Moved Of(Node parameter) const;
-  // Returns the name of the parameter with this local shape, for an array in a
-  // computation that runs `runs` times. In a loop over stacked layers the array
-  // may lack the parameter's first dimension; `runs` is then a multiple of the
-  // number of layers. Outside of loops (`runs` is 1) the array may lack that
-  // dimension as well. Returns an empty name if several parameters have the
-  // shape or its transpose, and nullopt if no parameter has it. If `sliced`, a
-  // first dimension of size 1 may be the layer dimension of one layer's slice.
+  // Returns the name of the parameter that has this shape on a device, for an
+  // array in a computation that runs `runs` times. In a loop over stacked
+  // layers, the array may lack the first dimension of the parameter; `runs` is
+  // then a multiple of the number of layers. The array may also lack that
+  // dimension outside of loops (`runs` is 1). Returns an empty name if several
+  // parameters have the shape or its transpose, and nullopt if no parameter
+  // does. If `sliced`, a first dimension of size 1 may be the layer dimension
+  // of one layer's slice.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
   // Returns the name of the parameter whose gradient has this shape before a
-  // reduction over `members` devices. The shape either matches as in OfShape,
-  // or has one dimension that is `members` times as large as the parameter's.
+  // reduction over `members` devices. The gradient has the parameter's shape as
+  // in OfShape, or it has one dimension that is `members` times as large.
   std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
                                         int64_t members) const;
 
@@ -66,8 +67,8 @@ class Entry {
             bool transposed = false) const;
 
   std::map<Node, Param> params_;
-  // The parameters by the dimensions of their local shape. The keys of
-  // `by_layer_` lack the first dimension, which may be the layers'.
+  // The parameters, keyed by the dimensions of their shape on a device. The
+  // keys of `by_layer_` lack the first dimension, which may count layers.
   std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
 };
 

@@ -12,10 +12,10 @@
 //   %s  = dynamic-slice(%a, %i)     ->  if %i is the device's place along tp,
 //                                       a reduce_scatter
 //
-// A partial value's collective is counted at the point past which the value
-// cannot be moved. An all_gather is not moved. It is not counted if its result
-// is only sorted, or if the same value was gathered before over the same axes.
-// The program's other collectives are counted unchanged.
+// A partial value is counted as one collective at the last point to which it
+// can be moved. An all_gather is not moved. It is not counted if its result is
+// only sorted, or if the same value was gathered before over the same axes. The
+// program's other collectives are counted unchanged.
 #include "audit/equivalent.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ namespace {
 
 constexpr int kLongestChain = 64;
 
-// Returns whether the result holds the same elements in another order, shape or
-// dtype.
+// Returns whether the result of this opcode has the elements of its operand in
+// another order, shape or dtype.
 bool IsView(std::string_view opcode) {
   constexpr std::string_view kViews[] = {"bitcast", "convert", "copy",
                                          "reshape", "transpose"};
@@ -50,8 +50,8 @@ constexpr uint8_t BitOf(Rewrite one) {
   return static_cast<uint8_t>(1U << static_cast<int>(one));
 }
 
-// A result of an instruction: the node, and the index of the element in the
-// node's tuple. The index is -1 if the result is not a tuple.
+// A result of an instruction: the node, and an index into the tuple that the
+// node returns. The index is -1 if the node does not return a tuple.
 using Point = std::pair<Node, int64_t>;
 
 std::optional<int64_t> ElementOf(const Point& point) {
@@ -61,11 +61,11 @@ std::optional<int64_t> ElementOf(const Point& point) {
 struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
-  AxisGroup taken;  // axes over which each device keeps only its slice
+  AxisGroup taken;  // axes over which only a slice is used
   // Whether the program itself all-reduces the slices over the remaining axes.
   bool sums_slice = false;
   uint8_t rewrites = 0;
-  // The instructions that hold this value. There are several if equal
+  // The instructions that hold this value. There are several if several equal
   // consumers compute it, such as two fusions with the same sum.
   std::vector<Point> copies;
 };
@@ -92,8 +92,7 @@ class Rewriter {
         Add(one);
       }
     }
-    // Moves the partial value that comes first in the text as far as possible,
-    // then the next one.
+    // Moves the partial values as far as possible, in the order of the text.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
     while (!waiting.empty()) {
@@ -114,8 +113,8 @@ class Rewriter {
     return {one.node, several ? one.operand : -1};
   }
 
-  // Returns whether an all-reduce or a reduction adds, and does not apply
-  // another function such as a maximum.
+  // Returns whether the function that an all-reduce or a reduction applies is
+  // an addition, and not, for example, a maximum.
   bool Adds(Node node) const {
     const auto name = hlo::AttributeOf(graph_.At(node).attributes, "to_apply");
     if (!name) return false;
@@ -178,8 +177,8 @@ class Rewriter {
     return ElementOf(PointOf(one));
   }
 
-  // Follows a value back through instructions that only change its order, shape
-  // or dtype, and returns the value before them.
+  // Follows a value back through instructions that only change the order, shape
+  // or dtype of its elements. Returns the value before them.
   Value Shown(Value value) {
     for (int i = 0; i < kLongestChain; ++i) {
       value = tracer_.ResultOf(std::move(value));
@@ -206,7 +205,7 @@ class Rewriter {
   }
 
   // Returns the consumers of all copies of the value. Returns nullopt if the
-  // value has no consumers, or if one of them cannot be found.
+  // value has no consumers, or if not all of them can be found.
   std::optional<std::vector<Uses::Consumer>> ConsumersOf(const Partial& of) {
     std::vector<Uses::Consumer> out;
     for (const Point& point : of.copies) {
@@ -230,7 +229,7 @@ class Rewriter {
   }
 
   // Moves a partial value past its consumers. Returns the index of the partial
-  // value that they compute, or nullopt if the value cannot be moved.
+  // value that the consumers compute. Returns nullopt if it cannot be moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
@@ -259,8 +258,8 @@ class Rewriter {
     return joins && next.size() == 1 ? Join(here, first) : std::nullopt;
   }
 
-  // Returns whether all nodes are reductions of one operand by addition, with
-  // the same result type.
+  // Returns whether all nodes add up the elements of one operand, with the same
+  // result type.
   bool AllReduce(const std::vector<Point>& nodes) const {
     return std::ranges::all_of(nodes, [&](const Point& point) {
       return Adds(point.first) && graph_.Operands(point.first).size() == 2 &&
@@ -282,7 +281,7 @@ class Rewriter {
   void Drop(size_t here) { MoveTo(here, {}); }
 
   // Returns the indices of the partial values that an addition adds. Returns an
-  // empty set if one of the operands is not partial.
+  // empty set if an operand is not partial.
   std::set<size_t> PartsOf(Node sum) {
     std::set<size_t> out;
     for (const Node operand : graph_.Operands(sum)) {
@@ -344,7 +343,8 @@ class Rewriter {
   }
 
   // Joins an all_reduce with a later all_reduce of the same value over other
-  // axes. The later one may also reduce the slice that each device took.
+  // axes. The later all_reduce may also reduce only the slice that each device
+  // took.
   std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
     const bool several = graph_.Operands(user.user).size() > 1;
     const Point next{user.user,
@@ -413,8 +413,8 @@ class Rewriter {
     return out;
   }
 
-  // Adds the collectives that reduce a partial value, at the point past which
-  // it cannot be moved.
+  // Adds the collectives that reduce a partial value at the last point to which
+  // it could be moved.
   void Reduce(const Partial& partial) {
     Sending all = Begin(*partial.from);
     all.rewrites = partial.rewrites;
@@ -463,7 +463,7 @@ class Rewriter {
   Uses uses_;
   DeviceNumbers numbers_;
   std::vector<Partial> partial_;
-  std::map<Point, size_t> owner_;  // index in `partial_`
+  std::map<Point, size_t> owner_;  // indices in `partial_`
   std::map<std::tuple<Node, std::vector<int64_t>, AxisGroup>, size_t> gathered_;
   std::vector<Sending> out_;
 };

@@ -1,6 +1,6 @@
 // Rewrites a program's collectives into the form in which a step program counts
-// them. Each rewrite is also made by compiler passes after partitioning or by
-// other back ends (docs/compiler.md), so it does not hide a difference.
+// them. The rewrites hide no difference, because compiler passes after
+// partitioning, or other back ends, make each of them too (docs/compiler.md).
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -17,26 +17,27 @@ namespace shardc::audit {
 
 // `sliced`    an all_reduce of which each device uses only its slice becomes a
 //             reduce_scatter;
-// `deferred`  a partial value is reduced after the operations that are linear
-//             in it;
-// `joined`    all_reduces of one value over several axes become one;
-// `again`     a value that is gathered twice is gathered once;
-// `top_k`     a gather whose result is only sorted is left out.
+// `deferred`  a partial value is reduced after the linear operations that use
+// it
+//             and not before them;
+// `joined`    all_reduces of one value over several axes become one; `again`
+// a value that is gathered twice is gathered once; `top_k`     a gather whose
+// result is only sorted is left out.
 enum class Rewrite : uint8_t { kSliced, kDeferred, kJoined, kAgain, kTopK };
 inline constexpr std::string_view kRewriteNames[] = {
     "sliced", "deferred", "joined", "again", "top_k"};
 
-// A collective after the rewrites.
+// A collective after the rewrites, with its devices and its sizes.
 struct Sending {
   Collective kind = Collective::kAllGather;
-  bool named = false;  // whether mesh axes describe the groups
+  bool named = false;  // whether mesh axes describe its groups of devices
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  int64_t elements = 0, bits = 0;  // size of each member's operand
+  int64_t elements = 0, bits = 0;  // size of a member's operand
   bool integral = false;
   int64_t times = 1;
   uint8_t rewrites = 0;           // one bit for each Rewrite
-  const Traffic* from = nullptr;  // entry of the report, never null
+  const Traffic* from = nullptr;  // its entry in the report; never null
 
   bool Has(Rewrite one) const {
     return (rewrites >> static_cast<int>(one) & 1) != 0;

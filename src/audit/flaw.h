@@ -1,5 +1,5 @@
-// A finding about a compiled program. The caller finds its position in the
-// user's file.
+// A finding about a compiled program, without its place. The caller finds the
+// place in the user's source file.
 #ifndef SHARDC_AUDIT_FLAW_H_
 #define SHARDC_AUDIT_FLAW_H_
 
@@ -15,11 +15,11 @@ struct Flaw {
   const Code* code = nullptr;  // one of AuditCodes(), never null
   Level level = Level::kWarning;
   std::string message, help;
-  hlo::SourceLine line;       // a line of the user's files; may be unknown
-  std::string_view at;        // the instruction's name in the text
-  std::string parameter;      // may be empty
-  std::string axis;           // the unused axis; empty for other codes
-  std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
+  hlo::SourceLine line;       // line of the user's source; may be unknown
+  std::string_view at;        // the instruction's name in the program's text
+  std::string parameter;      // name of the parameter; may be empty
+  std::string axis;           // unused axis; empty for other codes
+  std::string_view metadata;  // metadata text, for Frames::StackOf
 };
 
 }  // namespace shardc::audit

@@ -1,10 +1,11 @@
 // Finds flaws of a program (the findings SHD601 and following). Most rules
 // check one operand of one collective. They read the report's entry for the
-// collective and follow the uses of its result:
+// collective and follow the uses of its result. An example, in which the batch
+// is sharded over dp and fsdp:
 //
 //   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
-//   batch axes: those over which an input's first dimension is sharded, here
-//   dp and fsdp                         ->  SHD601 at the line of %g
+//   ->  an activation is gathered over an axis of the batch: SHD601 at the line
+//       of %g
 //
 // One source line may produce an instruction for each layer. Flaws with the
 // same code and line are therefore reported as one finding with the sum of
@@ -83,7 +84,8 @@ class Search {
            Level level = Level::kWarning) {
     Key key{code.number, LineText(one.line),
             one.moved.what == What::kParameter ? one.moved.name : ""};
-    // One line may compute the gradients of several parameters.
+    // One line may compute the gradients of several parameters, so the
+    // parameter is a part of the key.
     if (&code == &code::kGradientNotScattered) std::get<2>(key) = detail;
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
     if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
@@ -105,8 +107,9 @@ class Search {
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;
   }
 
-  // Returns whether a collective is inside of `shard_map`. Its author wrote the
-  // collective (`lax.all_gather`), so only the rule about dtypes reports it.
+  // Returns whether a collective is inside of `shard_map`. The author wrote
+  // such a collective (`lax.all_gather`) on purpose, so only the rule about
+  // dtypes reports it.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }
@@ -140,7 +143,8 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
-  // Returns whether a gather joins a dimension other than the first.
+  // Returns whether a gather leaves dimension 0 unchanged and joins another
+  // one.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
@@ -159,11 +163,12 @@ class Search {
     if (entry_.OfShape(array, runs)) return;
     std::optional<std::string> name;
     hlo::Array part = array;
-    // The gradient of one layer may keep the stack's dimension, with size 1.
+    // The gradient of one layer may keep the layer dimension, with size 1.
     if (part.dims.size() > 2 && part.dims.front() == 1) {
       part.dims.erase(part.dims.begin());
     }
-    // The parameter may be sharded over only some of the axes of the sum.
+    // The parameter may be sharded over only some of the axes of the sum, so
+    // each divisor of the number of devices is tried.
     for (int64_t parts = 2; parts <= n; ++parts) {
       if (n % parts != 0) continue;
       for (int64_t& dim : part.dims) {
@@ -201,9 +206,9 @@ class Search {
            results[index].bits < bits;
   }
 
-  // Returns the narrower floating-point type from which the operand was cast.
-  // Returns nullopt if it was not cast, or if a gather or a computation is
-  // between the cast and the collective.
+  // Returns the floating-point type from which the operand was cast to a wider
+  // type. Returns nullopt if it was not cast, or if a gather or a computation
+  // is between the cast and the collective.
   std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return std::nullopt;
@@ -224,8 +229,9 @@ class Search {
     return std::nullopt;
   }
 
-  // Returns a text for a collective's operand. The texts of two operands are
-  // equal only if they have the same source and take the same slices of it.
+  // Returns a text that identifies the value of an operand: its origin and the
+  // slices taken of it. Two operands have equal texts only if they are slices
+  // of one origin at the same positions.
   std::string WayBack(const Traffic& one) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return {};
@@ -236,8 +242,8 @@ class Search {
       if (at.opcode == "slice") {
         out += hlo::AttributeOf(at.attributes, "slice").value_or("");
       } else if (at.opcode == "dynamic-slice") {
-        // Inside fusions the offsets of two different slices may have the same
-        // names, so the computation is part of the text.
+        // In two fusions, the offsets of different slices may have the same
+        // names. The computation is therefore a part of the text.
         std::string_view list = at.operands, item;
         hlo::NextItem(list, item);
         out += std::string(list) + std::to_string(graph_.BlockOf(value.node));
@@ -249,8 +255,9 @@ class Search {
     return out + "@" + std::to_string(value.node);
   }
 
-  // Returns the computation in which an instruction runs. Computations of
-  // fusions and asynchronous starts are replaced by their callers.
+  // Returns the computation in which an instruction runs. A fusion or an
+  // asynchronous start runs inside its caller, so the caller is returned for
+  // it.
   Block RunBy(Node node) const {
     Block block = graph_.BlockOf(node);
     for (const Call* call = graph_.CallOf(block);
@@ -262,15 +269,15 @@ class Search {
     return block;
   }
 
-  // The gathers of the same shard of a parameter in the same phase.
+  // The gathers of one shard of a parameter in one phase.
   struct Gathers {
     std::set<Node> nodes;
-    std::set<std::string_view> origins;  // the metadata of the gathers
+    std::set<std::string_view> origins;  // metadata of the gathers
   };
 
-  // Returns how often the same shard of a parameter may be gathered without a
-  // finding. In general that is once. An optimised program may gather once in
-  // each of its passes in two cases. First, a back end that does not keep a
+  // Returns how often one shard of a parameter may be gathered without a
+  // finding. In general that is once. In two cases an optimised program may
+  // gather once in each of its passes. First, a back end that does not keep a
   // gathered weight repeats the instruction in the backward pass, with the same
   // metadata. Second, TPU programs name the gather after the parameter, so its
   // phase is unknown.
@@ -308,8 +315,8 @@ class Search {
     std::map<std::tuple<Block, Collective, std::string, std::string>, Group>
         groups;
     for (const Traffic& one : report_.traffic) {
-      // Permutes of a pipeline depend on each other, so they cannot be
-      // combined.
+      // The permutes of a pipeline depend on each other, so they cannot be
+      // combined and are skipped.
       const bool counts = one.calls.value() > 0 && one.sent.value() > 0 &&
                           one.kind != Collective::kPpermute;
       if (!counts) continue;
@@ -342,7 +349,7 @@ class Search {
   Uses uses_;
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
-  unsigned passes_ = 0;  // one bit for each Phase
+  unsigned passes_ = 0;  // phases that occur, one bit for each
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };

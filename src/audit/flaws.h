@@ -18,10 +18,10 @@ struct Report;
 
 // Returns the flaws of the report's program, one for each code, source line and
 // parameter. Flaws of a single collective come first, in the order of the text.
-// Flaws of several collectives, unused axes and transfers to the host follow.
-// The rules about mesh axes are skipped without a mesh. The rules about dtypes
-// are skipped for optimised programs of CPUs and GPUs, whose back ends change
-// dtypes.
+// Then follow flaws of several collectives, unused axes and transfers to the
+// host. Without a mesh, the rules about mesh axes are skipped. For optimised
+// programs of CPUs and GPUs, the rules about dtypes are skipped, because these
+// back ends change dtypes.
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
                           const Entry& entry, const Report& report);
 

@@ -60,7 +60,8 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
   out.line = one.line;
   out.metadata = one.metadata;
   if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
-  // What moves is a gradient; `detail` is the name of its parameter.
+  // For this code, the collective moves a gradient, and `detail` is the name of
+  // its parameter.
   if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
   const std::string what = SubjectOf(found),
                     how = Over(found) + " " + Often(found);

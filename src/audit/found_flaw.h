@@ -1,4 +1,4 @@
-// A flaw of a program as it was found, and its finding in words.
+// A flaw as the search finds it, and the function that writes its message.
 #ifndef SHARDC_AUDIT_FOUND_FLAW_H_
 #define SHARDC_AUDIT_FOUND_FLAW_H_
 
@@ -15,12 +15,13 @@ struct FoundFlaw {
   const Code* code = nullptr;
   Level level = Level::kWarning;
   const Traffic* most = nullptr;  // the operand that sends most
-  int64_t times = 0, sent = 0;    // of all these flaws; bytes per device
-  std::string detail;             // its meaning depends on the code
+  // Sums over these flaws: runs, and bytes that a device sends.
+  int64_t times = 0, sent = 0;
+  std::string detail;  // its meaning depends on the code
 };
 
-// Returns the flaw with its message and its help. `graph` is that of the
-// program in which it was found.
+// Returns the flaw with its message and its help. `graph` is the graph of the
+// program in which the flaw was found.
 Flaw Worded(const FoundFlaw& found, const Graph& graph);
 
 }  // namespace shardc::audit

@@ -1,7 +1,7 @@
-// Builds the call graph of a program, so that bytes can be multiplied by the
-// number of runs of each computation. Computations are called by loops,
-// conditionals, fusions, calls and asynchronous starts. Calls form no cycle,
-// and they are sorted so that callers come first:
+// Builds the call graph of a program. It is needed to multiply the bytes of
+// each computation by the number of its runs. Loops, conditionals, fusions,
+// calls and asynchronous starts call computations. Calls form no cycle, so the
+// computations can be sorted with callers before callees:
 //
 //   entry: while(body=%b), fusion(calls=%f);  %b: fusion(calls=%f)
 //   ->  entry, b, f
@@ -29,7 +29,7 @@ struct CallAttribute {
   std::string_view opcode, key;
   CallKind kind;
 };
-// Only the `-start` of an asynchronous operation is listed, because its
+// Of an asynchronous operation only the `-start` is listed, because its
 // `-update` and `-done` repeat the attribute `calls`.
 constexpr CallAttribute kCallAttributes[] = {
     {"fusion", "calls", CallKind::kOnce},
@@ -74,7 +74,7 @@ std::optional<Graph> Graph::Of(const hlo::Program& program,
 }
 
 bool Graph::FindCalls(Findings& findings) {
-  std::vector<bool> calls;  // indexed by number of the opcode
+  std::vector<bool> calls;  // indexed by opcode number
   for (const std::string_view opcode : program_->instructions.opcodes()) {
     calls.push_back(
         std::ranges::find(kCallAttributes, opcode, &CallAttribute::opcode) !=
@@ -102,8 +102,8 @@ bool Graph::AddCalls(Node node, Findings& findings) {
 // reaches.
 bool Graph::Sort(Findings& findings) {
   const size_t blocks = program_->computations.size();
-  // `calls_` is sorted by the calling instruction, so the calls of a
-  // computation are one range of it.
+  // `calls_` is sorted by the calling instruction, so the calls from one
+  // computation are consecutive.
   const auto from = [&](Block block) {
     const hlo::Computation& computation = BlockAt(block);
     const auto begin =
@@ -156,8 +156,9 @@ Block Graph::BlockOf(Node node) const {
   const auto& all = program_->computations;
   const auto after = std::ranges::upper_bound(
       all, node, {}, [](const hlo::Computation& one) { return one.begin; });
-  // Computations without instructions begin at the same index as the next one,
-  // so the last computation that begins here owns the node.
+  // A computation without instructions begins at the same index as the next
+  // one. The last computation that begins at or before the node therefore
+  // contains it.
   return static_cast<Block>(after - all.begin() - 1);
 }
 

@@ -15,15 +15,16 @@
 
 namespace shardc::audit {
 
-// Indices of hlo::Program::instructions and of its computations.
+// Node is an index into hlo::Program::instructions, and Block is an index into
+// hlo::Program::computations.
 using Node = uint32_t;
 using Block = uint32_t;
 inline constexpr Node kNoNode = UINT32_MAX;
 
 enum class CallKind : uint8_t {
-  kOnce,       // fusion, call, async-start
+  kOnce,       // called by a fusion, call or async-start
   kBody,       // the body of a loop
-  kCondition,  // the condition of a loop: runs once more than the body
+  kCondition,  // a loop's condition: runs once more than its body
   kBranch      // a branch of a conditional
 };
 
@@ -55,22 +56,23 @@ class Graph {
 
   // Returns the calls from an instruction, in the text's order.
   std::vector<Call> CallsFrom(Node node) const;
-  // Returns the first call to a computation, or null if no computation that the
-  // entry reaches calls it.
+  // Returns the first call to a computation. Returns null if no computation
+  // that the entry reaches calls it.
   const Call* CallOf(Block block) const;
   // Returns whether several calls of a computation are reached from the entry,
   // so that its parameters can have different values.
   bool IsShared(Block block) const { return shared_[block]; }
-  // Returns the calls made by computations that the entry reaches, sorted so
-  // that all calls to a computation come before the calls that it makes.
+  // Returns the calls that computations reached from the entry make. All calls
+  // to a computation come before the calls that the computation makes.
   const std::vector<Call>& calls() const { return calls_; }
   // Returns the computations that the entry reaches, callers first.
   const std::vector<Block>& order() const { return order_; }
 
  private:
-  // The operands of a computation's instructions, one after the other.
+  // The operands of all instructions of a computation, in one array.
   struct Links {
-    // Indexed by instruction: first index in `operands`
+    // Indexed by instruction within the computation: the index in `operands` of
+    // its first operand.
     std::vector<uint32_t> first;
     std::vector<Node> operands;
   };
@@ -92,14 +94,15 @@ class Graph {
   const hlo::Program* program_;
   std::vector<Call> calls_;
   std::vector<Block> order_;
-  // Indexed by block: index into calls_, or kNoCall.
+  // Indexed by block: the index in `calls_` of the first call to the block, or
+  // kNoCall.
   std::vector<uint32_t> call_of_;
   std::vector<bool> shared_;  // indexed by block
-  // The operands of a computation are resolved when one of them is first looked
-  // up, because most computations are never traced.
+  // The operands of each computation, which are resolved when one of them is
+  // first looked up. Most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;
-  // A hash table of the names in the computation whose operands are being read,
-  // with linear probing.
+  // A hash table with linear probing. It has the names of the computation whose
+  // operands are being resolved.
   mutable std::vector<Slot> names_;
 };
 

@@ -1,4 +1,4 @@
-// Compares an audit with an earlier one, so that a change which adds traffic
+// Compares an audit with an earlier audit, so that a change which adds traffic
 // fails in CI. Bytes are compared for each kind of collective over each group
 // of axes. The tensor whose bytes grew most is named:
 //
@@ -21,9 +21,10 @@ namespace shardc::audit {
 namespace {
 
 constexpr int64_t kSlackBytes = 4096;
-constexpr int64_t kSlackParts = 100;  // 1 %
+constexpr int64_t kSlackParts = 100;  // one part in a hundred
 
-// Returns the name of groups that no mesh axes describe: "groups of 4".
+// Returns the name of a group of devices that no mesh axes describe: "groups of
+// 4".
 std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }
@@ -92,7 +93,7 @@ class SentReader {
   static constexpr std::string_view kHow =
       "write it with `shardc audit PROGRAM --format json`";
 
-  // Returns false after a finding.
+  // Sets `out` to the text of the axes. Returns false after a finding.
   bool ReadMesh(const JsonValue& mesh, std::string& out) {
     if (mesh.kind() == JsonKind::kNull) return true;
     const auto axes =
@@ -110,7 +111,8 @@ class SentReader {
     return true;
   }
 
-  // Returns the same text as MovedText (audit/table.h), from an audit's JSON.
+  // Returns the text that MovedText (audit/table.h) would return, from the JSON
+  // of an audit.
   static std::string CauseText(const std::string& what, const JsonValue& one) {
     Moved moved;
     for (const What known : {What::kParameter, What::kGradient, What::kInput}) {

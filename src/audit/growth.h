@@ -26,8 +26,8 @@ using Route = std::pair<std::string, std::string>;
 // The schema of a committed summary of an audit.
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
-// The bytes that a program sends. They are added up by route and, within a
-// route, by the tensor and the function of the source line.
+// The bytes that a program sends, keyed by route. Within a route, they are
+// keyed by the tensor and the function of the source line.
 struct Sent {
   struct Cause {
     std::string what;      // "layers/gate", "activation"
@@ -37,9 +37,9 @@ struct Sent {
   };
   std::map<Route, std::map<Cause, int64_t>> bytes;
   int64_t devices = 1;
-  // The mesh's axes, whose names the routes use: "dp=2 tp=4", without axes of
-  // size 1. Empty if the audit had no mesh. nullopt if the document does not
-  // have the mesh, as in a committed summary.
+  // The axes of the mesh without axes of size 1: "dp=2 tp=4". Routes use these
+  // names. Empty if the audit had no mesh. nullopt if the document does not
+  // state the mesh, as in a committed summary.
   std::optional<std::string> mesh;
 };
 
@@ -54,17 +54,17 @@ Sent SentOf(const Report& report);
 // is malformed, or if a sum overflows.
 std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
-// A route over which a program sends more than before.
+// A route on which a program sends more bytes than before.
 struct Growth {
   Route route;
   int64_t before = 0, after = 0;  // bytes that the busiest device sends
-  Sent::Cause cause;              // the tensor that grew most
+  Sent::Cause cause;              // the tensor whose bytes grew most
 };
 
-// Returns the routes that grew, the largest growth first. A route has grown if
-// it sends more than before by over 1 % plus 4 KiB, because compilers add and
-// remove collectives of a few scalars. A route that sent nothing before has
-// grown if it sends anything.
+// Returns the routes that grew, the largest growth first. Compilers add and
+// remove collectives of a few scalars, so small growth is ignored: a route has
+// grown if its bytes increase by more than 1 % plus 4 KiB. A route that sent
+// nothing before has grown if it sends anything.
 std::vector<Growth> GrowthOf(const Sent& before, const Sent& after);
 
 }  // namespace shardc::audit

@@ -1,6 +1,6 @@
-// Compares the summary of an audit with the file that a project has committed.
-// In this example the audit has new bytes and no longer has a finding, SHD604
-// of the parameter `up` in the function `keep`:
+// Compares the summary of an audit with the summary that a project has
+// committed. In this example the program sends more bytes, and it no longer has
+// the finding SHD604 of the parameter `up` in the function `keep`:
 //
 //   committed   all_gather over fsdp 160 KiB, SHD604 of up in keep
 //   compiled    all_gather over fsdp 480 KiB
@@ -28,7 +28,8 @@ std::string TextAt(const JsonValue& object, const char* key) {
 
 using Causes = std::map<Sent::Cause, int64_t>;
 
-// Returns the tensors and functions that send bytes over a route.
+// Returns the tensors and functions that send bytes over a route, with their
+// bytes.
 Causes CausesOf(const Lock& lock, const Route& route) {
   Causes out;
   const auto found = lock.sent.bytes.find(route);

@@ -17,8 +17,8 @@
 
 namespace shardc::audit {
 
-// A flaw, reduced to the members that stay the same if source lines move or the
-// program is compiled again.
+// A flaw with only those members that stay the same if source lines move or if
+// the program is compiled again.
 struct LockedFlaw {
   std::string code, parameter, function, axis;
   auto operator<=>(const LockedFlaw&) const = default;
@@ -29,12 +29,13 @@ LockedFlaw LockedOf(const Flaw& flaw);
 // flaws.
 struct Lock {
   Sent sent;
-  bool scheduled = false;  // optimised, not only partitioned
+  // Whether the program is optimised, and not only partitioned.
+  bool scheduled = false;
   std::set<LockedFlaw> flaws;
 
   // Returns whether the summary has the flaw. Summaries of earlier versions do
-  // not name the axis, nor the parameter of SHD605. They have the flaw for
-  // every axis and for every parameter then.
+  // not state the axis, nor the parameter of SHD605. An entry of such a summary
+  // matches every axis, and for SHD605 every parameter.
   bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);

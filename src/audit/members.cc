@@ -16,7 +16,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr size_t kShown = 8;  // the most devices listed of an unnamed group
+constexpr size_t kShown = 8;  // most devices listed of an unnamed group
 
 std::string DevicesText(const std::vector<int64_t>& group) {
   std::string out = "devices";
@@ -38,8 +38,9 @@ void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
   }
 }
 
-// Returns the text up to the end of the groups, without the attributes that
-// follow. It is the key of a cache, so that equal groups are read only once.
+// Returns the groups at the beginning of `text`, without the attributes that
+// follow. The result is the key of a cache, so that equal groups are read only
+// once.
 std::string_view GroupsText(std::string_view text) {
   const bool mesh = text.starts_with("mesh") || text.starts_with('@');
   std::string_view rest = text;
@@ -99,9 +100,9 @@ void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
     axes.push_back(mesh_->axes[i].name);
     size *= mesh_->axes[i].size;
   }
-  // The members are distinct device numbers that differ only along these axes.
-  // A group with as many members as the axes have coordinates therefore
-  // contains every coordinate.
+  // The members of a group are distinct devices that differ only along these
+  // axes. If there are as many members as the axes have coordinates, the group
+  // therefore contains every coordinate.
   const bool exact = std::ranges::all_of(groups, [&](const auto& group) {
     return std::ssize(group) == size &&
            std::ranges::adjacent_find(group) == group.end();
@@ -122,7 +123,7 @@ std::shared_ptr<const Members> MemberNames::OfPairs(std::string_view text) {
   std::vector<bool> differs(mesh_ == nullptr ? 0 : mesh_->axes.size(), false);
   std::vector<int64_t> sends(AsIndex(devices_), 0);
   for (const auto& [source, target] : *pairs) {
-    if (source == target) continue;  // sends nothing
+    if (source == target) continue;  // a device sends nothing to itself
     out.edges = std::max(out.edges, ++sends[AsIndex(source)]);
     if (out.text.empty()) out.text = DevicesText({source, target});
     if (mesh_ != nullptr) MarkDifferent(*mesh_, source, target, differs);

@@ -1,5 +1,5 @@
-// Finds which devices take part in a collective, and the mesh axes that they
-// span.
+// Finds which devices take part in a collective, and which mesh axes describe
+// the groups of these devices.
 #ifndef SHARDC_AUDIT_MEMBERS_H_
 #define SHARDC_AUDIT_MEMBERS_H_
 
@@ -16,7 +16,8 @@
 namespace shardc::audit {
 
 struct Members {
-  // Devices of the largest group; 2 for a permute, or 1 if it sends nothing
+  // The number of devices of the largest group. For a permute it is 2, or 1 if
+  // the permute sends nothing.
   int64_t size = 1;
   int64_t edges = 0;   // for a permute: messages that the busiest device sends
   AxisGroup axes;      // in the mesh's order
@@ -25,13 +26,13 @@ struct Members {
   bool operator==(const Members&) const = default;
 };
 
-// Returns the axes joined by `+`, or "none" for an empty group.
+// Returns the axes joined by `+`, or "none" if there are no axes.
 std::string AxesText(const AxisGroup& axes);
 
 // Names groups by the axes along which their members differ. The text of a
-// program need not name the mesh's axes, so its groups are expanded to device
-// numbers, which are compared with the device numbers of the mesh. A text that
-// occurs more than once is read once.
+// program need not have the names of mesh axes. Its groups are therefore
+// expanded to device numbers, and these are compared with the device numbers of
+// the mesh. A text that occurs several times is read once.
 class MemberNames {
  public:
   // Without a mesh, groups have no names.
@@ -39,8 +40,8 @@ class MemberNames {
       : mesh_(mesh), devices_(devices) {}
 
   // Reads the value of `replica_groups`; `text` may contain further attributes
-  // after the value. Returns null if the groups cannot be read, or if the texts
-  // that were read so far exceed a limit together.
+  // after the value. Returns null if the groups cannot be read, or if all texts
+  // read so far are together longer than a limit.
   std::shared_ptr<const Members> OfGroups(std::string_view text);
   // Reads the value of `source_target_pairs`. Returns null in the same cases as
   // OfGroups.
@@ -53,8 +54,9 @@ class MemberNames {
   const Mesh* mesh_;
   int64_t devices_;
   int64_t steps_left_ = int64_t{1} << 28;
-  // What OfGroups and OfPairs have read, by text. There are two maps because
-  // `{{0,1}}` can be the groups of an all-reduce and the pairs of a permute.
+  // The results of OfGroups and OfPairs, keyed by text. There are two maps
+  // because `{{0,1}}` can be the groups of an all-reduce and the pairs of a
+  // permute.
   std::map<std::string_view, std::shared_ptr<const Members>> groups_, pairs_;
 };
 

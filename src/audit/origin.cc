@@ -11,8 +11,8 @@
 namespace shardc::audit {
 namespace {
 
-// Parts of an operation's path that JAX adds itself, in addition to `jit(...)`
-// and `pmap(...)`. Other names count as scopes.
+// Parts of an operation's path that JAX adds itself, like `jit(...)` and
+// `pmap(...)`. All other parts are treated as named scopes.
 constexpr std::string_view kOwn[] = {"while",
                                      "body",
                                      "cond",
@@ -29,7 +29,8 @@ constexpr std::string_view kOwn[] = {"while",
                                      "custom_vjp_call",
                                      "branch_0_fun",
                                      "branch_1_fun"};
-// Prefixes of transformations that JAX writes around a scope: `jvp(layer)`.
+// Beginnings of transformations that JAX writes around a scope, such as
+// `jvp(layer)`.
 constexpr std::string_view kAround[] = {"transpose(", "jvp(", "vmap(",
                                         "checkpoint(", "remat("};
 
@@ -71,8 +72,8 @@ Phase PhaseOf(std::string_view op_name) {
 std::string ScopeOf(std::string_view op_name) {
   std::string out;
   while (true) {
-    // A part ends at a slash outside of parentheses; slashes inside of them
-    // separate scopes of the same part.
+    // A part ends at a slash outside of parentheses. Slashes inside of
+    // parentheses separate scopes within the part.
     size_t end = 0, depth = 0;
     for (; end < op_name.size() && (depth > 0 || op_name[end] != '/'); ++end) {
       if (op_name[end] == '(') ++depth;

@@ -12,8 +12,8 @@ namespace shardc::audit {
 
 // Returns the phase of an operation. It is read from the parts that JAX adds to
 // the operation's name: `rematted_computation` means recomputed, `transpose(`
-// the backward pass, and `jvp(` the forward pass. Returns kNone for other
-// names.
+// means the backward pass, and `jvp(` means the forward pass. Returns kNone for
+// other names.
 Phase PhaseOf(std::string_view op_name);
 // Returns the named scopes around an operation, outermost first, without JAX's
 // own parts: "layer/attn" of

@@ -1,4 +1,5 @@
-// The collectives of a plan's step program, as `verify step` reports them.
+// The collectives of a plan's step program, as the report of `verify step`
+// lists them.
 #ifndef SHARDC_AUDIT_PLANNED_STEP_H_
 #define SHARDC_AUDIT_PLANNED_STEP_H_
 
@@ -18,7 +19,7 @@ namespace shardc::audit {
 struct PlannedSend {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;                 // in the mesh's order
-  Phase phase = Phase::kForward;  // kNone for the optimizer
+  Phase phase = Phase::kForward;  // kNone for an op of the optimizer
   std::string part, op;           // "layer 0-31", "linear q"
   bool number = false;            // whether a single number is sent
   int64_t layers = 1;

@@ -1,6 +1,6 @@
-// Counts how often each computation runs, so that the bytes of its collectives
-// can be multiplied by it. A walk along every path from the entry could take
-// exponential time. Two passes over the sorted calls are enough:
+// Counts how often each computation runs, because a collective sends its bytes
+// in each run. A walk along every path from the entry could take exponential
+// time. Two passes over the sorted calls are enough:
 //
 //   callees first   the bytes that a computation sends including its callees,
 //                   to choose the branch of each conditional that sends most
@@ -32,8 +32,8 @@ class Counting {
       Weigh(begin, end);
       end = begin;
     }
-    // `unknown_loops` and `conditionals` were filled with callees first, but
-    // the report lists instructions in the order of the text.
+    // The pass visited callees first, so `unknown_loops` and `conditionals` are
+    // not in the order of the text, which the report needs.
     std::ranges::sort(runs_.unknown_loops);
     std::ranges::sort(runs_.conditionals);
     runs_.of.assign(sent_.size(), Size(0));
@@ -49,7 +49,7 @@ class Counting {
   }
 
  private:
-  // Sets how often each call of one instruction runs the called computation.
+  // Sets how often each call from one instruction runs the called computation.
   void Weigh(size_t begin, size_t end) {
     const Call& first = graph_.calls()[begin];
     if (first.kind == CallKind::kBranch) {
@@ -97,7 +97,7 @@ class Counting {
   const Graph& graph_;
   Tracer& tracer_;
   std::vector<Size> sent_;
-  // Indexed by call: runs of the callee in one run of the caller.
+  // Indexed by call: how often the callee runs in one run of the caller.
   std::vector<Size> times_;
   Runs runs_;
 };

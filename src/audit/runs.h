@@ -13,10 +13,10 @@ namespace shardc::audit {
 struct Runs {
   // How often each computation runs, indexed by block. It is 0 if the entry
   // does not reach the computation, or reaches it only by a branch that is not
-  // counted. A loop that sends nothing is counted with one iteration.
+  // counted. A loop that sends nothing is counted as one iteration.
   std::vector<Size> of;
   // Loops that send bytes and whose number of iterations is unknown. They are
-  // counted with one iteration.
+  // counted as one iteration.
   std::vector<Node> unknown_loops;
   // Conditionals whose branches send different numbers of bytes. Only the
   // branch that sends most is counted.

@@ -13,12 +13,12 @@
 
 namespace shardc::audit {
 
-// Reports at most one invalid member (SHD022), so that a caller may read all
-// members first and check refused() once.
+// Reads members and reports at most one invalid member (SHD022). A caller may
+// therefore read all members first and check refused() once.
 class SavedJson {
  public:
-  // Creates a reader. `how` is the help text of its finding: the command that
-  // writes the document.
+  // Creates a reader. `how` is the help of its finding, which names the command
+  // that writes the document.
   SavedJson(Findings& findings, std::string_view how)
       : findings_(findings), how_(how) {}
 

@@ -4,7 +4,7 @@
 //
 //   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
 //   an all-reduce of a gradient
-//     ->  the sum runs over the axes of the batch
+//     ->  the batch is sharded over the axes of this sum
 //   the program returns a floating scalar, and no collective runs over tp
 //     ->  nothing that the scalar depends on is sharded over tp, or its shards
 //         would have been gathered or reduced
@@ -63,10 +63,10 @@ void Shardings::Read() {
   }
 }
 
-// Adds the axes that shard an input's batch dimension. This is dimension 0 or,
-// if dimension 0 counts micro-batches, dimension 1. Dimension 0 is taken to
-// count micro-batches if it is unsharded and as large as the trip count of a
-// loop.
+// Adds the axes that shard the batch dimension of an input. This is dimension
+// 0, unless dimension 0 counts micro-batches; then it is dimension 1. Dimension
+// 0 is assumed to count micro-batches if it is unsharded and as large as the
+// trip count of a loop.
 void Shardings::AddBatch(Node node, const Spec& spec) {
   const auto arrays = hlo::ArraysOf(graph_.At(node).type);
   if (arrays.size() != 1 || arrays[0].dims.empty()) return;
@@ -78,9 +78,9 @@ void Shardings::AddBatch(Node node, const Spec& spec) {
 
 // Infers the axes of the batch from the sums of gradients and of the loss,
 // which run over these axes. A sum to a scalar in the forward pass is the loss.
-// The norm of the gradients is also summed to a scalar, but after the backward
-// pass. In a program without a backward pass, operations have no phase, and
-// every sum to a scalar is used.
+// The norm of the gradients is a sum to a scalar as well, but it comes after
+// the backward pass. In a program without a backward pass, operations have no
+// phase, so every sum to a scalar is used.
 void Shardings::InferBatch() {
   const bool trains = std::ranges::any_of(
       report_.traffic,
@@ -110,8 +110,8 @@ bool Shardings::GathersBatch(const Traffic& gather) const {
   const bool over = IsOverBatch(gather);
   if (!over || any_) return over;
   // The text has no shardings, so the axes of the batch were inferred from
-  // sums. Such sums may also run over axes that shard the sequence. Therefore
-  // only a gather of dimension 0 certainly gathers the batch.
+  // sums. Such sums may also run over axes that shard the sequence. Only a
+  // gather of dimension 0 is then certain to gather the batch.
   const auto dims =
       hlo::AttributeOf(graph_.At(gather.node).attributes, "dimensions");
   return dims == "{0}";

@@ -1,5 +1,5 @@
-// Finds the mesh axes that shard a program's arguments, and the mesh axes that
-// shard its batch.
+// Finds the mesh axes that shard a program's arguments, and those that shard
+// its batch.
 #ifndef SHARDC_AUDIT_SHARDINGS_H_
 #define SHARDC_AUDIT_SHARDINGS_H_
 
@@ -15,21 +15,23 @@ namespace shardc::audit {
 
 class Shardings {
  public:
-  // Without a mesh in the report, no axes are found.
+  // If the report has no mesh, no axes are found.
   Shardings(const Graph& graph, Tracer& tracer, const Entry& entry,
             const Report& report);
 
   // Returns whether a gather runs over an axis that shards the batch. If the
-  // text has no shardings of arguments, the gather must also join dimension 0.
+  // text has no shardings of arguments, this is uncertain, and the gather must
+  // also join dimension 0.
   bool GathersBatch(const Traffic& gather) const;
-  // Returns whether a sum may be the reduction of a weight's gradient. It is if
-  // it runs over an axis that shards the batch. It also may be if the axes of
-  // the batch or of the sum are not known.
+  // Returns whether a sum may be the reduction of a weight's gradient. This is
+  // the case if the sum runs over an axis that shards the batch, or if the axes
+  // of the batch or of the sum are unknown.
   bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the mesh axes of size 2 or more that shard no argument and over
-  // which no collective runs. Returns an empty list if this is not certain: if
-  // a sharding or the axes of a collective are not known, or if the text has no
-  // shardings of arguments and the program returns no floating-point scalar.
+  // which no collective runs. Returns an empty list if this is not certain. It
+  // is not certain if a sharding or the axes of a collective are unknown. It is
+  // not certain either if the text has no shardings and the program returns no
+  // floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
   // Returns whether `count` is at least 2 and a loop of the program has this
   // many iterations.
@@ -46,8 +48,8 @@ class Shardings {
   Tracer& tracer_;
   const Entry& entry_;
   const Report& report_;
-  // Whether the text has shardings of arguments, and whether the mesh's axes
-  // can express all of them.
+  // `any_`: the text has shardings of arguments. `all_known_`: the mesh's axes
+  // can express all of these shardings.
   bool any_ = false, all_known_ = false;
   std::set<std::string> batch_axes_, used_axes_;
   std::set<int64_t> trips_;

@@ -1,7 +1,7 @@
 // Adds up the traffic of a report into the rows of a table. In a table by one
 // property, such as the source line, a row is the sum of all collectives that
 // have the same value of this property. In a table by all properties
-// (By::kAll), every property except the scope must be equal:
+// (By::kAll), a row is the sum of collectives that differ at most in the scope:
 //
 //   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
 #include "audit/table.h"

@@ -13,7 +13,7 @@
 namespace shardc::audit {
 
 enum class By : uint8_t {
-  kAll,  // kind, devices, phase, tensor, shape and line
+  kAll,  // by kind, devices, phase, tensor, shape and line
   kLine,
   kParameter,
   kAxes,
@@ -39,8 +39,8 @@ std::string LineText(const hlo::SourceLine& line);
 // layers/gate", "activation".
 std::string MovedText(const Moved& moved);
 
-// Returns the rows, sorted by descending bytes, then by key. They point into
-// the report.
+// Returns the rows, sorted by descending bytes, then by key. Rows have pointers
+// into the report.
 std::vector<Row> Tabulate(const Report& report, By by);
 
 }  // namespace shardc::audit

@@ -1,8 +1,8 @@
 // Traces a collective's operand back to its origin, such as a parameter of the
 // entry, through instructions that only move it. The report can then name the
 // tensor that the collective moves. A value is an instruction and a path of
-// tuple elements in its result, so each step needs one instruction only. In
-// each example the right column is the value at which the step arrives:
+// tuple elements in its result. Each line shows an instruction and, on the
+// right, the value to which one step of the trace goes:
 //
 //   %g = all-gather(%f)                     f
 //   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
@@ -25,8 +25,8 @@
 namespace shardc::audit {
 namespace {
 
-// Instructions whose result is operand 0 in another shape, dtype, order or
-// memory, or a part of it.
+// Instructions that return their operand 0, or a part of it, in another shape,
+// dtype, order or memory.
 constexpr std::string_view kForwarding[] = {"bitcast",
                                             "convert",
                                             "copy",
@@ -51,9 +51,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. The result of an
-// `all-gather-start` is a tuple of the operands and the results. A path that
-// arrives at it comes from the `-done`, whose tuple has only the results.
+// Returns whether an instruction is a gather. A path at an `all-gather-start`
+// is an index into the results only. It comes from the `-done`, whose tuple has
+// only the results, while the tuple of the `-start` begins with the operands.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -30,39 +30,41 @@ class Tracer {
   // also follows fusions, calls, and loops that leave an element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
-  // Returns the instruction result of which `value` is an unchanged copy. The
-  // search goes back through tuples, their elements, calls, fusions,
+  // Returns the result of an instruction of which `value` is an unchanged copy.
+  // The search goes back through tuples, their elements, calls, fusions,
   // asynchronous operations, `all-reduce-done` and loops that leave the value
   // unchanged. It stops at casts, copies, slices and other operations.
   Value ResultOf(Value value);
 
   // Returns the value one step before `value` on the path that SourceOf
-  // follows; nullopt at the origin, and if the limit on steps is reached.
+  // follows. Returns nullopt at the origin, and if the limit on steps is
+  // reached.
   std::optional<Value> Back(const Value& value);
 
-  // Returns whether a loop's body returns this element of its state unchanged:
-  // the element's origin (SourceOf) in the body's result is the same element of
-  // the state. Returns false if a limit of the trace is reached.
+  // Returns whether a loop's body returns this element of its state unchanged.
+  // It does if the origin (SourceOf) of this element of the body's result is
+  // the same element of the body's state. Returns false if a limit of the trace
+  // is reached.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
   // Returns the value of an integer constant; nullopt for other values.
   std::optional<int64_t> ConstantOf(const Value& value) const;
 
  private:
-  // Returns the value one step before `value`; nullopt at the origin, and at a
-  // parameter of `stop`.
+  // Returns the value one step before `value`. Returns nullopt at the origin,
+  // and at a parameter of `stop`.
   std::optional<Value> Step(const Value& value, std::optional<Block> stop);
   std::optional<Value> FromParameter(const Value& value,
                                      std::optional<Block> stop);
-  // Returns the value that a call gives the parameter `value` of the called
+  // Returns the value that a call passes to the parameter `value` of the called
   // computation.
   std::optional<Value> FromCall(const Call& call, size_t parameter,
                                 const Value& value);
   std::optional<Value> ThroughLoop(Node loop, const Value& value);
   std::optional<Value> OperandOf(const Value& value, size_t index,
                                  std::vector<int64_t> path);
-  // Subtracts the cost of reading `read` operands, or bytes of attributes, from
-  // the remaining steps. Reading 64 of them costs one step.
+  // Subtracts the cost of reading `read` operands, or `read` bytes of
+  // attributes, from the remaining steps. 64 operands or bytes cost one step.
   void Charge(size_t read) { steps_left_ -= static_cast<int64_t>(read / 64); }
 
   const Graph& graph_;
@@ -73,9 +75,10 @@ class Tracer {
   std::map<std::pair<Block, std::vector<int64_t>>, bool> unchanged_;
 };
 
-// Returns how often a loop's body runs. If the compiler recorded the number,
-// returns it. Otherwise the number follows from the loop's counter if its
-// start, limit and step are constants. Returns nullopt in other cases.
+// Returns how often a loop's body runs. The text states this number if the
+// compiler recorded it. Otherwise the number is computed from the loop's
+// counter, if its start, limit and step are constants. Returns nullopt in other
+// cases.
 std::optional<int64_t> TripsOf(const Graph& graph, Tracer& tracer, Node loop);
 
 }  // namespace shardc::audit

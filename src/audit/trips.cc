@@ -75,8 +75,8 @@ class Counter {
     return state ? std::optional(source.path) : std::nullopt;
   }
 
-  // Returns the value of an operand that is a constant, or that is an element
-  // of the state which starts as a constant and is never changed.
+  // Returns the value of an operand that is a constant. The operand may also be
+  // an element of the state that starts as a constant and is never changed.
   std::optional<int64_t> Number(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;

@@ -1,7 +1,7 @@
 // Follows results forward to their uses. The uses of a computation's
 // instructions are listed when one of them is first looked up. A search follows
-// moves within the computation, enters fusions at their parameter and leaves
-// them at their root:
+// instructions that only move a value, enters fusions at their parameter and
+// leaves them at their root:
 //
 //   %g = all-gather(%x)
 //   %f = fusion(%g), calls=%slice      parameter 0 of slice
@@ -18,9 +18,9 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestUse = 64;
-// Instructions that pass their operand on: in another shape, order, dtype or
-// memory, or gathered. A `tuple`, `get-tuple-element` or asynchronous operation
-// passes its operand on as well.
+// Instructions that return their operand in another shape, order, dtype or
+// memory, or gathered. Tuples, their elements and asynchronous operations pass
+// a value on as well.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",
@@ -65,9 +65,9 @@ std::span<const Uses::User> Uses::UsersOf(Node node) {
       const auto operands = graph_.Operands(user);
       for (uint32_t i = 0; i < operands.size(); ++i) {
         if (operands[i] == kNoNode) continue;
-        // `first` holds the next free index of each instruction in this loop.
-        // After the loop, it holds the end of each instruction's users, which
-        // is the start of the next instruction's users.
+        // During this loop, `first` holds the next free index of each
+        // instruction. After the loop, it holds the end of each instruction's
+        // users, which is the start of the next instruction's users.
         users.all[users.first[operands[i] - begin + 1]++] = {user, i};
       }
     }
@@ -130,8 +130,8 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
     any = true;
   }
   if (!is_root) return any;
-  // The instruction is the root of its computation, so its result is the result
-  // of the fusion or of another caller.
+  // The node is the root of its computation, so the fusion or other caller
+  // returns its result. The uses of the caller's result are uses of the node.
   const Call* call = graph_.CallOf(block);
   if (call == nullptr || graph_.At(call->from).opcode != "fusion") {
     return judge({node, node, 0}) == Verdict::kYes;
@@ -234,8 +234,9 @@ bool Uses::ReachOutput(Node node) {
 }
 
 bool Uses::ReachLoop(Node node, int depth) {
-  // In TPU programs one fusion may hold a collective, and other fusions the
-  // operations that use its result, so the search goes on after the fusion.
+  // In TPU programs, one fusion may hold a collective, and other fusions may
+  // hold the operations that use its result. The search therefore continues
+  // with the users of the fusion.
   const Call* call = graph_.CallOf(graph_.BlockOf(node));
   if (call != nullptr && call->kind == CallKind::kOnce &&
       depth <= kDeepestUse) {

@@ -18,16 +18,17 @@ class Uses {
  public:
   explicit Uses(const Graph& graph) : graph_(graph) {}
 
-  // An instruction that computes with a result, and the index of that operand.
+  // An instruction that computes with a result, and the index of the result
+  // among the instruction's operands.
   struct Consumer {
     Node user = 0;
     size_t index = 0;
   };
   // Returns the instructions that compute with the result. Tuples, their
   // elements, calls, fusions and `-done` instructions are followed. Returns
-  // nullopt if not all consumers can be found: the result also leaves the
-  // entry, enters or leaves a loop or a conditional, passes a barrier or a
-  // nested tuple, or the search reaches its limit.
+  // nullopt if not all consumers can be found. This is the case if the result
+  // also leaves the entry, enters or leaves a loop or a conditional, or passes
+  // a barrier or a nested tuple, and if the search reaches its limit.
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);
 
@@ -51,15 +52,15 @@ class Uses {
  private:
   struct Use {
     Node of = 0, user = 0;
-    size_t index = 0;  // operand index of `of` in `user`
+    size_t index = 0;  // index of `of` among the operands of `user`
   };
-  // The decision about one use: the search succeeds here, fails, or continues
-  // with the uses of the user's result.
+  // The decision about one use: the use is accepted, is refused, or depends on
+  // the uses of the user's result.
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
   using Judge = std::function<Verdict(const Use&)>;
 
-  // Returns whether the result has uses and the decision about each use, after
-  // all follow-ups, is kYes.
+  // Returns whether the result has uses and all of them are accepted. Where
+  // `judge` returns kFollow, the uses of the user's result are judged instead.
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
@@ -74,7 +75,8 @@ class Uses {
   };
   // The users of all instructions of a computation, in one array.
   struct Users {
-    // Indexed by instruction: first index in `all`.
+    // Indexed by instruction within the computation: the index in `all` of its
+    // first user.
     std::vector<uint32_t> first;
     std::vector<User> all;
   };
