@@ -1,5 +1,5 @@
-// Known findings that are accepted for now. They are identified by code and
-// parameter and not by line, so a baseline stays valid if lines move.
+// Known findings that are accepted for now. A finding is identified by its code
+// and parameter and not by its line, so a baseline stays valid if lines move.
 #ifndef SHARDC_LINT_BASELINE_H_
 #define SHARDC_LINT_BASELINE_H_
 
@@ -21,8 +21,8 @@ struct Baseline {
   std::map<std::string, std::set<std::string>, std::less<>> known;
 
   void Add(const Finding& finding);
-  // Removes known parameters from findings, and removes findings without other
-  // parameters. Returns the number of removed findings.
+  // Removes known parameters from findings, and removes findings whose
+  // parameters are all known. Returns the number of removed findings.
   int64_t Apply(std::vector<Finding>& findings) const;
   void Write(Sink& out) const;
 };

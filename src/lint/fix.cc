@@ -24,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// The lines of a rule in block style, including its dash and its comments.
+// The bytes of a rule in block style, including its dash and its comments.
 struct Block {
   size_t begin = 0;
   size_t end = 0;
@@ -106,7 +106,7 @@ std::optional<Block> BlockOf(const Rule& rule) {
   if (indent >= first.size() || first[indent] != '-') return std::nullopt;
   const size_t key = first.find_first_not_of(' ', indent + 1);
   if (key == std::string_view::npos || first[key] == '{') return std::nullopt;
-  // The block ends with the last line that is indented deeper than the dash.
+  // The rule ends with the last line that is indented deeper than its dash.
   block.end = block.begin + first.size();
   bool touches = true;
   for (size_t at = block.end; at < text.size();) {
@@ -180,9 +180,9 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   return out;
 }
 
-// Removes the text `start` from the beginning of the rule's pattern. Without
-// quotes, YAML might not read the remaining text as a string. In this case no
-// edits are returned.
+// Removes the text `start` from the beginning of the rule's pattern. Returns no
+// edits if there are no quotes and YAML might not read the remaining text as a
+// string.
 std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
@@ -273,7 +273,7 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
   std::string fixed = rule.match;
   for (size_t at = 0; at < pattern.size();) {
     if (pattern[at] == '\\') {
-      at += 2;  // a class such as `\d`, or an escaped character
+      at += 2;  // skips a class such as `\d`, or an escaped character
       continue;
     }
     size_t end = at;
@@ -303,8 +303,8 @@ bool ContinuesBelow(std::string_view line, size_t indent) {
   return own > indent || (line[own] == '-' && IsBlank(line.substr(own + 1, 1)));
 }
 
-// Returns whether a line, without its comment, is only a dash or is a key
-// without a value: `bundles:  # of ours`.
+// Returns whether a line's value is on the lines below. Without its comment,
+// the line is only a dash or a key, such as `bundles:  # of ours`.
 bool OpensBlock(std::string_view line) {
   line = line.substr(0, line.find(" #"));
   const size_t last = line.find_last_not_of(" \t\r\n");
@@ -334,8 +334,8 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   const size_t above = LineBegin(text, begin - 1);
   const std::string_view key = LineAt(text, above);
   if (IsBlank(key) || IsComment(key)) return std::nullopt;
-  // If the line above has less indentation but opens no block, it is the start
-  // of a mapping in flow style.
+  // If the line above has less indentation but opens no block, the definition
+  // is in flow style and is not removed.
   if (Indent(key) < indent && !OpensBlock(key)) return std::nullopt;
   size_t next = end;
   while (next < text.size() &&
@@ -481,7 +481,7 @@ std::string Fixed(std::string_view text, std::span<const RuleFix> fixes) {
   for (const RuleFix& fix : fixes) {
     edits.insert(edits.end(), fix.edits.begin(), fix.edits.end());
   }
-  // An insertion comes before the removal of the text behind it.
+  // At one position, an insertion comes before the removal of text.
   std::stable_sort(edits.begin(), edits.end(),
                    [](const TextEdit& a, const TextEdit& b) {
                      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);

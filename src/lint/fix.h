@@ -21,15 +21,17 @@ struct TextEdit {
   bool operator==(const TextEdit&) const = default;
 };
 
-// The edits that fix one finding. They must be applied together.
+// The edits that fix one finding. They are correct only if all of them are
+// applied.
 struct RuleFix {
   const Code* code = nullptr;
   SourceRef source;
   FileId file;
   std::vector<TextEdit> edits;
   Place place = {};  // place of the finding
-  // Whether only editors offer the fix. Such a fix removes text that a person
-  // may want to correct instead, or that another target may use.
+  // Whether only editors offer the fix, and `check --fix` does not make it.
+  // Such a fix removes text that a person may want to correct instead, or that
+  // another target may use.
   bool by_hand = false;
 };
 

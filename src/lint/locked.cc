@@ -2,7 +2,7 @@
 // to date, both have the same bytes, so the bytes are compared while the
 // current plan is written. If a byte differs, the current plan is written to
 // memory, parsed and compared member by member. Differences beyond a limit are
-// only counted:
+// counted but not listed:
 //
 //   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
@@ -77,8 +77,8 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
-  // Layers that move to another stage are reported once. The same change is
-  // then not reported again for each of their parameters.
+  // If layers move to another stage, the move is reported once, and not again
+  // for each parameter of these layers.
   std::erase_if(difference->fields, [&](const FieldChange& one) {
     return one.detailed && !difference->layers.empty() &&
            (one.field == "stages" || one.field == "slices");

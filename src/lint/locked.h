@@ -21,19 +21,20 @@ using WritePlan = std::function<void(Sink& out)>;
 // The kind of a committed file: a plan or a step program.
 enum class Committed : uint8_t { kPlan, kStep };
 
-// Compares the `committed` file with the plan that `give` writes. Returns
-// nullopt after a finding in `errors` if the file cannot be read.
+// Compares the `committed` file with the current plan or step program, which
+// `give` writes. Returns nullopt after a finding in `errors` if the file cannot
+// be read.
 std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
                                              const SourceRef& committed,
                                              Findings& errors,
                                              Committed kind = Committed::kPlan);
 
 // Compares the files as DifferenceFrom does. Returns one finding for each
-// difference, at its place in the committed file; parameters that differ only
+// difference, at its place in the committed file. Parameters that differ only
 // in layer numbers share a finding. If the bytes differ but the meaning does
 // not, returns one note. Returns an empty list if the bytes are equal or the
-// file cannot be read. At most `limit` findings are returned, and one more that
-// counts the remaining differences.
+// file cannot be read. If there are more than `limit` differences, one more
+// finding counts the remaining ones.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

@@ -1,9 +1,9 @@
-// Removes redundant findings. Each finding lists the topics that it reports,
-// and may list topics that make it redundant. A finding without topics of the
-// second kind always stays. The other findings are visited by level, and within
-// a level the findings that report the most topics come first. A finding is
-// removed if the findings that stay so far report all topics that make it
-// redundant:
+// Removes redundant findings. A topic is a fact that a finding reports. Each
+// finding lists the topics that it reports (`reports`), and may list topics
+// that make it redundant (`unless`). A finding without `unless` always stays.
+// The other findings are visited by level, and within a level the findings that
+// report the most topics come first. A finding is removed if the findings that
+// stay so far report all topics of its `unless`:
 //
 //   SHD101 reports "dead rule 4", so that SHD105 is redundant.
 //   If SHD101 is ignored, no finding reports it, and SHD105 stays.
@@ -30,7 +30,7 @@
 namespace shardc {
 namespace {
 
-// Returns, indexed by finding, whether the finding is kept because it is not
+// Returns, indexed by finding, whether the finding stays because it is not
 // redundant.
 std::vector<bool> Untold(const FindingSink& findings) {
   std::vector<size_t> order(findings.size());
@@ -57,21 +57,21 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// Findings with equal keys are joined. If the findings have a cause, the key
-// consists of code, level and cause. Otherwise it consists of code, level,
-// place, help, and the words around the parameters.
+// Findings with equal keys are joined. If the finding has a cause, its key has
+// the code, the level and the cause. Otherwise it has the code, the level, the
+// place, the help, and the words of the message around the parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
-// Labels with equal keys are equal and have the same place.
+// The key of a label: its place and its text. Labels with equal keys are equal.
 using LabelKey = std::tuple<const Source*, size_t, std::string>;
 
 struct Joined {
-  size_t at = 0;  // index in the result
+  size_t at = 0;  // index of the joined finding in the result
   std::vector<std::string> subjects;
-  std::string before, after;  // the joined message around its subjects
-  // The subjects and labels that have been joined, for look-ups. Empty until a
-  // second finding is joined to the first one.
+  std::string before, after;  // message before and after the subjects
+  // The subjects and labels that have been joined, for look-ups. Both are empty
+  // until a second finding is joined to the first one.
   std::unordered_set<std::string> known;
   std::set<LabelKey> labels;
 };

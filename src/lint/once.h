@@ -1,5 +1,6 @@
-// Joins findings that have the same cause. They may be findings of several
-// lints, or of one lint about many parameters.
+// Removes findings that others make redundant, and joins findings that have the
+// same cause. They may be findings of several lints, or of one lint about many
+// parameters.
 #ifndef SHARDC_LINT_ONCE_H_
 #define SHARDC_LINT_ONCE_H_
 
@@ -10,11 +11,10 @@
 namespace shardc {
 
 // Removes redundant findings. Joins findings that have the same cause, or that
-// are at the same place and have messages which differ only in the parameters.
+// are at the same place and differ only in the parameters of their messages.
 // Each set of such findings is joined into its first finding. Findings keep
 // their order. The argument must not contain findings that are deselected or
-// ignored, because they would make other findings redundant without being
-// printed.
+// ignored. They would not be printed but would make other findings redundant.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

@@ -4,7 +4,8 @@
 // Redundant findings are removed last, so that a suppressed finding does not
 // make another finding redundant:
 //
-//   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
+//   no config.json  ->  SHD220 is skipped, and an unused ignore[SHD220] is not
+//   reported
 //   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant, unless
 //   SHD101 is suppressed
 #include "lint/run.h"
@@ -21,8 +22,8 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // The heads come from the configuration, so without a configuration only the
-  // missing configuration is reported.
+  // The heads come from the configuration. If the configuration is missing,
+  // only the configuration is reported as missing.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

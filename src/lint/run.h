@@ -17,13 +17,13 @@ namespace shardc {
 
 struct SkippedLint {
   const Lint* lint = nullptr;
-  std::string missing;  // "a model's config.json, a batch"
+  std::string missing;  // in words: "a model's config.json, a batch"
 };
 
 struct LintResult {
-  std::vector<Finding> findings;  // unsorted
+  std::vector<Finding> findings;  // in no particular order
   std::vector<SkippedLint> skipped;
-  int64_t ignored = 0;  // number suppressed by ignore comments
+  int64_t ignored = 0;  // number of findings that ignore comments removed
 };
 
 // Runs the selected lints. `extra` are findings of other parts of the program,

@@ -1,6 +1,7 @@
-// Selects lints by picks. A pick is a code (`SHD105`, or its name), or a family
-// of codes with the same first digit (`SHD1`). `ignore` overrides `select`. A
-// lint in preview runs only if its own code is selected, or with --preview.
+// Selects lints by picks. A pick is a word of `select` or `ignore`: a code
+// (`SHD105`, or its name), or a family of codes with the same first digit
+// (`SHD1`). `ignore` overrides `select`. A lint in preview runs only if its own
+// code is selected, or with --preview.
 //
 //   select [SHD1], ignore [SHD105]  ->  all codes SHD1xx without SHD105, and
 //                                       without SHD117, which is in preview

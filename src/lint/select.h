@@ -14,19 +14,19 @@
 
 namespace shardc {
 
-// The selection by the key `lint` of the project file and by flags. The names
-// in it have been checked.
+// Which lints run and at which levels, from the key `lint` of the project file
+// and from flags. All names of codes in it are known.
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
   // finding if a name is unknown or if `fail_on` is not a level. The finding is
-  // at the place of the name if the project file has it, and a usage finding
-  // otherwise.
+  // at the name's place in the project file. If a flag has the name, the
+  // finding is a usage finding without a place.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
-  // Returns whether the lint runs. A lint in preview runs only with --preview
-  // or with its own code in `select`.
+  // Returns whether the lint is selected. A lint in preview is selected only
+  // with --preview, or if `select` has its own code.
   bool Selects(const Lint& lint) const;
   // Returns whether findings of a code that belongs to no lint are reported.
   bool Selects(const Code& code) const;
@@ -36,7 +36,7 @@ class Selection {
 
  private:
   struct Pick {
-    const Code* code = nullptr;  // null if the pick is a family
+    const Code* code = nullptr;  // null for a family
     int family = -1;
     bool Covers(const Code& other) const {
       return code != nullptr ? code == &other : family == other.number / 100;
@@ -50,7 +50,8 @@ class Selection {
   std::vector<Pick> select_;
   std::vector<Pick> ignore_;
   std::map<int, Level> severity_;
-  std::optional<Level> fail_on_ = Level::kError;  // nullopt if no level fails
+  // The lowest level that fails the check; nullopt if no level does.
+  std::optional<Level> fail_on_ = Level::kError;
   bool preview_ = false;
 };
 

@@ -1,8 +1,9 @@
 // Finds the comments that ignore findings, removes these findings, and reports
 // comments that are unused or misspelled. A comment covers its own line. If the
 // line has nothing else, the comment also covers the next line that is neither
-// blank nor a comment. The YAML tree has no comments, so they are searched in
-// the text. The tree has the strings, in which a `#` begins no comment.
+// blank nor a comment. The YAML tree has no comments, so the text is searched
+// for `#`. The tree is needed to find strings, in which a `#` begins no
+// comment.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -37,16 +38,17 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// The strings of a file that are in quotes or blocks (`|`). A `#` in such a
-// string begins no comment.
+// The ranges of the strings of a file that are in quotes or blocks (`|`). A `#`
+// in such a string begins no comment.
 class Strings {
  public:
   explicit Strings(const SourceRef& source) : text_(source->text()) {
-    Findings ignored;  // reported when the rules were read
+    Findings ignored;  // reported earlier, when the rules were read
     const auto tree = YamlDocument::Parse(source, ignored);
     if (tree) Add(tree->root());
-    // The tree has the string of an alias at the place of the alias, but in the
-    // text the string comes earlier. Therefore the ranges are sorted.
+    // The tree repeats the string of an alias at the place of the alias, but in
+    // the text the string comes earlier. The ranges are therefore not in order
+    // and have to be sorted.
     std::sort(ranges_.begin(), ranges_.end());
   }
 
@@ -65,8 +67,8 @@ class Strings {
       Add(member.value);
     }
     if (!node.IsScalar() || node.style == YamlStyle::kPlain) return;
-    // A comment may follow the `|` of a block, so the string begins on the next
-    // line.
+    // The string of a block begins on the line after its `|`, because a comment
+    // may follow the `|`.
     const size_t begin = node.style == YamlStyle::kBlock
                              ? std::min(text_.find('\n', node.begin), node.end)
                              : node.begin;
@@ -77,8 +79,8 @@ class Strings {
   std::vector<std::pair<size_t, size_t>> ranges_;
 };
 
-// Returns whether a comment has the form `# shardc: ignore[SHD105, ...]`, in
-// which no name is empty.
+// Returns whether a comment has the form `# shardc: ignore[SHD105, ...]`. No
+// name in the brackets may be empty.
 bool IsMark(std::string_view comment) {
   if (!comment.starts_with(kMark)) return false;
   const size_t close = comment.find(']');
@@ -117,9 +119,10 @@ bool MayHaveMarks(std::string_view text) {
 }
 
 // Returns whether a comment is meant to ignore findings, even if it is
-// misspelled, such as `#shardc ignore SHD105`. Either its letters begin with
-// the program's name and a word that tools use to ignore findings. Or it begins
-// with `# shardc:` and has a bracket or a code.
+// misspelled, such as `#shardc ignore SHD105`. There are two such forms. In the
+// first, its letters begin with the program's name and a word that tools use to
+// ignore findings. In the second, it begins with `# shardc:` and has a bracket
+// or a code.
 bool IsMeantAsMark(std::string_view comment) {
   const std::string words = LettersOf(comment);
   if (!words.starts_with(kProgram)) return false;
@@ -129,13 +132,14 @@ bool IsMeantAsMark(std::string_view comment) {
   return std::any_of(
              std::begin(kWords), std::end(kWords),
              [&](std::string_view word) { return rest.starts_with(word); }) ||
-         // A typing error such as `# shardc: ignroe[SHD105]`.
+         // The second form, for a typing error such as `# shardc:
+         // ignroe[SHD105]`.
          (comment.starts_with("# shardc:") &&
           (comment.find('[') != std::string_view::npos ||
            comment.find("SHD") != std::string_view::npos));
 }
 
-// Finds the line that is covered by a comment without other text on its line.
+// Finds the line that a comment covers if the comment is alone on its own line.
 // The comments must be passed in the order of the text.
 class CoveredLines {
  public:
@@ -143,8 +147,8 @@ class CoveredLines {
       : source_(source), last_(source.At(source.text().size()).line) {}
 
   // Returns the next line that is neither blank nor a comment. All comments of
-  // a block cover the same line, so the line is searched only for the first
-  // comment.
+  // a block of comments cover the same line, so the search is made only for the
+  // first of them.
   int After(int line) {
     if (line < covered_) return covered_;
     covered_ = line + 1;
@@ -203,7 +207,7 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source,
   const std::string_view text = source->text();
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {
-    // In YAML a comment begins a line or follows white space.
+    // In YAML a comment begins at the start of a line or after white space.
     constexpr std::string_view kBefore = " \t\n";
     if (at > 0 && kBefore.find(text[at - 1]) == std::string_view::npos) {
       continue;
@@ -265,7 +269,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
     const auto at = by_line.find({source, line, finding.code});
     if (at == by_line.end()) return false;
     for (Ignore* ignore : at->second) ignore->used = true;
-    at->second.clear();  // an ignore need not be marked twice
+    at->second.clear();  // need not be marked as used again
     return true;
   });
 }
@@ -273,8 +277,8 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    // An ignore in a built-in pack may be needed on other meshes or for other
-    // models.
+    // An ignore that is unused here is not reported if it is in a built-in
+    // pack, because it may be needed on other meshes or for other models.
     if (ignore.used || IsPackName(ignore.place.source->name())) {
       continue;
     }

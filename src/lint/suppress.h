@@ -14,14 +14,14 @@
 
 namespace shardc {
 
-// A code in an ignore comment.
+// One code in an ignore comment.
 struct Ignore {
   const Code* code = nullptr;  // null if no diagnostic has this name
   std::string text;            // as written
-  Place place;                 // place of `text`
-  int line = 0;                // line of the comment
-  // Another line in which findings are ignored. If the comment is the only text
-  // on its line, this is the next line that is neither blank nor a comment.
+  Place place;                 // the place of `text` in the comment
+  int line = 0;                // number of the comment's line
+  // The second line in which findings are ignored. If the comment is alone on
+  // its line, this is the next line that is neither blank nor a comment.
   // Otherwise it equals `line`.
   int covers = 0;
   bool used = false;
@@ -39,14 +39,15 @@ struct IgnoreComments {
 };
 IgnoreComments IgnoreCommentsIn(const SourceRef& source);
 
-// Removes suppressed findings and marks the ignores that matched them.
+// Removes the findings that ignores suppress, and marks these ignores as used.
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
 
 // Reports one finding for each misspelled ignore.
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
 // Reports one finding for each ignore that names no diagnostic, or that
-// suppressed nothing although its lint ran. Ignores in packs are not reported.
+// suppressed nothing although its lint ran. `ran` has the numbers of the lints
+// that ran. Ignores in packs are not reported.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 

@@ -22,8 +22,8 @@ std::vector<const Code*> MakeCodes() {
   for (const Lint* lint : kLints) out.push_back(&lint->code);
   out.insert(out.end(), StageCodes().begin(), StageCodes().end());
   out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
-  // The codes of pipeline stages have numbers between the lints' numbers, so
-  // all codes are sorted.
+  // The numbers of the stage codes are between those of the lints, so all codes
+  // are sorted.
   std::stable_sort(out.begin(), out.end(), [](const Code* a, const Code* b) {
     return a->number < b->number;
   });

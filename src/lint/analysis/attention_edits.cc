@@ -1,6 +1,6 @@
 // Groups illegal specs of attention tensors by their cause. A wrong axis rule
-// affects several tensors and modes. They are reported as one finding at the
-// line of the rule:
+// affects several tensors and modes. All of these are reported as one finding
+// at the line of the rule:
 //
 //   axes: {key_sequence: spp}
 //     key, value, kv_segment_ids in four modes -> one finding, at `spp`
@@ -15,12 +15,13 @@
 namespace shardc {
 namespace {
 
-// Equal edits in several tensors and modes, which are one finding.
+// An edit (a correction of a spec) that is equal in several tensors and modes.
+// It becomes one finding.
 struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
-  std::string defaults;  // DefaultsText, if no file writes the axis rules
+  std::string defaults;  // DefaultsText; empty if a file sets the rule
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 
@@ -51,10 +52,10 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
 }
 
 // Returns the line in a file that determines how a name is resolved: the line
-// of a registration or of an axis rule. If the axis rule is a default, its
-// value comes from another axis rule, so the line of that rule is returned; the
-// value of `batch` comes from two rules. The place has no position if all of
-// these rules are defaults.
+// of a registration or of an axis rule. The default value of an axis rule may
+// come from another axis rule. The line of that other rule is then returned.
+// The default of `batch` comes from two rules. The place has no position if no
+// file sets any of these rules.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;
@@ -101,9 +102,10 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
   return dims;
 }
 
-// Returns a text with the default axis rules that caused an edit, such as "
-// (defaults of the axis rules `batch` and `head`)". Returns an empty text if no
-// axis rule caused it.
+// Returns a text that names the axis rules which caused an edit, such as "
+// (defaults of the axis rules `batch` and `head`)". It is used if these rules
+// have their default values. Returns an empty text if no axis rule caused the
+// edit.
 std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {

@@ -16,18 +16,18 @@
 namespace shardc {
 
 // Returns the place that determines the axes of a dimension of `tensor`. This
-// is the line in `axes:` or `register:`, or `otherwise` if the axes come from
-// defaults.
+// is a line in `axes:` or `register:`. If the axes come from defaults, it is
+// `otherwise`.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
 // Returns whether a file determines how a name is resolved. It does if it
-// registers the name, sets the axis rule of the name, or sets a rule from which
-// that axis rule derives its value. Defaults are ignored. The five rules that
-// only rename a parallelism axis are ignored as well.
+// registers the name or sets the name's axis rule. It also does if it sets a
+// rule from which that axis rule derives its value, except for the five rules
+// that only rename a parallelism axis. Default values of rules do not count.
 bool Written(const Facts& facts, const NameTrace& trace);
-// Returns whether a file sets one of the axis rules that determine the axes
-// of dimension `dim` of an attention tensor.
+// Returns whether a file, and not only a default, sets one of the axis rules
+// that determine the axes of dimension `dim` of an attention tensor.
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim);
 
@@ -38,8 +38,8 @@ std::string ModesText(std::span<const Mode> modes);
 // The axes that shard a dimension of one of attention's tensors in some modes.
 struct ModeSplit {
   AxisGroup axes;
-  int64_t parts = 0;  // at least 2
-  Place place;        // place of the axis rule
+  int64_t parts = 0;  // number of shards, at least 2
+  Place place;        // line of the axis rule
   std::vector<Mode> modes;
 };
 
@@ -49,24 +49,24 @@ struct ModeSplit {
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
 // Returns the modes of a split as text, such as "decode". Returns "every mode"
-// if the plan has several modes and the split has all of them.
+// if the split has all modes of a plan with several modes.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Returns what a user must change to shard a dimension in another way, for the
-// end of a message. This is the axis rule that a file sets and by which the
-// dimension's names are resolved in the split's modes, such as
-// "`decode_kv_head`". It is `standard` if all of these rules are defaults, and
-// "this registration" if a file registers a name of the dimension.
+// Returns the words by which a message names what a user must change to shard a
+// dimension in another way. If a file registers a name of the dimension, they
+// are "this registration". Otherwise they name the axis rule that a file sets
+// and by which these names are resolved, such as "`decode_kv_head`". If these
+// rules have only default values, they name the axis rule `standard`.
 std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard);
 
-// Reports one finding for each distinct edit with this reason. The finding is
-// at the line that causes the edit, or at the mesh if the cause is a default
-// axis rule. `observe` returns the message for a subject, such as "attention's
-// `key` and `value`", and the edit. The modes are appended to the message. A
-// finding about an illegal spec has the code's level. A finding about a
-// corrected spec is a warning.
+// Reports one finding for each distinct edit (correction of a spec) with this
+// reason. The finding is at the line that causes the edit, or at the mesh if
+// the cause is a default axis rule. `observe` returns the message for a
+// subject, such as "attention's `key` and `value`", and the edit. The modes are
+// appended to the message. A finding about an illegal spec has the code's
+// level. A finding about a corrected spec is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -19,10 +19,11 @@ AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
 // Returns the bytes of the keys and values of all layers in bfloat16. Returns
-// nullopt if an input is unknown or the bytes do not fit in 64 bits.
+// nullopt if a size is unknown or the bytes do not fit in 64 bits.
 std::optional<int64_t> CacheBytes(const Facts& facts);
-// Returns the bytes of the cache on one device in a mode. The size of each
-// dimension is rounded up. Returns nullopt if CacheBytes() returns nullopt.
+// Returns the bytes of the KV cache on one device in a mode. The size of each
+// dimension on the device is rounded up. Returns nullopt if CacheBytes()
+// returns nullopt.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

@@ -1,7 +1,7 @@
-// Escapes dots that an author meant as separators of a path. Such a dot follows
-// a word, a group, a class or a `+`, and precedes a word, a group, a class or
-// an escape. A dot that is quantified, escaped, in a class or between `\Q` and
-// `\E` is not changed:
+// Escapes the dots of a pattern that an author meant as separators of a path.
+// Such a dot follows a word, a group, a class or a `+`, and precedes a word, a
+// group, a class or an escape. A dot that is quantified, escaped, in a class or
+// between `\Q` and `\E` is not changed:
 //
 //   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"
@@ -17,8 +17,8 @@ bool IsWord(char c) {
 
 namespace {
 
-// These functions return whether the character may precede, or follow, a dot
-// that separates parts of a path.
+// Before returns whether the character may precede a dot that separates parts
+// of a path. After returns whether it may follow such a dot.
 bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
 bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
 

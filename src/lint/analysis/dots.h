@@ -16,9 +16,9 @@ bool IsWord(char c);
 // `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);
 
-// Appends `$` or another assertion to a pattern. Alternatives become a group,
-// so `a|b` becomes `(?:a|b)$`. In `a|b$`, the `$` would belong only to the last
-// alternative.
+// Appends `$` or another assertion to a pattern. Alternatives are first put in
+// a group, so `a|b` becomes `(?:a|b)$`. In `a|b$`, the `$` would belong only to
+// the last alternative.
 std::string WithEnd(const std::string& pattern, std::string_view end = "$");
 
 }  // namespace shardc

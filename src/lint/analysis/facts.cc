@@ -1,8 +1,7 @@
 // Computes facts once for all lints. Parameters with the same layout and rule
-// whose names differ only in parts that are numbers are one group. All rules
-// that match a parameter are visited, and not only the first match, to record
-// which rule wins the parameter from which other rules:
-// the first match:
+// whose names differ only in parts that are numbers are one group. For each
+// parameter, all rules that match it are visited, and not only the first match.
+// This records which rule wins the parameter from which other rules:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
@@ -51,8 +50,9 @@ struct GroupHash {
 };
 
 // Returns, indexed by pattern, the index of the first name that the pattern
-// matches, or -1. A pattern that cannot be compiled matches no name. If the
-// patterns cannot be compiled together, each half is compiled separately.
+// matches. The index is -1 if the pattern matches no name or cannot be
+// compiled. If the patterns cannot be compiled together, each half of them is
+// compiled separately.
 std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
                                   std::span<const std::string_view> names,
                                   char separator) {
@@ -193,7 +193,8 @@ const LayerStacks& Facts::stacks() const {
 void Facts::OrientGroups() {
   std::vector<ShapedParameter> entries;
   entries.reserve(groups_.size());
-  std::vector<Shape> shapes(groups_.size());  // shapes of rank above 2
+  // The shapes of groups whose rank is above 2, indexed by group.
+  std::vector<Shape> shapes(groups_.size());
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
     const TensorType& type = TypeOf(group);
@@ -235,7 +236,7 @@ void Facts::FindRuleFacts() {
         ++facts.won;
         continue;
       }
-      // Successive parameters mostly lose to the same rule, so the search
+      // Consecutive parameters mostly lose to the same rule, so the search
       // starts at the rule that was added last.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
@@ -261,9 +262,9 @@ void Facts::FindRuleFacts() {
 
 // Decides whether the rules were written for a model with other names. Only
 // rules that are not catch-alls are considered. At least three quarters of them
-// must match nothing. Together they must be the first match of at most one
-// parameter in fifty and of at most one byte in fifty, because so few matches
-// are a coincidence.
+// must match nothing. The others may be the first match of only a few
+// parameters, because few matches can be a coincidence: at most one parameter
+// in fifty, with at most one byte in fifty.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -283,10 +284,11 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Searches for the reason why rules match nothing. Each dead rule is matched
-// with one parameter of every group: first with the other separator, then with
-// case ignored. Rules of built-in packs are not tried. All rules are matched
-// together, so the time is linear in the number of names and of rules.
+// Searches for the reason why rules match nothing. Each dead rule (a rule that
+// matches nothing) is matched with one parameter of every group. It is matched
+// first with the other separator of names, then with case ignored. Rules of
+// built-in packs are not tried. All rules are matched together, so the time is
+// linear in the number of names and of rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {

@@ -34,23 +34,24 @@ namespace shardc {
 struct PlannedStages;
 
 struct LintInputs {
-  const Compiled* compiled = nullptr;  // outlives the facts, never null
+  const Compiled* compiled = nullptr;  // never null; must outlive the facts
   const ModelConfig* model = nullptr;
-  Place mesh_place;  // for findings about the mesh; may be empty
+  Place mesh_place;  // place of findings about the mesh; may be empty
   std::optional<int64_t> batch;
-  std::optional<int64_t> length;  // tokens of a row, in training and prefill
+  std::optional<int64_t> length;  // tokens of a row in training and prefill
   std::optional<int64_t> kv_len;
-  std::optional<int64_t> memory_bytes;  // overrides the mesh's device
-  std::vector<ZigZagRing> rings;        // rings of the operations of `verify`
+  // The memory of a device in bytes; nullopt means that of the mesh's device.
+  std::optional<int64_t> memory_bytes;
+  std::vector<ZigZagRing> rings;  // operations with zig-zag ring attention
 };
 
 struct ParameterGroup {
-  std::string name;     // template: "layers.*.up"
+  std::string name;     // name template, as "layers.*.up"
   uint32_t layout = 0;  // index into plan.layouts
-  // The first rule that matches; -1 if no rule matches. It is also set for
-  // scalars, although no rule applies to them.
+  // The first rule that matches the names; -1 if no rule does. It is set for
+  // scalars too, although rules do not apply to them.
   int32_t rule = -1;
-  uint32_t begin = 0;  // range that Facts::Members returns
+  uint32_t begin = 0;  // range in the list that Facts::Members reads
   uint32_t end = 0;
   ParameterRole role;
 
@@ -70,15 +71,16 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 struct RuleFacts {
   Sketch sketch;
   bool builtin = false;  // whether the rule is in a built-in pack
-  int64_t won = 0;       // number of parameters that the rule wins
+  int64_t won = 0;       // number of parameters that it matches first
   int64_t found = 0;     // number of parameters that its pattern matches
-  // Bytes of the parameters that the rule wins; unknown sizes add 0.
+  // The bytes of the `won` parameters; a parameter of unknown size adds 0.
   int64_t bytes = 0;
   DeadCause cause = DeadCause::kUnknown;  // set only if `found` is 0
-  // Index of a group that the rule would match without `cause`; -1 if unknown.
+  // Index of a group that the rule would match if `cause` were corrected; -1 if
+  // `cause` is unknown.
   int32_t would_match = -1;
-  std::vector<uint32_t> groups;  // indices of the groups that the rule wins
-  std::vector<LostTo> lost;      // sorted by rule
+  std::vector<uint32_t> groups;  // indices of the groups that it matches first
+  std::vector<LostTo> lost;      // rules that win its parameters, ascending
 };
 
 class StepFacts;
@@ -99,19 +101,19 @@ class Facts {
   // Returns the sizes of the configuration that contradict the parameters'
   // shapes.
   std::span<const Misfit> misfits() const { return misfits_; }
-  // Returns facts of the model's step. They are computed at the first call.
+  // Returns facts about the model's step, which are computed at the first call.
   // Returns null if StepFacts::Make returns null, for example because the rules
   // do not describe this model.
   const StepFacts* Step() const;
-  // Returns which inputs are given, as bits of the enumeration Need.
+  // Returns which inputs are given, as a sum of bits of the enumeration Need.
   unsigned has() const { return has_; }
 
   std::span<const ParameterGroup> groups() const { return groups_; }
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
-  // Returns the scanned layers of the tree. They are found at the first call.
-  // `dims` is indexed by group.
+  // Returns the scanned layers of the parameter tree, which are found at the
+  // first call. `LayerStacks::dims` is indexed by group.
   const LayerStacks& stacks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
   // Returns whether a rule is in a file that the user can change. Returns false
@@ -133,33 +135,36 @@ class Facts {
   // Returns the rank, or -1 if the shape is unknown.
   int Rank(const ParameterGroup& group) const;
   // These functions return the elements and the bytes of one parameter of the
-  // group, and the bytes of all its parameters. They return 0 if the number is
-  // unknown.
+  // group, and the bytes of all parameters of the group. They return 0 if the
+  // number is unknown.
   int64_t Elements(const ParameterGroup& group) const;
   int64_t Bytes(const ParameterGroup& group) const;
   int64_t TotalBytes(const ParameterGroup& group) const;
   int64_t total_bytes() const { return total_bytes_; }
 
-  // Returns the axes of a dimension in the train spec. Returns no axes if the
-  // spec is shorter.
+  // Returns the axes that shard a dimension in train. If the spec has no entry
+  // for the dimension, returns no axes.
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
-  // Returns the mesh axis along which a layout places each parameter at one
-  // coordinate. Returns an empty text if the layout has no placement.
+  // Returns the mesh axis of a layout's placement. A placed parameter is held
+  // by the devices at one coordinate of this axis. Returns an empty text if the
+  // layout has no placement.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
-  // Returns the number of shards of a parameter in train. A placement
-  // multiplies this number by the size of its axis.
+  // Returns the number of shards of a parameter in train. If the parameter is
+  // placed at one coordinate of an axis, the axis's size is a factor of this
+  // number.
   int64_t Parts(const ParameterGroup& group) const;
-  // Returns whether the group is replicated on several devices.
+  // Returns whether each of several devices holds all of every parameter of the
+  // group.
   bool Replicated(const ParameterGroup& group) const;
   // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
-  // Returns whether lints can judge the group's specs. The specs must be legal.
-  // Also, a rule must match the group, or the policy must replicate unmatched
-  // parameters.
+  // Returns whether lints can judge the group's specs. The specs must be legal,
+  // and a rule must match the group. Without a rule, lints can judge the group
+  // only if the policy replicates unmatched parameters.
   bool Judged(const ParameterGroup& group) const;
 
-  // Returns a rule's spec in a mode, before it is fitted to a shape. Returns
-  // nullopt if the rule takes the spec of another parameter (`like`).
+  // Returns a rule's spec in a mode, before legalization fits it to a shape.
+  // Returns nullopt if the rule takes the spec of another parameter (`like`).
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
   // Returns all axes of a rule's `spec`, resolved in train. Axes that the mesh
   // lacks are included.
@@ -173,8 +178,9 @@ class Facts {
   // registration replaces the logical axis, returns the registration's axes.
   AxisGroup LogicalAxes(std::string_view token) const;
 
-  // These functions return the places of a rule (the manifest for rule -1), of
-  // a group's rule and of the mesh. The place has no position if it is unknown.
+  // These functions return the places of a rule, of a group's rule and of the
+  // mesh. The place of rule -1 is the manifest. A place that is unknown has no
+  // position.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -184,21 +190,21 @@ class Facts {
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
-  // Returns whether the rules were probably written for other names. This is
-  // assumed if most rules match nothing, and few parameters match a rule other
-  // than a catch-all.
+  // Returns whether the rules were probably written for other names: most rules
+  // match nothing, and few parameters match a rule other than a catch-all.
   bool OtherNaming() const { return other_naming_; }
   // Returns the number of parameters whose first match is not a catch-all.
   int64_t applied() const { return applied_; }
-  // These functions return the number of shards over the tensor-parallel axes
-  // of `group`, and these axes. An axis is tensor parallel if an axis rule for
-  // tensor parallelism, heads, KV heads, MLP or vocabulary has this axis.
+  // TensorAxes returns those axes of `group` that are tensor parallel.
+  // TensorParts returns the number of shards over these axes. An axis is tensor
+  // parallel if an axis rule for tensor parallelism, heads, KV heads, MLP or
+  // vocabulary has this axis.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
-  // Returns the axes of `group` over which a parameter is still sharded while
-  // it is used. These are all axes except the data axes (dp, fsdp, sp), over
-  // which parameters are gathered before use. A data axis that is also tensor
-  // parallel is returned as well.
+  // Returns those axes of `group` over which a parameter is still sharded while
+  // it is used. Over the data axes (dp, fsdp, sp), parameters are gathered
+  // before use, so these axes are left out. A data axis that is also tensor
+  // parallel is kept.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:
@@ -213,7 +219,7 @@ class Facts {
   NearestRules nearest_;
   unsigned has_ = 0;
   std::vector<ParameterGroup> groups_;
-  std::vector<uint32_t> members_;  // parameters, sorted by group
+  std::vector<uint32_t> members_;  // indices of parameters, sorted by group
   std::vector<RuleFacts> rule_facts_;
   int64_t total_bytes_ = 0;
   int64_t applied_ = 0;

@@ -1,7 +1,7 @@
-// Finds large groups that only a catch-all matches and that it replicates. They
-// are reported if together they have at least a fifth of the model's bytes. A
-// twentieth is enough if a dead rule (a rule that matches nothing) was probably
-// intended for one of them:
+// Finds large groups that are replicated because only a catch-all matches them.
+// These groups are reported if together they have at least a fifth of the
+// model's bytes. A twentieth is enough if a dead rule (a rule that matches
+// nothing) was probably intended for one of them:
 //
 //   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
 //   6 of 100 GB and no such rule: not reported
@@ -46,8 +46,9 @@ struct Claim {
   size_t group = 0;   // index into FallThrough::groups
 };
 
-// Returns the groups of `open` to which a dead rule is the nearest, keyed by
-// rule. Rules in `named` are skipped.
+// Finds the dead rule (a rule that matches nothing) that is nearest to each
+// group of `open`. Returns the groups, keyed by this rule. Rules in `named` are
+// skipped.
 std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
                                                const FallThrough& fall,
                                                std::span<const size_t> open,
@@ -67,14 +68,14 @@ std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
   return claims;
 }
 
-// Sets `fall.intended`, in the order of the groups. If a rule is the nearest to
-// several groups, it is assigned to the group with the fewest edits. The other
-// groups get the nearest of the remaining rules.
+// Sets `fall.intended`, in the order of the groups. If one rule is the nearest
+// to several groups, it is assigned to the group with the fewest edits. For the
+// other groups, the nearest of the remaining rules is found.
 void Assign(const Facts& facts, FallThrough& fall) {
   std::set<int32_t> named;
   std::vector<size_t> open(fall.groups.size());
   std::iota(open.begin(), open.end(), 0);
-  // Keyed by the group's index, so that the result is in the order of the
+  // Keyed by the group's index, because `fall.intended` is in the order of the
   // groups.
   std::map<size_t, IntendedFallThrough> intended;
   for (;;) {
@@ -96,7 +97,7 @@ void Assign(const Facts& facts, FallThrough& fall) {
       }
     }
   }
-  // If a rule is assigned to a group, the group is not suggested as the second
+  // A group to which a rule is assigned is not suggested as the second
   // candidate of another rule.
   std::set<const ParameterGroup*> settled;
   for (const auto& [group, one] : intended) settled.insert(one.group);

@@ -19,27 +19,27 @@ inline constexpr int64_t kLargeElements = 65536;
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // Another group whose name is at most one edit further away from the rule.
+  // A second group whose name is at most one edit further away from the rule.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };
 
-// Returns the number of edits between the parts in which the rule and the name
-// differ.
+// Returns the edit distance between the part of the rule and the part of the
+// name that differ.
 int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {
-  int32_t rule = -1;                          // the catch-all
+  int32_t rule = -1;                          // index of the catch-all
   std::vector<const ParameterGroup*> groups;  // most bytes first
   int64_t bytes = 0;
-  std::vector<IntendedFallThrough> intended;  // each dead rule at most once
+  std::vector<IntendedFallThrough> intended;  // at most one for each dead rule
 };
 
-// Returns one record for each catch-all that replicates large parameters with
-// at least a fifth of the model's bytes. A twentieth is enough if a dead rule
-// was probably intended for one of these parameters. Smaller parts of a model
-// may be replicated on purpose. Returns an empty list if all rules are
-// catch-alls.
+// Returns one record for each catch-all that replicates large parameters. These
+// must have at least a fifth of the model's bytes, because smaller parts of a
+// model may be replicated on purpose. A twentieth is enough if a dead rule was
+// probably intended for one of these parameters. Returns an empty list if all
+// rules are catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

@@ -1,8 +1,9 @@
 // Finds the parts of fused projections, because each part must be sharded
 // separately. The sizes of query, key and value are computed from the model's
-// heads. Without heads, they follow from an output size of three times the
-// input size, or from the input size of the block's output projection, which
-// equals the size of the queries. Gate and up have half of the size each.
+// heads. If the heads are unknown, there are two other ways. An output size of
+// three times the input size has three equal parts. The input size of the
+// block's output projection equals the size of the queries. Gate and up have
+// half of the size each.
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"
@@ -43,10 +44,11 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
               {"keys", heads->kv_heads * heads->head_dim}};
     }
   }
-  // With as many KV heads as query heads, and queries as wide as the model,
-  // each of the three parts is as large as the input.
+  // If there are as many KV heads as query heads, and queries are as wide as
+  // the model, each of the three parts has the size of the input.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
-  // With grouped queries, the columns after the queries are keys and values.
+  // With grouped queries, the columns after the queries are half keys and half
+  // values.
   const int64_t queries = QueriesOf(facts, stacks, group);
   const int64_t rest = size - queries;
   if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {

@@ -22,7 +22,8 @@ struct FusedPart {
 // dimension `dim`.
 struct Fused {
   int dim = 0;
-  std::vector<FusedPart> parts;  // not empty; values are as large as keys
+  // Never empty. Values are as large as keys and are left out.
+  std::vector<FusedPart> parts;
 };
 
 // Returns the parts of a group, or nullopt if the group is not a fused

@@ -1,8 +1,8 @@
-// Finds parameter groups that belong together by comparing names. Siblings have
-// the same path if the role in the path is replaced by `?` (sibling_path).
-// Biases, scales and zero points have the same module path as their weight. If
-// two groups of a module have the same role, the group with more parameters is
-// used.
+// Finds parameter groups that belong together by comparing names. Siblings are
+// the projections of one module. Their paths are equal if the role in the path
+// is replaced by `?` (sibling_path). A bias, scale or zero point has the same
+// module path as its weight. If two groups of a module have the same role, the
+// group with more parameters is used.
 //
 //   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
 #include "lint/analysis/groups.h"

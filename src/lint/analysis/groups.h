@@ -11,9 +11,9 @@
 namespace shardc {
 
 // The weights (kernels) of one module, keyed by role. If several groups have
-// the same role, the group with the most parameters is used. SiblingsOf returns
-// the modules with two or more roles in order of appearance. Groups of unknown
-// role, and groups that lints cannot judge, are omitted.
+// the same role, the group with the most parameters is used. Groups of unknown
+// role, and groups that lints cannot judge, are omitted. SiblingsOf returns the
+// modules with two or more roles, in order of appearance.
 struct Siblings {
   std::map<Role, const ParameterGroup*> roles;
 
@@ -26,7 +26,8 @@ std::vector<Siblings> SiblingsOf(const Facts& facts);
 
 struct Companion {
   const ParameterGroup* weight = nullptr;
-  const ParameterGroup* other = nullptr;  // a bias, scale or zero point
+  // The bias, scale or zero point of `weight`.
+  const ParameterGroup* other = nullptr;
 };
 std::vector<Companion> CompanionsOf(const Facts& facts);
 
@@ -34,8 +35,8 @@ bool IsWeight(const ParameterGroup& group);
 // Returns whether one of `axes` shards a dimension of the group in train.
 bool SplitOver(const Facts& facts, const ParameterGroup& group,
                const AxisGroup& axes);
-// Returns whether each tensor of the group is placed at one coordinate of an
-// axis by `place`.
+// Returns whether a rule's `place` assigns each tensor of the group to the
+// devices at one coordinate of an axis.
 bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 
 }  // namespace shardc

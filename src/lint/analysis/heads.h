@@ -11,7 +11,7 @@ namespace shardc {
 
 struct Heads {
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // equal to `heads` if not given
+  int64_t kv_heads = 0;  // equal to `heads` if the model states none
   int64_t head_dim = 0;
 };
 

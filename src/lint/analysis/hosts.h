@@ -10,10 +10,10 @@
 
 namespace shardc {
 
-// Returns the number of devices in the blocks that contain the groups along an
-// axis. A block has consecutive device numbers, and it begins at a multiple of
-// its size. The size is the product of the sizes, inside a slice, of the axis
-// and of all later axes. If the axis spans slices, the size is the number of
+// The groups of devices along a mesh axis are in blocks of consecutive device
+// numbers. Returns the number of devices of such a block, which begins at a
+// multiple of this number. It is the product of the sizes, inside a slice, of
+// the axis and of all later axes. If the axis spans slices, it is the number of
 // devices of a slice times the number of slices along the axis and all later
 // axes. The slices and the devices of a slice are numbered row-major:
 //

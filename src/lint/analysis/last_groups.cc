@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// Returns the number of equal bytes at the beginning. Eight bytes are compared
-// at once.
+// Returns the number of equal bytes at the beginning of both texts. Eight bytes
+// are compared at once.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t shorter = std::min(a.size(), b.size());
   size_t same = 0;
@@ -33,14 +33,16 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
 }  // namespace
 
 bool SameTemplate(std::string_view a, std::string_view b, char separator) {
-  // A part `*` has the same template as a part of digits.
+  // Names may be templates themselves, so a part `*` is treated like a part of
+  // digits.
   const auto any = [](std::string_view part) {
     return part == "*" || AllDigits(part);
   };
   for (;;) {
     const size_t same = CommonPrefix(a, b);
     if (same == a.size() && same == b.size()) return true;
-    // The part in which they differ begins after the last separator.
+    // The names first differ in the part that begins here, after the last
+    // separator.
     const size_t part = same - AfterLast(a.substr(0, same), separator).size();
     const size_t a_end = std::min(a.find(separator, part), a.size());
     const size_t b_end = std::min(b.find(separator, part), b.size());
@@ -61,8 +63,8 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
         !SameTemplate(name, entry.name, separator_)) {
       continue;
     }
-    // The next name is probably more similar to `name` than to the name that
-    // the entry has.
+    // The next name is probably more similar to `name` than to the entry's
+    // name, so the entry gets `name`.
     entry.name = name;
     return entry.group;
   }

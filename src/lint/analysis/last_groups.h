@@ -1,4 +1,4 @@
-// Remembers the parameter groups of the most recent parameters.
+// Finds the parameter group of a name by comparing it with recent names.
 #ifndef SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 
@@ -39,7 +39,7 @@ class LastGroups {
   };
   using Entries = std::array<Entry, 4>;
   Entries& Of(uint32_t layout, int32_t rule) {
-    // The rule is -1 if no rule matches, so 1 is added.
+    // 1 is added because the rule is -1 if no rule matches.
     const uint64_t key =
         uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
     return table_[key % table_.size()];

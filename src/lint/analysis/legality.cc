@@ -1,7 +1,8 @@
 // Reports the problems that legalization found in specs, for several lints. If
-// the policy did not correct a problem, the finding has the code's level. If it
-// did, the finding is at most a warning, and the message states the cost of the
-// correction. A problem that occurs in several modes is reported once.
+// the policy did not correct a problem, the finding has the code's level. If
+// the policy did, the finding is at most a warning, and the message states the
+// cost of the correction. A problem that occurs in several modes is reported
+// once.
 //
 //   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
 //   per device and parameter
@@ -39,7 +40,8 @@ void ReportEdits(
                                     const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
-    std::map<std::optional<int>, std::vector<Edit>> by_dim;  // reported
+    // The edits that have been reported, keyed by dimension.
+    std::map<std::optional<int>, std::vector<Edit>> by_dim;
     const auto say = [&](const ModeLayout& mode, const Edit& edit,
                          bool illegal) {
       if (edit.reason != reason) return;
@@ -57,8 +59,8 @@ void ReportEdits(
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
-      // The correction explains why the parameter is replicated, so other
-      // findings about its replication are redundant.
+      // The correction explains why the parameter is replicated. Other findings
+      // which only report that it is replicated are then redundant.
       if (!illegal && facts.Replicated(group)) {
         finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       }

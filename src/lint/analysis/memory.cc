@@ -45,7 +45,7 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Sets the members of `use` to those of the rank that needs the most: the
+// Finds the rank that needs the most memory and sets `use` to its memory: the
 // parameters that it holds in the mode of `use`, and the cache of its layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      MemoryUse& use) {

@@ -13,9 +13,9 @@ namespace shardc {
 struct MemoryUse {
   Mode mode = Mode::kTrain;
   int64_t parameters = 0;
-  int64_t cache = 0;  // 0 in train, or if batch, length or model are unknown
-  // The rank of the pipeline whose devices need the most; -1 without a
-  // pipeline.
+  int64_t cache = 0;  // 0 in train, or if a size is unknown
+  // The rank of the pipeline whose devices need the most memory; -1 if there is
+  // no pipeline.
   int32_t rank = -1;
 
   int64_t Total() const { return parameters + cache; }
@@ -24,8 +24,8 @@ struct MemoryUse {
 };
 
 // Returns the memory of the fullest device, in the planned mode in which it
-// needs the most. Returns nullopt if the bytes fit in 64 bits in no mode.
-// Unknown sizes add 0.
+// needs the most. Unknown sizes add 0. A mode is skipped if its bytes do not
+// fit in 64 bits. Returns nullopt if all modes are skipped.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// Compares the sizes of the configuration with the shapes of parameters. A tree
-// may hold several towers with different sizes. Therefore a size fits if at
-// least one of the parameters that should have the size does. Otherwise the
-// size is a misfit:
+// Compares the sizes of the configuration with the shapes of parameters. A
+// parameter tree may hold several towers (such as text and vision) with
+// different sizes. Therefore a size fits if at least one of the parameters that
+// should have it does. Otherwise the size is a misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits
@@ -21,7 +21,8 @@
 namespace shardc {
 namespace {
 
-// Returns false for dtypes in which one number may hold several weights.
+// Returns whether one stored number of the group is one weight. Returns false
+// for dtypes in which a number may pack several weights.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
@@ -39,13 +40,13 @@ int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
 
 struct Wanted {
   Role role;
-  std::vector<int64_t> widths;  // each of these is correct
-  std::string text;             // "32 heads of 128"
+  std::vector<int64_t> widths;  // sizes, any of which fits
+  std::string text;             // as in "32 heads of 128"
 };
 
 struct Found {
   const ParameterGroup* first = nullptr;  // the first group of this role
-  bool fits = false;  // some parameter has one of the widths
+  bool fits = false;                      // whether some group of the role fits
 };
 Found Look(const Facts& facts, const Wanted& wanted) {
   Found out;
@@ -102,8 +103,8 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   const int64_t query = heads->heads * heads->head_dim;
   const int64_t key = heads->kv_heads * heads->head_dim;
   // If a gate is fused with the query, the query's output size is twice the
-  // input size of the output projection. In fused projections, KV heads may
-  // have been repeated.
+  // input size of the output projection. KV heads may have been repeated in
+  // fused projections.
   std::vector<int64_t> query_widths = {query};
   if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
   const Wanted all[] = {
@@ -118,8 +119,8 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
     const Found found = Look(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
-    // If the separate queries have the correct size, a fused projection of
-    // another size belongs to another tower.
+    // If the separate query projections fit, a fused projection of another size
+    // belongs to another tower of the model.
     const bool other = wanted.role == Role::kFusedQkv && has_queries;
     if (group == nullptr || found.fits || other) continue;
     out.push_back({true,
@@ -159,7 +160,7 @@ void AddVocabulary(const Facts& facts, std::vector<Misfit>& out) {
   const int64_t rows =
       (*facts.TypeOf(*vocabulary.embedding)
             .shape)[static_cast<size_t>(vocabulary.embedding_dim)];
-  // An embedding with more rows than the vocabulary is padded.
+  // An embedding with more rows than the vocabulary is padded and fits.
   if (rows >= *vocab) return;
   out.push_back({false,
                  "the configuration gives a vocabulary of " +
@@ -173,7 +174,8 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
   const auto experts = facts.model()->experts;
   if (!experts) return;
   const ParameterGroup* first = nullptr;
-  int64_t held = 0;  // the first dimension of `first` that counts no layers
+  // The size of the first dimension of `first` that does not count layers.
+  int64_t held = 0;
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;
     if (!group.role.expert || !shape) continue;

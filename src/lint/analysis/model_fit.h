@@ -12,7 +12,7 @@ namespace shardc {
 class Facts;
 struct ParameterGroup;
 
-// A size in the configuration that contradicts the shapes of parameters. Also a
+// A size in the configuration that contradicts the shapes of parameters, or a
 // number or size of heads that the configuration lacks.
 struct Misfit {
   // Whether the size belongs to attention heads. If so, lints that need the
@@ -23,8 +23,8 @@ struct Misfit {
   const ParameterGroup* group = nullptr;
 };
 
-// Returns the misfits, or an empty list without a configuration. If no
-// parameter should have a size, the size cannot be checked and is accepted.
+// Returns the misfits, or an empty list without a configuration. A size that no
+// parameter should have cannot be checked and is accepted.
 std::vector<Misfit> MisfitsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -4,14 +4,15 @@
 
 namespace shardc {
 
-// Bits of Lint::needs. A lint is skipped if one of its inputs is missing.
+// Bits of Lint::needs, the inputs that a lint needs. A lint is skipped if one
+// of its inputs is missing.
 enum Need : unsigned {
   kNeedsShapes = 1,
   kNeedsModel = 2,  // the model's configuration (config.json)
   kNeedsBatch = 4,
   kNeedsKvLen = 8,
   kNeedsMemory = 16,
-  kNeedsHeads = 32,  // a configuration whose heads fit the parameters
+  kNeedsHeads = 32,  // a config.json whose heads fit the shapes
 };
 
 }  // namespace shardc

@@ -1,12 +1,13 @@
 // Finds out whether the match of a pattern ends at the end of a word. RE2
 // returns the first alternative that matches, which may end inside a word
 // although another alternative would not. A match that ends inside a word is
-// therefore repeated with a pattern that must end at the boundary of a word:
+// therefore repeated with `\b` (the boundary of a word) after the pattern:
 //
-//   kernel|kernel_scale in q/kernel_scale  ->  `kernel`, and with `\b` the word
+//   kernel|kernel_scale in q/kernel_scale  ->  the match `kernel` ends inside a
+//   word; with `\b` the match is `kernel_scale`, which does not
 //
-// The names of a group differ only in numbers. The first of them is tested for
-// all, unless the match ends with a digit.
+// The names of a group differ only in numbers, so only the first name is
+// tested. If its match ends with a digit, all names of the group are tested.
 #include "lint/analysis/pattern_ends.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ bool IsFound(const Facts& facts, const Rule& rule, const Regex& regex,
 }
 
 // Returns whether the pattern ends with a class of all digits, as `layers.\d`
-// does, which is written for numbers of any length.
+// does. An author who writes such a pattern means numbers of any length.
 bool EndsWithAnyDigit(std::string_view pattern) {
   while (pattern.ends_with(')')) pattern.remove_suffix(1);
   return pattern.ends_with("\\d") || pattern.ends_with("[0-9]");
@@ -53,8 +54,8 @@ class EndFinder {
   EndFinder(const Facts& facts, size_t rule)
       : facts_(facts), rule_(rule), any_digit_(EndsWithAnyDigit(Written())) {}
 
-  // Adds the parameters of a group, or only the first of them if its match ends
-  // with a word that is not a number.
+  // Adds the parameters of a group to `out`. If the match in the first name
+  // does not end in a number, the first name decides for the complete group.
   void Add(const ParameterGroup& group, PatternEnds& out) {
     const auto members = facts_.Members(group);
     const auto first = EndOf(members.front());
@@ -103,7 +104,7 @@ class EndFinder {
   const Facts& facts_;
   size_t rule_;
   bool any_digit_;
-  std::optional<Regex> words_;  // the pattern at the end of a word
+  std::optional<Regex> words_;  // the pattern with `\b`; compiled when needed
 };
 
 }  // namespace

@@ -13,25 +13,27 @@
 
 namespace shardc {
 
-// Parameters of one group, ascending.
+// Some parameters of one group: their indices, in ascending order.
 struct GroupPart {
   const ParameterGroup* group = nullptr;
   std::vector<uint32_t> params;
 };
 
 // The parameters that a rule wins, by where the match of its pattern ends in
-// their names. A group is in both lists if the match ends in a number:
-// `layers.1` ends with a word in layers.1.q, and inside one in layers.10.q.
+// their names. A group is in both lists if some matches end inside a number:
+// the pattern `layers.1` ends with a word in layers.1.q, and inside one in
+// layers.10.q.
 struct PatternEnds {
-  std::vector<uint32_t> words;    // `q` in `attn/q/kernel`
-  std::vector<GroupPart> inside;  // `q` in `attn/q_norm/scale`
+  std::vector<uint32_t> words;    // as pattern `q` in `attn/q/kernel`
+  std::vector<GroupPart> inside;  // as pattern `q` in `attn/q_norm/scale`
 };
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);
 
 // Returns the rule's pattern with an assertion at its end, so that it matches
-// only up to the end of a word: `$` if the pattern still matches all names of
-// `words`, or else `\b`. Returns nullopt if a name of `words` matches neither.
+// only up to the end of a word. The assertion is `$` if the pattern then still
+// matches all names of `words`, or else `\b`. Returns nullopt if it does not
+// match all of them with `\b` either.
 std::optional<std::string> EndedPattern(const Facts& facts, size_t rule);
 
 }  // namespace shardc

@@ -113,8 +113,8 @@ std::vector<Topic> NamingTopics(const Facts& facts) {
     if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
     if (facts.Replicated(group)) out.push_back(ReplicatedTopic(name));
   }
-  // Findings about unused axes have the same cause, because rules that match
-  // nothing use no axis.
+  // If the rules were written for other names, they match nothing and so use no
+  // axis. Findings about unused axes then have the same cause.
   for (const MeshAxis& axis : facts.mesh().axes) {
     out.push_back(UnusedAxisTopic(axis.name));
   }

@@ -16,36 +16,39 @@ namespace shardc {
 std::string Quoted(std::string_view text);  // in backticks
 // Returns a percentage such as "95.0 %"; "0 %" if `whole` is 0.
 std::string PercentText(int64_t part, int64_t whole);
-// Returns "`layers/*/q_proj/kernel` (32 parameters)", or the quoted name of a
-// single parameter.
+// Returns the group's template and number of parameters, such as
+// "`layers/*/q_proj/kernel` (32 parameters)". For a group of one parameter,
+// returns the quoted name.
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
 // Returns the group's template, or the name of its single parameter.
 std::string GroupName(const Facts& facts, const ParameterGroup& group);
-// Returns "axis `tp` has 4" or "axes `fsdp` x `sp` have 8". The number is the
-// number of shards over these axes.
+// Returns a text such as "axis `tp` has 4" or "axes `fsdp` x `sp` have 8". The
+// number is the number of shards over these axes.
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
-// Returns "every device", for messages about all devices that may hold a
-// parameter. If the plan has stages, returns "every device of a pipeline rank".
+// Returns the subject of a message about all devices that may hold a parameter:
+// "every device" or, if the plan has pipeline stages, "every device of a
+// pipeline rank".
 std::string EveryDevice(const Facts& facts);
-// Returns the rule's place, such as "rules.yaml:12", or "rule 3" if the place
-// is unknown.
+// Returns the place of a rule, such as "rules.yaml:12". If the place is
+// unknown, returns the rule's number, such as "rule 3".
 std::string RuleText(const Facts& facts, int32_t rule);
 // Returns a list such as "a, b and 4 more", which shows at most `limit` items.
 std::string ListText(std::span<const std::string> items, size_t limit = 3);
-// Returns "10 % 4 = 2", which explains why `parts` does not divide `size`.
+// Returns a text such as "10 % 4 = 2", which explains why `parts` does not
+// divide `size`.
 std::string RemainderText(int64_t size, int64_t parts);
 // Returns "is" for a count of 1, and "are" for other counts.
 std::string_view IsAre(int64_t count);
 
-// Returns the topics of findings that have the same cause if the rules were
-// written for other names: dead rules, catch-alls, unmatched and replicated
-// parameters, and unused axes.
+// Returns the topics that a finding about rules for other names reports: dead
+// rules, catch-alls, unmatched and replicated parameters, and unused axes.
+// Findings about these topics have the same cause.
 std::vector<Topic> NamingTopics(const Facts& facts);
 // Returns whether a wrong separator explains why the rules do not match the
 // names.
 bool SeparatorExplainsNaming(const Facts& facts);
 
-// Returns a finding with the code's level and without a message.
+// Returns a finding with the code and its level, and without a message.
 LintFinding FindingAt(const Code& code, Place place = {});
 // Returns a finding about one parameter group, at the place of its rule.
 LintFinding GroupFinding(const Facts& facts, const Code& code,

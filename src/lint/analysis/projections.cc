@@ -33,7 +33,8 @@
 namespace shardc {
 namespace {
 
-// The dimensions of a projection's tensor; -1 if the tensor lacks one.
+// The indices of dimensions of a projection's tensor; -1 if the tensor lacks
+// one.
 struct ProjectionDims {
   int heads = -1;
   int head_dim = -1;  // -1 if heads and head size share a dimension
@@ -46,7 +47,7 @@ bool IsProjection(Role role) {
 }
 
 // Returns why the spec of a parameter with this role does not determine the
-// sharding of heads. Returns an empty text if it may.
+// sharding of heads. Returns an empty text if the spec may determine it.
 std::string_view WhyNotByRole(Role role) {
   switch (role) {
     case Role::kFusedQkv:
@@ -74,15 +75,17 @@ std::string_view HeadsName(Role role) {
   return IsKeyOrValue(role) ? "KV heads" : "heads";
 }
 
-// Finds the dimensions of a matrix in which heads and head size share a
-// dimension. Returns nullopt if neither sizes nor names determine them.
+// Finds the dimensions of a matrix of which one dimension holds heads and head
+// size together. Returns nullopt if neither sizes nor names determine this
+// dimension.
 std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                                        const std::vector<int>& dims,
                                        const Shape& shape, int64_t size) {
   const bool out = role.module_role != Role::kOutput;
   const bool first = shape[AsIndex(dims[0])] == size;
   const bool last = shape[AsIndex(dims[1])] == size;
-  // The size of all heads takes precedence over the orientation in `role`.
+  // If only one dimension has the size of all heads, it holds the heads. If
+  // both have this size, the orientation in `role` decides.
   std::optional<bool> heads_last;
   if (first != last) heads_last = last;
   if (first && last && role.in_first) heads_last = *role.in_first == out;
@@ -196,8 +199,8 @@ class Comparison {
     CompareModes(group, *found, count);
   }
 
-  // Adds one result for each distinct pair of status and reason. The result has
-  // all modes with this pair.
+  // Compares the group in each mode. Adds one result for each distinct pair of
+  // status and reason, with all modes that have this pair.
   void CompareModes(const ParameterGroup& group, const ProjectionDims& dims,
                     int64_t count) {
     const size_t begin = out_.size();
@@ -221,8 +224,8 @@ class Comparison {
   }
 
   // Returns the axes of a dimension over which a weight is still sharded when
-  // it is multiplied. Axes over which the weight is gathered before, and axes
-  // of size 1, are omitted.
+  // it is multiplied. Axes of size 1, and axes over which the weight is
+  // gathered before that, are omitted.
   AxisGroup KeptAt(const Spec& spec, int dim) const {
     if (dim < 0 || AsIndex(dim) >= spec.size()) return {};
     AxisGroup out = facts_.KeptAxes(spec[AsIndex(dim)]);
@@ -301,7 +304,7 @@ class Comparison {
   int64_t value_dim_;
   std::span<const HeadAxes> axes_;
   const LayerStacks& stacks_;
-  std::set<std::string_view> blocks_;  // blocks with attention projections
+  std::set<std::string_view> blocks_;  // paths of attention blocks
   std::vector<ComparedProjection> out_;
 };
 

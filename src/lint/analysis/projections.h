@@ -22,21 +22,22 @@ struct HeadAxes {
 
 enum class ProjectionStatus : uint8_t { kAgrees, kDiffers, kUnknown };
 
-// The result of comparing one parameter group, for all modes with the same
-// result.
+// The result of comparing one parameter group. Modes with the same result share
+// one object.
 struct ComparedProjection {
   const ParameterGroup* group = nullptr;
   ProjectionStatus status = ProjectionStatus::kAgrees;
   std::vector<Mode> modes;
-  std::string reason;  // begins in lower case; empty for kAgrees
+  std::string reason;  // lower case at the start; empty for kAgrees
   std::string help;
 };
 
 // Compares the specs of all query, key, value and output projections with
-// `axes`, in the planned modes that `axes` has. `value_dim` is the size of a
-// head in the value and output projections. The status is kUnknown, with the
-// reason, for fused and latent projections, for other attention matrices of
-// unknown role, and if the dimension of heads cannot be found.
+// `axes`, in each planned mode that `axes` has. `value_dim` is the size of a
+// head in the value and output projections. The status is kUnknown, with a
+// reason, in these cases: a fused or latent projection, another attention
+// matrix of unknown role, or a projection whose dimension of heads cannot be
+// found.
 std::vector<ComparedProjection> CompareProjections(
     const Facts& facts, const Heads& sizes, int64_t value_dim,
     std::span<const HeadAxes> axes);

@@ -1,7 +1,7 @@
 // Finds rules with the same file, pattern and separator. Each of them is
 // compared with the first one. `same_spec` is true if the two rules have equal
-// placements, and have equal specs in every mode or a `like` of the same
-// parameter.
+// placements and equal specs in every mode. For rules with `like`, the
+// parameter that `like` names must be the same.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"

@@ -14,7 +14,7 @@ namespace shardc {
 struct Repeat {
   int32_t first = 0;
   int32_t later = 0;
-  bool same_spec = true;  // in every mode, with the same placement
+  bool same_spec = true;  // whether specs and placements are equal
 };
 
 // Compares the specs of rules. The specs of each rule are resolved once. The
@@ -24,7 +24,8 @@ class SpecComparison {
   explicit SpecComparison(const Facts& facts) : facts_(&facts) {}
 
   // Returns whether two rules have the same placement, and the same spec in
-  // every mode. Two specs `like` are equal if they name the same parameter.
+  // every mode. Two specs of the form `like: NAME` are equal if they name the
+  // same parameter.
   bool Same(int32_t a, int32_t b);
 
  private:
@@ -32,7 +33,7 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  std::map<int32_t, Specs> specs_;  // indexed by rule: each mode, then train
+  std::map<int32_t, Specs> specs_;  // keyed by rule: by mode, then train
 };
 
 // Returns the rules that repeat an earlier rule, in their order, each with the

@@ -18,12 +18,12 @@ namespace shardc {
 
 struct ZigZagRing {
   std::string operation;
-  std::optional<Mode> mode;  // nullopt if all modes have this order
+  std::optional<Mode> mode;  // nullopt if the order is set for all modes
   Place place;               // in the project file; may be empty
 };
 
 // Returns the operations for which the settings select zig-zag order. If the
-// target lists operations, the others are omitted.
+// target lists operations, only these are returned.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);

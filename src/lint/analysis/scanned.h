@@ -1,4 +1,5 @@
-// Finds the dimensions of parameter groups that count scanned layers.
+// Finds the dimensions of parameter groups that count scanned layers (layers
+// that are stacked in one tensor).
 #ifndef SHARDC_LINT_ANALYSIS_SCANNED_H_
 #define SHARDC_LINT_ANALYSIS_SCANNED_H_
 
@@ -21,9 +22,9 @@ LayerStacks StacksOf(const Facts& facts);
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
 
-// Returns the sizes of a group's shape in another order: the sizes that count
-// scanned layers come first. For [in, layers, out], the order is [layers, in,
-// out]. The shape must be known.
+// Returns the sizes of a group's shape, reordered so that the sizes that count
+// scanned layers come first: [layers, in, out] for [in, layers, out]. The shape
+// must be known.
 Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
                   const ParameterGroup& group);
 
@@ -39,7 +40,7 @@ std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
                                        const ParameterGroup& group);
 
 // Returns the dimension of a stored vector that is dimension 0 of the vector of
-// one layer: 1 of [layers, size]. Returns nullopt if the parameters are no
+// one layer: 1 of [layers, size]. Returns nullopt if the parameters are not
 // vectors.
 std::optional<int> VectorDimOf(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);

@@ -1,6 +1,6 @@
-// Judges the stages of a pipeline without a device profile. The time of a stage
-// is taken to be the number of multiplications for a token, and schedules are
-// simulated with tasks of equal length:
+// Judges how evenly a pipeline divides its work, without a device profile. The
+// time of a stage is taken to be the number of multiplications for a token, and
+// schedules are simulated with tasks of equal length:
 //
 //   layers 8 8 8 8 and a head worth 2.4 layers: the last stage takes
 //   10.4 / 8.6 = 1.21 times the mean
@@ -25,10 +25,11 @@ namespace {
 // kShorter or less.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
-// Schedules with more tasks are not simulated, because that would take too
+// A schedule with more tasks is not simulated, because that would take too
 // long.
 constexpr int64_t kMostTasks = 1 << 16;
-// The limit on the steps of a search for a division, stages * units^2.
+// The search for a better division takes stages * units^2 steps. It is skipped
+// if it would take more steps than this.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 std::vector<double> TimesOf(const PlannedStages& stages,
@@ -44,7 +45,7 @@ std::vector<double> TimesOf(const PlannedStages& stages,
   return out;
 }
 
-// Returns the longest time as a multiple of the mean.
+// Returns the longest of the times as a multiple of their mean.
 double Unevenness(const std::vector<double>& times) {
   double sum = 0;
   for (const double time : times) sum += time;

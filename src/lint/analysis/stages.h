@@ -21,41 +21,46 @@ Place StagesPlace(const Facts& facts);
 // for a single rank.
 std::string AddedOverRanks(const Facts& facts);
 
-// These functions return a factor and a percentage as texts: "1.21", "27.3 %".
+// TimesText returns a factor as text: "1.21". PartText returns a percentage as
+// text: "27.3 %".
 std::string TimesText(double times);
 std::string PartText(double part);
 
-// A division in which one stage takes clearly longer than the mean.
+// A division of layers in which one stage takes clearly longer than the mean.
 struct UnevenStages {
   int32_t stage = 0;   // the stage that takes longest
-  double times = 1;    // its multiplications, relative to the mean
-  int64_t layers = 0;  // layers of `stage`
-  // The number of layers of each stage in the division whose longest stage is
-  // the shortest, and the time of its longest stage relative to the mean.
+  double times = 1;    // its time as a multiple of the mean
+  int64_t layers = 0;  // number of layers in `stage`
+  // The number of layers of each stage in the best division, in which the
+  // longest stage is the shortest. `better_times` is the time of that stage as
+  // a multiple of the mean.
   std::vector<int64_t> better;
   double better_times = 1;
 };
-// Returns nullopt if the target declares no stages, if the stages are even, if
-// no other division is clearly better, if a tensor has scanned layers, or if
-// the search would take too long.
+// Returns the uneven stages of the target's division. Returns nullopt if the
+// target declares no stages, if the stages are even, if no other division is
+// clearly better, if a tensor has scanned layers, or if the search would take
+// too long.
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts);
 
-// A schedule in which, with tasks of equal length, the bubble is large.
+// A schedule whose bubble (idle time of the ranks) is large, if all tasks take
+// equally long.
 struct LargeBubble {
-  double part = 0;  // share of the step's time that is bubble
+  double part = 0;  // bubble as a fraction of the step's time
   std::string schedule;
   int32_t ranks = 0, microbatches = 0;
   // A schedule with a clearly smaller bubble that needs no more memory for
-  // activations. Empty if no schedule does.
+  // activations. Empty if there is no such schedule. `better_part` is its
+  // bubble.
   std::string better;
   double better_part = 0;
   // The number of activations that the fullest rank holds at once. Each
   // activation belongs to one stage and one micro-batch.
   int64_t held = 0;
 };
-// Returns nullopt if the target declares no stages on two or more ranks, if the
-// bubble is small, if the number of micro-batches is unknown, or if the
-// schedule has too many tasks.
+// Returns the schedule of the target. Returns nullopt if the target declares no
+// stages on two or more ranks, if the bubble is small, if the number of
+// micro-batches is unknown, or if the schedule has too many tasks.
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts);
 
 }  // namespace shardc

@@ -83,8 +83,8 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // If a parameter has a wrong role or an illegal spec, another lint reports
-  // the problem, and the step is not lowered.
+  // If a parameter has a wrong role or an illegal spec, the step is not
+  // lowered. Another lint reports the problem.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
@@ -130,7 +130,9 @@ bool StepFacts::MostHaveRoles() const {
 }
 
 void StepFacts::FindSample(step::Formulas& formulas) {
-  // Keyed by class: index of its second layer.
+  // The index of the second layer of each class; -1 if there is only one layer
+  // so far. Keyed by what the layers of a class have in common: roles,
+  // shardings and conditions.
   std::map<std::vector<int64_t>, int32_t> kinds;
   const auto roles = static_cast<int32_t>(description_->roles.size());
   for (int32_t layer = 0; layer < roles_.layers; ++layer) {
@@ -154,8 +156,8 @@ void StepFacts::FindSample(step::Formulas& formulas) {
     int32_t& counts = known->second;
     if (fresh) {
       stands_for_[layer] = 1;
-      // The first layer of a class represents only itself. If the class has a
-      // second layer, that layer will represent all others.
+      // The first layer of a class represents only itself. A second layer of
+      // the class will represent all others.
       counts = -1;
     } else {
       if (counts < 0) counts = layer;

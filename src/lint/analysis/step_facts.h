@@ -1,6 +1,6 @@
-// The step of the model, if the rules describe the model: the roles of
-// parameters, and a lowered program. The program has one or two layers of each
-// class, which represent all layers. It is not executed.
+// Facts about the step of the model, if the rules describe the model: the roles
+// of parameters, and a lowered program that is not executed. The program has
+// one or two layers of each class of equal layers, which represent all layers.
 #ifndef SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 
@@ -28,18 +28,18 @@ struct ParameterGroup;
 struct ModeStep {
   StepInputs inputs;
   LoweredStep step;
-  // Keyed by layer: the number of layers that the layer represents.
+  // The number of layers that a lowered layer represents, keyed by layer.
   std::map<int32_t, int64_t> stands_for;
   // Indexed by ValueId: 1 if the value depends only on parameters, else 0.
   std::vector<char> weight;
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
-  // Returns how often the op occurs in the step of the complete model, because
-  // the op of a layer may represent the ops of other layers.
+  // Returns how often the op occurs in the step of the complete model. The op
+  // of one lowered layer represents the ops of other layers as well.
   int64_t Times(const step::Op& op) const;
-  // Return the bytes that a device sends: in the complete step, in the step of
-  // another program, and for one instruction in one layer.
+  // These functions return the bytes that a device sends: in the complete step,
+  // in the step of another program, and for one instruction in one layer.
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
@@ -68,10 +68,12 @@ class StepFacts {
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }
-  // Returns whether the description comes from a built-in pack.
+  // Returns whether a built-in pack, and not the user's file, describes the
+  // model.
   bool builtin() const;
   const step::Roles& roles() const { return roles_; }
-  // Returns null if the mode is not planned or has no program.
+  // Returns the step of a mode. Returns null if the plan does not have the
+  // mode, or if the mode's step has no program.
   const ModeStep* Find(Mode mode) const;
   const std::vector<StepRefusal>& refusals() const { return refusals_; }
   const ParameterGroup& GroupOf(int64_t row) const;
@@ -86,13 +88,14 @@ class StepFacts {
   const Facts& facts_;
   const ModelDescription* description_ = nullptr;
   step::Roles roles_;
-  std::vector<uint32_t> group_of_;  // indexed by parameter
+  std::vector<uint32_t> group_of_;  // index of the group, indexed by parameter
   std::map<int32_t, int64_t> stands_for_;
   std::vector<std::unique_ptr<ModeStep>> modes_;
   std::vector<StepRefusal> refusals_;
 };
 
-// Reports one finding for each parameter group whose role has this fault.
+// Reports one finding for each parameter group whose role has this fault. A
+// role is what a parameter does in the model, such as `q`.
 void ReportRoleFault(const Facts& facts, step::RoleFault fault,
                      const Code& code, const std::string& help,
                      FindingSink& sink);

@@ -19,7 +19,7 @@ using Topic = std::string;
 
 struct LintFinding : Finding {
   LintFinding() = default;
-  // Converts a finding without topics. Most findings have none.
+  // Converts a finding without topics, which most findings are.
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 
@@ -32,7 +32,7 @@ struct LintFinding : Finding {
   // If `cause` is not empty, findings with the same code and cause are joined,
   // even if they are at different rules. The joined message is `before`, all
   // subjects, and `after`. If `cause` is empty, findings are joined only if
-  // they differ in nothing except their subjects.
+  // everything except their subjects is equal.
   struct Several {
     std::string cause, before, after;
   };
@@ -57,8 +57,8 @@ inline Topic ReplicatedTopic(const std::string& name) {
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);
 }
-// Returns the topic "a decode rule is null, so it does not replace the standard
-// rule".
+// Returns the topic "this axis rule for decode is null, so the standard axis
+// rule applies".
 inline Topic DecodeNullTopic(std::string_view rule) {
   return "null " + std::string(rule);
 }

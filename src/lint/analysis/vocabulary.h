@@ -9,7 +9,7 @@ namespace shardc {
 struct Vocabulary {
   const ParameterGroup* embedding = nullptr;
   const ParameterGroup* head = nullptr;
-  int embedding_dim = 0;  // the vocabulary's dimension
+  int embedding_dim = 0;  // index of the dimension of the vocabulary
   int head_dim = 0;
 };
 

@@ -6,7 +6,8 @@
 // axes are compared. Square matrices are not checked, because their sides
 // cannot be distinguished:
 //
-//   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
+//   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over [null, tp] or
+//                                         unsharded is correct
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -31,7 +32,7 @@ extern const Lint kAdapterDiffers;
 namespace {
 
 struct Adapter {
-  std::string base;  // the module's path
+  std::string base;  // path of the module that is adapted
   bool down = false;
 };
 
@@ -99,8 +100,9 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.dim = rows < columns ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
-  // An unsharded adapter costs only a few bytes, because each device uses its
-  // own part.
+  // An adapter that is unsharded, or sharded like its base, is accepted. Each
+  // device of an unsharded adapter uses its own part, which costs only a few
+  // bytes.
   if (facts.TensorParts(side.axes) <= 1 ||
       SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;

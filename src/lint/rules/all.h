@@ -1,6 +1,6 @@
 // Declares every lint. table.h lists the lints by number. The source file of a
-// lint declares only its own name, so a new lint does not cause other lints to
-// be recompiled.
+// lint declares only its own constant, so that adding a lint does not recompile
+// the other lints.
 #ifndef SHARDC_LINT_RULES_ALL_H_
 #define SHARDC_LINT_RULES_ALL_H_
 

@@ -28,8 +28,9 @@ const ParamLayout& LayoutOf(const Facts& facts, uint32_t param) {
   return facts.plan().layouts[facts.plan().params[param].layout];
 }
 
-// Returns whether a state's spec differs from its parameter's spec. If another
-// rule assigns the same spec to the state, nothing is reported.
+// Returns whether a state's spec differs from its parameter's spec. The specs
+// may be equal although the pattern misses the state, because another rule may
+// assign the same spec.
 bool Differs(const Facts& facts, const MissedState& missed) {
   const ParamLayout& state = LayoutOf(facts, missed.state);
   const ParamLayout& parameter = LayoutOf(facts, missed.parameter);
@@ -39,7 +40,8 @@ bool Differs(const Facts& facts, const MissedState& missed) {
 
 void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
-  std::map<uint32_t, std::vector<std::string>> states;  // keyed by rule
+  // The states that each pattern misses, keyed by rule.
+  std::map<uint32_t, std::vector<std::string>> states;
   for (const MissedState& missed : Missed(facts)) {
     if (facts.rule_facts()[missed.pattern].builtin) continue;
     if (!Differs(facts, missed)) continue;

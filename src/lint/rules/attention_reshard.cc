@@ -1,7 +1,7 @@
 // Attention connects the query projection with the output projection. Therefore
-// the output of the first and the input of the second must be sharded over the
-// same axes. Only tensor-parallel axes are compared, because weights are
-// gathered over data axes such as fsdp before the product.
+// the query projection's output and the output projection's input must be
+// sharded over the same axes. Only tensor-parallel axes are compared, because
+// weights are gathered over data axes such as fsdp before the product.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
 #include <optional>
@@ -25,8 +25,9 @@ struct Sides {
   AxisGroup out, in;
 };
 
-// Returns nullopt if the projection is neither a matrix of one layer nor the
-// matrices of scanned layers, or if its orientation is unknown.
+// Returns the axes of a projection's sides. Returns nullopt if the projection
+// is neither a matrix of one layer nor the matrices of scanned layers, or if
+// its orientation is unknown.
 std::optional<Sides> SidesOf(const Facts& facts, const LayerStacks& stacks,
                              const ParameterGroup& group) {
   const auto dims = MatrixDimsOf(facts, stacks, group);

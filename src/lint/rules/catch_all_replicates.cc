@@ -53,7 +53,8 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
                Quoted(intended.written) + " where the tree has " + found});
       if (!intended.rewrite.empty()) rewrites.push_back(rewrite);
     }
-    // With this policy, a parameter that no rule matches is replicated as well.
+    // With the policy `unmatched: replicate`, removing the catch-all is not
+    // enough: a parameter that no rule matches is replicated as well.
     const bool replicates =
         facts.compiled().Unmatched() == UnmatchedPolicy::kReplicate;
     finding.help =

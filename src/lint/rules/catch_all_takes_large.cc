@@ -39,7 +39,8 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
       }
     }
     if (texts.empty()) continue;
-    // The finding catch-all-replicates makes this finding redundant.
+    // catch-all-replicates reports the same parameters if it is selected, so it
+    // makes this finding redundant.
     finding.unless = {CatchAllTopic(r)};
     finding.message =
         BytesText(bytes) +

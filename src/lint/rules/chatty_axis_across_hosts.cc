@@ -1,9 +1,10 @@
-// Devices are numbered with the last axis fastest, and each host has
-// consecutive numbers. A group along an axis therefore is in a block of
-// numbers whose length is the product of its size and the sizes of all later
-// axes. A tensor-parallel axis is reported if the length of its block does not
-// divide the devices of a host, and does without the later axes that are not
-// tensor parallel. Behind these, its groups stay within a host.
+// Reports tensor-parallel axes whose groups cross hosts although another order
+// of the mesh's axes would keep them inside a host. Devices are numbered with
+// the last axis fastest, and each host has consecutive numbers. A group along
+// an axis therefore is in a block of consecutive numbers. The length of the
+// block is the product of the axis's size and the sizes of all later axes. The
+// group crosses hosts if this length does not divide the devices of a host. It
+// would not if the axis came after the axes that are not tensor parallel.
 //
 //   tp 4, fsdp 4, 4 devices a host         a block of 16 numbers, on four hosts
 //   tp 3, fsdp 6, 27 devices a host        the block 18 to 35 is on two hosts
@@ -34,7 +35,8 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
     // Another lint reports an axis that spans slices.
     if (SlicesAlong(mesh, i) > 1) continue;
     std::string inner;
-    int64_t block = axis.size;  // if it is behind the axes of `inner`
+    // The block's length if `axis` came after the axes of `inner`.
+    int64_t block = axis.size;
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
       const int64_t size = mesh.axes[j].size / SlicesAlong(mesh, j);
       if (size <= 1) continue;

@@ -1,7 +1,7 @@
 // Reports a sharding conflict: in one op, an axis shards one dimension of the
 // activation and another dimension of the weight. If the axis is tensor
-// parallel, the weight stays sharded and the activation is gathered. If the
-// axis sharded the same dimension of both, nothing would be gathered. Therefore
+// parallel, the weight stays sharded and the activation is gathered. Nothing
+// would be gathered if the axis sharded the same dimension of both. Therefore
 // the step is lowered a second time with such a spec of the weight, to find out
 // whether it sends fewer bytes:
 //
@@ -40,7 +40,7 @@ using step::LabelId;
 struct WeightConflict {
   AxisId axis = 0;
   std::string role, op, activation, held;
-  LabelId to = step::kNoLabel;  // the activation's dimension with the axis
+  LabelId to = step::kNoLabel;  // dimension of the activation that has the axis
   int64_t row = -1;
   int64_t layers = 0, moved = 0;
 };
@@ -69,8 +69,8 @@ const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
   return nullptr;
 }
 
-// Returns the collective that removes the axis from an activation for the op of
-// a conflict. Returns null if no collective does.
+// Returns the collective of a conflict's op that gathers or exchanges the
+// activation over the axis. Returns null if there is none.
 const Instruction* MoveFor(const ModeStep& of,
                            const step::ShardingConflict& conflict) {
   for (const Instruction& one : of.program().code) {
@@ -122,8 +122,9 @@ std::vector<WeightConflict> ConflictsOf(const ModeStep& of) {
   return out;
 }
 
-// Returns the specs in which the axis shards the activation's dimension in all
-// weights of the role. Returns nullopt if the weights lack this dimension.
+// Returns the specs of all parameters, changed for the weights of one role: the
+// axis of the conflict shards the same dimension as in the activation. Returns
+// nullopt if the weights lack this dimension.
 std::optional<std::vector<Spec>> Moved(const ModeStep& of,
                                        const WeightConflict& conflict,
                                        int& dim) {
@@ -178,8 +179,8 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
         !facts.rule_facts()[static_cast<size_t>(group.rule)].builtin;
     if (!own) finding.level = Level::kNote;
     finding.subject.clear();
-    // Two other lints compare the projections of one module. Their findings
-    // make this one redundant.
+    // Two other lints compare the projections of one module. If they report a
+    // reshard at this weight, this finding is redundant.
     finding.unless = {ReshardTopic(facts.Example(group))};
     sink.push_back(std::move(finding));
   }

@@ -17,8 +17,8 @@ extern const Lint kCompanionDiffers;
 namespace {
 
 // Returns whether a bias, scale or zero point is sharded over other axes than
-// its weight. A replicated tensor is accepted, because it costs few bytes and
-// each device uses its own part.
+// its weight. A replicated bias, scale or zero point is accepted, because it
+// costs few bytes and each device uses its own part.
 bool Disagree(const Facts& facts, const Companion& pair, int* dim,
               AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);

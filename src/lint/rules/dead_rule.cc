@@ -1,7 +1,8 @@
 // Reports rules that match no parameter (dead rules) as warnings. A dead rule
-// is only a note if the last parts of its pattern name a parameter that not all
-// models of a family have, such as a bias. It is a warning nevertheless if a
-// large parameter that no rule or only a catch-all matches has a similar name.
+// is only a note if the last parts of its pattern name a parameter that only
+// some models of a family have, such as a bias. It stays a warning if a large
+// parameter has a similar name and no rule, or only a catch-all, matches this
+// parameter.
 //
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
@@ -25,9 +26,9 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// kOptionalLeaves are last parts of names that only some models of a family
-// have. kOptionalModules are modules that only some models have. kLeaves are
-// the last parts that may follow a module.
+// Parts of names. kOptionalLeaves and kOptionalModules occur only in some
+// models of a family: the former as the last part, the latter as the name of a
+// module. kLeaves are the last parts that may follow a module.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -65,7 +66,7 @@ std::string Literal(std::string text) {
 // not every model has. Complete parts are compared, because `unbiased` contains
 // `bias` but is not a bias.
 //
-//   ln_f/scale  ->  optional     head_proj/kernel  ->  not
+//   ln_f/scale  ->  optional     head_proj/kernel  ->  not optional
 bool IsOptionalText(std::string_view text, char separator) {
   const std::vector<std::string> parts = SketchSegments(text, separator);
   if (parts.empty()) return false;
@@ -89,11 +90,11 @@ struct NearName {
   const ParameterGroup* group = nullptr;
   std::string rewrite;
   int64_t edits = 0;
-  std::string also;  // another rewrite with at most one edit more
+  std::string also;  // a second rewrite, with at most one edit more
 };
 
-// Returns the dead rules that were probably intended for a large parameter. No
-// other rule matches this parameter, or only a catch-all.
+// Returns the dead rules that were probably intended for a large parameter that
+// no rule, or only a catch-all, matches.
 std::set<int32_t> Intended(const Facts& facts) {
   std::set<int32_t> out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -108,9 +109,10 @@ std::set<int32_t> Intended(const Facts& facts) {
   return out;
 }
 
-// Returns, for each dead rule, the name in the tree that is nearest to its
-// pattern, and the pattern rewritten to match that name. Returns an empty map
-// if there are so many names and rules that comparing them would take long.
+// Returns, keyed by dead rule, the name in the tree that is nearest to the
+// rule's pattern, and the pattern rewritten to match that name. Returns an
+// empty map if there are so many names and rules that comparing them would take
+// long.
 std::map<int32_t, NearName> NearNames(const Facts& facts) {
   constexpr size_t kMostComparisons = 200000;
   std::map<int32_t, NearName> out;
@@ -155,7 +157,7 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
                           IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
-    // A finding that explains why the rule is dead makes this finding
+    // If another finding explains why the rule is dead, this finding is
     // redundant.
     finding.unless = {DeadRuleTopic(r)};
     finding.code = &kDeadRule.code;

@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
 // Returns the parameter that has this value, or the first parameter from which
-// the value is computed. Returns null if the value depends on more than
+// the value is computed. Returns null if the value depends on other inputs than
 // parameters.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
   if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;

@@ -1,7 +1,8 @@
 // Reports large experts that are neither sharded over the expert axis nor
-// placed at one coordinate of an axis. All rules of such experts have the same
-// cause. Therefore one finding covers all experts with separate tensors, and
-// one finding covers all stacks in which the same dimension counts experts.
+// placed at one coordinate of an axis. If several rules of experts have this
+// fault, the cause is usually one. Therefore one finding covers all experts
+// with separate tensors. Stacks of experts share a finding if the same
+// dimension counts experts.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>
@@ -20,7 +21,8 @@ extern const Lint kExpertAxis;
 
 namespace {
 
-// Returns whether each expert has its own tensor and is not part of a stack.
+// Returns whether each expert has its own tensor, and experts are not stacked
+// in one tensor.
 bool IsSingle(const ParameterGroup& group) {
   return group.name.find("experts/*") != std::string::npos ||
          group.name.find("experts.*") != std::string::npos;
@@ -56,7 +58,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   for (const std::string& axis : experts) {
     finding.reports.push_back(UnusedAxisTopic(axis));
   }
-  // Another lint reports large parameters that a catch-all replicates.
+  // If a catch-all replicates the experts, another lint reports that, and this
+  // finding is redundant.
   if (group.rule >= 0 && facts.Replicated(group)) {
     finding.unless = {CatchAllTopic(static_cast<size_t>(group.rule))};
   }

@@ -52,8 +52,8 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);
   LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
   finding.level = Level::kNote;
-  // With default batch axes the finding is only a note. With an axis rule in a
-  // file it has the code's level.
+  // If the axes of the batch are defaults, the finding is only a note. If a
+  // file sets the axis rule of the batch, the finding has the code's level.
   if (rules.axes.Given(AxisRule::kBatch)) {
     finding.level = finding.code->level;
     finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];

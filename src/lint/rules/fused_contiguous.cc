@@ -1,6 +1,7 @@
 // Reports fused projections whose parts are stored one after the other and are
 // sharded as one dimension. A device then has one piece of the dimension and
-// not its share of each part, even if the number of shards divides all sizes:
+// not its share of each part. This holds even if the number of shards divides
+// the size of each part:
 //
 //   queries | keys | values of 1600 over tp 4
 //     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...
@@ -28,12 +29,12 @@ extern const Lint kFusedContiguous;
 
 namespace {
 
-// BLOOM, GPT-NeoX and Falcon interleave tensors of this name by head. ChatGLM
-// does not.
+// A tensor of this name is interleaved by head in BLOOM, GPT-NeoX and Falcon.
+// In ChatGLM it is not.
 constexpr std::string_view kByHead = "query_key_value";
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
-// In this family the columns of gate and up alternate.
+// The model family in which the columns of gate and up alternate.
 constexpr std::string_view kInterleavedGates = "gpt_oss";
 
 bool Interleaves(const Facts& facts, const ParameterGroup& group) {
@@ -64,7 +65,7 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
-    // SHD221 reports shards that do not divide a part.
+    // SHD221 reports the projection if the shards do not divide each part.
     if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];
@@ -81,7 +82,8 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
             ": no shard has its share of each part, so that a compiler gathers "
             "the output, " +
             BytesText(*row) +
-            // Several experts compute each token.
+            // Several experts compute a token, so bytes are given for one
+            // expert.
             (group.role.expert ? " for each token of an expert"
                                : " a token and layer") +
             ", and in training the same backward",

@@ -1,5 +1,6 @@
-// The number of shards has to divide the size of each part of a fused
-// projection and not only the sum of the parts.
+// Reports fused projections of which a part is not divided evenly. The number
+// of shards has to divide the size of each part, and not only the sum of the
+// parts.
 //
 //   gate and up in 2734 over tp 2: 2734 % 2 = 0, but 1367 % 2 = 1
 #include <string>

@@ -1,10 +1,10 @@
 // Reports large gradients that are all-reduced over an axis of fully sharded
-// data parallelism. If a parameter is sharded over such an axis, its gradient
-// is reduce-scattered. The gradient of any other parameter is all-reduced,
-// which sends twice as many bytes:
+// data parallelism (FSDP). If the parameter is sharded over such an axis, its
+// gradient is reduce-scattered. Otherwise its gradient is all-reduced, which
+// sends twice as many bytes:
 //
 //   q    [n h, d:fsdp]   reduce_scatter fsdp
-//   head [v:tp, d]       all_reduce fsdp, and replicated over it
+//   head [v:tp, d]       all_reduce fsdp, and replicated over fsdp
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,8 +33,8 @@ struct Reduced {
   int64_t bytes = 0;
 };
 
-// Returns the parameter whose gradient this value is, or null if the value is
-// not a gradient.
+// Returns the parameter whose gradient is this value. Returns null if the value
+// is not a gradient.
 const step::Parameter* GradientOf(const step::Graph& graph,
                                   step::ValueId value) {
   for (size_t i = 0; i < graph.gradients.size(); ++i) {

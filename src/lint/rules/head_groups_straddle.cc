@@ -1,6 +1,7 @@
-// Query heads that share a KV head are a group. A device needs the KV heads of
-// its query heads. It has them if KV heads are replicated, or if KV heads are
-// sharded over all axes of the query heads or over the first of them:
+// Reports KV heads on other devices than the query heads that use them. With
+// grouped queries, several query heads share a KV head. A device has the KV
+// heads of its query heads if KV heads are replicated, or if KV heads are
+// sharded over all axes of the query heads or over the first of these axes:
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices
@@ -49,8 +50,8 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
            facts, "query", kHeadsDim,
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     if (heads->heads % split.parts != 0) continue;
-    // In modes in which the query has the same axes, the key may have different
-    // axes.
+    // The query has the same axes in all modes of `split`, but the key may have
+    // other axes in each mode. The modes are grouped by the key's axes.
     std::map<AxisGroup, std::vector<Mode>> by_key;
     for (Mode mode : split.modes) {
       by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);

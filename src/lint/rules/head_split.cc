@@ -1,8 +1,9 @@
 // Finds shards that hold a part of a head. The dimension of heads is recognised
 // by its size, which is heads times head size. If the number of shards divides
-// this size but not the number of heads, a device holds a part of a head. All
-// projections with the same number of heads over the same axes are one finding.
-// In a fused projection, query heads or KV heads may be divided in this way.
+// this size but not the number of heads, some devices hold a part of a head.
+// All projections with the same number of heads over the same axes are one
+// finding. In a fused projection, query heads or KV heads may be divided in
+// this way.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
 #include <optional>
@@ -20,7 +21,8 @@ extern const Lint kHeadSplit;
 
 namespace {
 
-// The heads of a projection in which a shard holds a part of a head.
+// The dimension of heads of a projection in which a shard holds a part of a
+// head. `key` is true for KV heads, and `count` is the number of heads.
 struct HeadSplit {
   int64_t count = 0;
   bool key = false;
@@ -45,7 +47,8 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   if (!dims || side < 0) return std::nullopt;
   const int dim = (*dims)[static_cast<size_t>(side)];
   const int64_t count = query ? heads.heads : heads.kv_heads;
-  // A fused projection has query heads, and KV heads for keys and for values.
+  // A fused projection has query heads, KV heads for keys, and KV heads for
+  // values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
   const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
   if (size != all * heads.head_dim &&
@@ -83,8 +86,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
-  // More shards than KV heads are common and cost only time, so the finding is
-  // a warning. For query heads it is an error.
+  // More shards than KV heads are common and only cost time, so the finding
+  // about KV heads is a warning. The finding about query heads is an error.
   if (cut.key) finding.level = Level::kWarning;
   finding.reports = {HeadsTopic(cut.count, parts)};
   return finding;

@@ -1,8 +1,8 @@
 // Reports replicated vectors that have one number for each head, or for each
 // column of the query or key, although the heads are sharded:
 //
-//   sinks [64], q_proj split over tp 8    ->  each device uses 8 of them
-//   q_norm [4096], a mean over all heads        ->  each device has 512 columns
+//   sinks [64], q_proj split over tp 8       ->  each device uses 8 of them
+//   q_norm [4096], a mean over all heads     ->  each device has 512 columns
 //
 // A norm over the columns of one head is used for every head, so it is
 // correctly replicated.
@@ -28,10 +28,10 @@ extern const Lint kHeadVectorReplicated;
 
 namespace {
 
-// A head vector and the block that has it.
+// A vector of numbers for heads, and the block of attention that has it.
 struct HeadVector {
   Role role;          // kSink, kQueryNorm or kKeyNorm
-  std::string block;  // the path before the part that names the vector
+  std::string block;  // the path before the vector's own part
 };
 
 std::optional<HeadVector> HeadVectorOf(const ParameterGroup& group,
@@ -54,7 +54,8 @@ struct Projection {
 using Blocks = std::map<std::string, Projection, std::less<>>;
 
 // Returns the projections of this role whose output is sharded over
-// tensor-parallel axes, by block: the first such matrix in each.
+// tensor-parallel axes, keyed by block. If a block has several, the first is
+// used.
 Blocks SplitOnes(const Facts& facts, Role role) {
   Blocks out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -86,7 +87,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
   const int64_t size = SizeOf(facts, group, dim);
   const bool sinks = vector.role == Role::kSink;
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
-  // A vector may be split over axes that are gathered before use.
+  // The vector may be sharded over axes such as fsdp, over which it is gathered
+  // before use.
   const AxisGroup axes = facts.AxesAt(group, dim);
   const std::string held = facts.mesh().Parts(axes).value_or(1) > 1
                                ? "split over " + GroupText(axes)
@@ -109,9 +111,10 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
               "over that axis, or leave the projection unsharded");
 }
 
-// Returns the blocks in which the query is normalised head by head. The key is
-// then normalised head by head as well. Its norm may nevertheless be as wide as
-// the key, if there is only one KV head.
+// Returns the blocks in which the query is normalised head by head. In these
+// blocks the key is normalised head by head as well. The key's norm is not
+// reported there, although it is as wide as the key if there is only one KV
+// head.
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {

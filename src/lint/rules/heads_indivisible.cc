@@ -25,8 +25,8 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
                       " heads, " + AxesHave(facts, split.axes) + " in " +
                       ModesText(facts, split) + ": " +
                       RemainderText(heads->heads, parts);
-    // A finding about the same heads at the rule of a projection makes this
-    // finding redundant.
+    // If a finding at the rule of a projection is about the same heads, this
+    // finding is redundant.
     finding.unless = {HeadsTopic(heads->heads, parts)};
     finding.reports = finding.unless;
     finding.help = "give " +

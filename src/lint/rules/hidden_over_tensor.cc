@@ -14,9 +14,9 @@ extern const Lint kHiddenOverTensor;
 
 namespace {
 
-// Reports the default of the axis rule. It is reported only if the model's step
-// is known and sends at least a hundredth fewer bytes with an unsharded hidden
-// dimension.
+// Reports the axis rule of the hidden dimension if it has its default value.
+// This is reported only if the model's step is known and sends at least a
+// hundredth fewer bytes with an unsharded hidden dimension.
 void CheckDefault(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =

@@ -38,7 +38,8 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       "pad the dimension, use an axis that divides it, or drop the axis with "
       "`illegal: shrink`",
       sink);
-  // A lower level shows that the policy corrects the spec.
+  // A finding with a lower level than the code's is about a spec that the
+  // policy corrects. Its help does not suggest the policy again.
   for (size_t i = before; i < sink.size(); ++i) {
     if (sink[i].level == kIndivisibleDimension.code.level) continue;
     sink[i].help =

@@ -30,8 +30,8 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
                    " devices, or split between them"
              : RemainderText(kv, parts));
     // A finding about the same numbers of heads and shards makes this finding
-    // redundant. It may be at the rule of a projection, or about query heads if
-    // there are as many query heads as KV heads.
+    // redundant. That finding may be at the rule of a projection. If there are
+    // as many query heads as KV heads, it may also be about query heads.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give " +
                    SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +

@@ -45,7 +45,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
     if (rules.insert(group->rule).second) {
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }
-    // Other lints report parameters that a catch-all replicates.
+    // If a catch-all replicates the parameter, another lint reports that.
     finding.unless.push_back(ReplicatedTopic(facts.Example(*group)));
   }
   finding.message =

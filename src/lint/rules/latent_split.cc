@@ -1,9 +1,11 @@
-// Latent attention projects activations to a latent, normalises the latent, and
-// projects it to heads. The latent must not be sharded over tensor-parallel
-// axes, because the norm and every head read the complete latent:
+// Reports a latent that is sharded. Latent attention (MLA) projects activations
+// to a latent, normalises the latent, and projects it to heads. The latent must
+// not be sharded over tensor-parallel axes, because the norm and every head
+// read the complete latent:
 //
 //   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  reported
-//   kv_b_proj [32768, 512] over [tp, fsdp]          ->  its heads are split
+//   kv_b_proj [32768, 512] over [tp, fsdp]          ->  not reported: its
+//                                                       heads are split
 #include <cstdint>
 
 #include "lint/analysis/facts.h"
@@ -27,7 +29,7 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
     }
     const auto dims = MatrixDimsOf(facts, stacks, group);
     if (!dims) continue;
-    // The latent is the shorter dimension of the projection.
+    // The latent is the shorter of the projection's two dimensions.
     const Shape& shape = *facts.TypeOf(group).shape;
     const int64_t first = shape[static_cast<size_t>((*dims)[0])];
     const int64_t last = shape[static_cast<size_t>((*dims)[1])];

@@ -1,5 +1,5 @@
-// Reports scanned layers whose layer dimension is sharded. The dimension is
-// found by roles/layer_stacks.h:
+// Reports scanned layers (layers stacked in one tensor) whose layer dimension
+// is sharded. roles/layer_stacks.h finds this dimension:
 //
 //   verses/q_proj/kernel [32, 4096, 4096], verses/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
@@ -23,8 +23,8 @@ extern const Lint kLayersSplit;
 
 namespace {
 
-// Names of pipeline axes. They may shard the layer dimension, because each
-// stage of a pipeline has some of the layers.
+// Names of pipeline axes. These axes may shard the layer dimension, because
+// each stage of a pipeline has some of the layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 

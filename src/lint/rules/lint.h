@@ -23,15 +23,15 @@ namespace shardc {
 
 class Facts;
 
-// A small complete input, with the texts of its files. If a field of a good
-// example is empty or 0, the value of the bad example is used.
+// A small complete input of a lint, as the texts of its files. If a member of a
+// good example is empty or 0, the value of the bad example is used.
 struct LintExample {
   std::string_view mesh = {};      // mesh string or YAML
   std::string_view rules = {};     // YAML
   std::string_view manifest = {};  // JSON
-  std::string_view model = {};     // config.json, or empty
-  std::string_view locked = {};    // a committed plan, or empty
-  std::string_view target = {};    // more keys of the target, YAML
+  std::string_view model = {};     // config.json; may be empty
+  std::string_view locked = {};    // committed plan; may be empty
+  std::string_view target = {};    // more keys of the target, as YAML
   int64_t batch = 0;               // 0 if not given
   int64_t kv_len = 0;
   int64_t memory_bytes = 0;
@@ -44,22 +44,22 @@ struct Lint {
   std::string_view what = {};     // what it finds, in full sentences
   std::string_view why = {};      // why that is bad
   std::string_view instead = {};  // what to write instead
-  LintExample bad = {};           // reports this finding
-  LintExample good = {};          // does not report it
-  // Null for the two lints that other files report: unused ignores and the
-  // committed plan.
+  LintExample bad = {};           // input that is reported
+  LintExample good = {};          // input that is not reported
+  // The function that runs the lint. Null for two lints that other files
+  // report: unused ignores, and the committed plan.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 
 // Returns all lints, sorted by number.
 std::span<const Lint* const> AllLints();
 
-// Returns the codes of reading files, of lints, of pipeline stages and of
-// compiled programs, sorted by number.
+// Returns all codes, sorted by number: those of reading files, of lints, of
+// pipeline stages and of compiled programs.
 std::span<const Code* const> AllCodes();
 
 // Returns the code with the ID "SHD203", the number "203" or the name
-// "too-long". Returns null if no code matches.
+// "too-long". Returns null if there is no such code.
 const Code* FindCode(std::string_view text);
 const Lint* FindLint(const Code& code);
 

@@ -1,7 +1,7 @@
 // Reports all rules that name the same missing axis as one finding, at the
-// first of these rules. The usual cause is one axis with another name, or one
-// wrong axis rule. Specs of attention tensors are reported in separate
-// findings.
+// first of these rules. The usual cause is one axis that has another name in
+// the mesh, or one wrong axis rule. Specs of attention tensors are reported in
+// separate findings.
 //
 //   three rules over `model`, mesh dp, tp  ->  one finding, two labels
 #include <string>
@@ -30,7 +30,8 @@ std::string ObserveMissingAxis([[maybe_unused]] const Facts& facts,
 }
 
 void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
-  std::vector<std::string> axes;  // the axis of each finding added below
+  // The missing axis of each finding that ReportEdits adds.
+  std::vector<std::string> axes;
   const size_t before = sink.size();
   ReportEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,

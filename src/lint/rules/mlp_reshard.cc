@@ -1,5 +1,6 @@
-// Reports MLPs whose up projection has its output sharded over other axes than
-// the input of the down projection. The activations are resharded between them.
+// Reports MLPs in which the output of the up projection and the input of the
+// down projection are sharded over different axes. The activations are
+// resharded between the two projections.
 //
 //   up [d, f: tp], down [f: fsdp, d]  ->  the down projection needs f over tp
 #include <algorithm>
@@ -18,21 +19,23 @@ extern const Lint kMlpReshard;
 
 namespace {
 
-// The output size of the first projection and the input size of the second may
-// differ by up to this factor. The reasons are that one stored number may pack
-// several weights, and that gate and up may be fused in one matrix.
+// The output size of the up projection and the input size of the down
+// projection may differ by up to this factor. One reason is that a stored
+// number may pack several weights. Another is that gate and up may be fused in
+// one matrix.
 constexpr int64_t kPacked = 16;
 
-// One of two consecutive projections, and the dimension that they share.
+// The up or the down projection, and the dimension that both share.
 struct MlpSide {
   const ParameterGroup& group;
   int dim = -1;  // -1 if the orientation is unknown
   int rank = 0;
 };
 
-// Returns the output dimension of the first projection, or the input dimension
-// of the second. `of` is OutDim or InDim. A dimension that counts scanned
-// layers is skipped, as in [in, layers, out].
+// Returns the shared dimension of a projection: the output dimension of an up
+// projection, or the input dimension of a down projection. `of` is OutDim or
+// InDim. A dimension that counts scanned layers is skipped, as in [in, layers,
+// out].
 MlpSide SideOf(const Facts& facts, const LayerStacks& stacks,
                const ParameterGroup& group,
                int (*of)(const ParameterRole&, int)) {
@@ -55,8 +58,8 @@ bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
     return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
   const int64_t leaving = size(up), entering = size(down);
-  // The sizes of matrices are not compared. The sizes of tensors of higher rank
-  // may differ by a factor of kPacked.
+  // Matrices are accepted without comparing sizes. In tensors of higher rank,
+  // the sizes may differ by a factor of kPacked.
   if (up.rank == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }

@@ -1,7 +1,8 @@
-// A norm over the model's width reads activations that are unsharded over
-// tensor-parallel axes, so its scale must not be sharded over these axes
-// either. Norms of queries, keys and latents, and norms inside a mixer, have
-// other sizes, which may be sharded. They are not reported.
+// Reports norms whose scale is sharded over tensor-parallel axes. A norm over
+// the model's width reads activations that are unsharded over these axes, so
+// its scale must not be sharded over them either. Norms of queries, keys and
+// latents, and norms inside a mixer (such as Mamba's), have other sizes. They
+// may be sharded and are not reported.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ extern const Lint kNormSplit;
 namespace {
 
 // Returns whether the name belongs to a norm of queries, keys or latents, or to
-// a parameter inside a mixer.
+// a parameter inside a mixer (such as Mamba's).
 bool IsInner(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
   return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
@@ -45,7 +46,8 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
     if (!dim) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, *dim));
     if (facts.TensorParts(axes) <= 1) continue;
-    // If the activations are sharded in the same way, SHD411 reports it.
+    // If the activations are sharded in the same way as the norm, SHD411
+    // reports the activations.
     if (SameSplit(facts.mesh(), axes, hidden)) continue;
     sink.push_back(GroupFinding(
         facts, kNormSplit.code, group,

@@ -1,6 +1,6 @@
-// Reports, once for a rule set, that the rules were written for other names.
-// lint/analysis/facts.cc decides whether they were. Here the rules are counted
-// for the message.
+// Reports that the rules were written for a model with other names, once for a
+// rule set. lint/analysis/facts.cc decides whether they were. This file counts
+// the rules for the message.
 //
 //   rules for kernels, torch names: 2 of 2 rules match nothing, and 0 of 2
 //   parameters match a rule
@@ -24,7 +24,8 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
   int32_t first = -1;
   LintFinding finding = FindingAt(kOtherNaming.code);
   finding.reports = NamingTopics(facts);
-  // If a wrong separator explains the difference, this finding is redundant.
+  // If a wrong separator explains why the rules match nothing, this finding is
+  // redundant.
   if (SeparatorExplainsNaming(facts)) finding.unless = {NamingTopic()};
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];

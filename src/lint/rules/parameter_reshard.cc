@@ -14,8 +14,9 @@ extern const Lint kParameterReshard;
 namespace {
 
 // Returns how a user can assign the same spec to the group in train and in
-// `mode`: in the rule's own specs of these modes, in the rule of the parameter
-// that `like` names, or in the axis rules of decode.
+// `mode`. The spec is changed in one of three places: the rule's own specs of
+// these modes, the rule of the parameter that `like` names, or the axis rules
+// of decode.
 std::string HelpFor(const Facts& facts, const ParameterGroup& group,
                     Mode mode) {
   if (group.rule >= 0) {
@@ -47,7 +48,7 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
               (bytes > 0 ? ": the reshard moves up to " + BytesText(bytes)
                          : ""),
           HelpFor(facts, group, mode.mode));
-      finding.subject.clear();  // not joined: the message has its bytes
+      finding.subject.clear();  // not joined: each message has its own bytes
       sink.push_back(std::move(finding));
       break;
     }

@@ -29,7 +29,8 @@ extern const Lint kPlanOutOfDate;
   "}\n"
 // clang-format on
 
-// locked.cc reports this lint, because it reads the committed plan.
+// lint/locked.cc reports this lint, because it reads the committed plan. Here
+// it has no check.
 constinit const Lint kPlanOutOfDate{
     .code = {195, "plan-out-of-date", Level::kError,
              "the committed plan is not the plan of the inputs"},

@@ -1,7 +1,8 @@
-// Reports shards that end inside a block of quantised numbers, which share a
-// scale. The block size of each dimension follows from the shapes of a weight
-// and its scale. Without scales, the configuration states the block size of the
-// input dimension of projections.
+// Reports shards that end inside a block of quantised numbers. The numbers of a
+// block share a scale, so a device then needs a scale of another device. The
+// block size of each dimension follows from the shapes of a weight and its
+// scale. Without scales, the configuration states the block size of the input
+// dimension of projections.
 //
 //   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
 #include <algorithm>
@@ -42,8 +43,8 @@ bool IsProjection(const ParameterGroup& group) {
          (IsAttention(role) || IsMlp(role));
 }
 
-// Uses the group size of the configuration if the tree has no scales, because
-// such a tree describes the model before quantisation.
+// Checks the block size of the configuration. It is used only if the tree has
+// no scales, because such a tree describes the model before quantisation.
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
   if (facts.model() == nullptr || !facts.model()->quant_group) return;
   const auto groups = facts.groups();

@@ -11,8 +11,9 @@ extern const Lint kRedundantWildcard;
 
 namespace {
 
-// Returns whether the rule uses what its pattern matches, as in `like:
-// '\1.weight'`. A leading wildcard then changes what the groups match.
+// Returns whether the rule's spec uses what its pattern matches, as `like:
+// '\1.weight'` does. Removing a leading wildcard would then change what the
+// groups match.
 bool UsesMatch(const Rule& rule) {
   return std::holds_alternative<SpecLike>(rule.spec);
 }

@@ -1,5 +1,6 @@
-// A zig-zag ring of n devices splits the sequence into 2n chunks. Each device
-// has an early chunk and a late chunk, so that all devices have the same work:
+// Reports sequence lengths that zig-zag order cannot divide. A zig-zag ring of
+// n devices splits the sequence into 2n chunks. Each device has an early chunk
+// and a late chunk, so that all devices have the same work:
 //
 //   1100 tokens, sp 4: 8 chunks, 1100 % 8 = 4
 #include <algorithm>
@@ -38,13 +39,13 @@ void CheckRingLength(const Facts& facts, FindingSink& sink) {
   for (const ZigZagRing& ring : facts.inputs().rings) {
     for (const ModeSplit& split :
          SplitsOf(facts, "query", kLengthDim, facts.MeshPlace())) {
-      // Generation processes one token at a time, so zig-zag order has no
-      // effect in these modes.
+      // Only modes that process many tokens use zig-zag order. Generation
+      // processes one token at a time.
       const bool runs =
           std::any_of(split.modes.begin(), split.modes.end(), [&](Mode mode) {
             return !IsGeneration(mode) && ring.mode.value_or(mode) == mode;
           });
-      // If the axes do not divide the length, SHD406 reports it.
+      // If the axes do not divide the length at all, SHD406 reports that.
       if (runs && length % split.parts == 0 &&
           length % (2 * split.parts) != 0) {
         sink.push_back(Report(facts, ring, split, length));

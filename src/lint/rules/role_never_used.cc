@@ -1,6 +1,6 @@
-// Reports roles that are not used. A role that is not optional needs a
-// parameter (in each layer, if the role belongs to layers), and an op that
-// reads the parameter.
+// Reports roles of the `model:` section that are not used. A role that is not
+// optional needs a parameter, and an op that reads the parameter. A role that
+// belongs to layers needs a parameter in each layer.
 #include <string>
 #include <vector>
 
@@ -30,8 +30,8 @@ void CheckRoleNeverUsed(const Facts& facts, FindingSink& sink) {
     }
     const DescribedRole& role =
         step->description().roles[static_cast<size_t>(problem.role)];
-    // An optional role may be unused. It is reported only if some experts have
-    // its parameter and other experts lack it.
+    // An optional role may be unused. For an optional role, kMissing means that
+    // only some experts have its parameter, which is reported.
     if (role.optional && problem.fault == step::RoleFault::kUnused) continue;
     texts.push_back(problem.message);
     if (texts.size() == 1) {

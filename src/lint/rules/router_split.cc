@@ -1,5 +1,6 @@
-// Reports routers whose expert dimension (the smaller dimension) is sharded
-// over axes over which the router is not gathered before use.
+// Reports routers whose expert dimension is sharded over axes over which the
+// router is not gathered before use. The expert dimension is the smaller
+// dimension.
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
 #include <cstdint>

@@ -2,7 +2,8 @@
 // dead rule with the other separator. All rules of a file are one finding,
 // because the separator is a setting of the file.
 //
-//   `self_attn\.q_proj` in a file of `/`: it is matched with self_attn/q_proj
+//   `self_attn\.q_proj` in a file with separator `/`  ->  reported, because the
+//   pattern matches if the names are written with dots
 #include <map>
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
-// A rule is shadowed if earlier rules match every parameter that it matches.
-// The earlier rules are labels of the finding. Other lints report duplicates
-// and rules below a catch-all. A rule that is overridden only by rules of other
-// files is not reported. A proof decides whether the rule is shadowed only in
-// this tree or for all names.
+// Reports rules that are shadowed: earlier rules match every parameter that the
+// rule matches. The earlier rules are labels of the finding. Other lints report
+// duplicates and rules below a catch-all. A rule that is overridden only by
+// rules of other files is not reported. A proof decides whether the rule is
+// shadowed only in this tree or for all names.
 //
 //   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
 //   [1] matches, and it wins every name that [1] can match
@@ -48,9 +48,10 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
-// Returns an addition to the message: either that the rule applies to no name
-// of any tree, or a name to which it would apply in another tree. Returns an
-// empty text if neither is proven.
+// Returns an addition to the message, from a proof about all possible names. It
+// states either that the rule applies to no name of any tree, or a name to
+// which it would apply in another tree. Returns an empty text if neither is
+// proven.
 std::string OfAllNamesText(const Facts& facts, size_t rule) {
   Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
   const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));

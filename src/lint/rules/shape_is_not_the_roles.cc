@@ -10,7 +10,7 @@ extern const Lint kShapeIsNotTheRoles;
 namespace {
 
 void CheckShapeIsNotTheRoles(const Facts& facts, FindingSink& sink) {
-  // SHD223 reports another model's configuration.
+  // If the configuration is that of another model, SHD223 reports that.
   if (!facts.misfits().empty()) return;
   ReportRoleFault(
       facts, step::RoleFault::kShape, kShapeIsNotTheRoles.code,

@@ -1,6 +1,6 @@
 // Reports parameters that have the same name template and type as other
 // parameters, but another spec in train. The spec of the largest group is
-// assumed to be correct, and the groups with another spec are reported.
+// assumed to be correct, and the groups with other specs are reported.
 //
 //   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
 //     ->  layers 0 and 1 are reported

@@ -1,6 +1,7 @@
-// Reports patterns with large counts. An automaton has one copy of the repeated
-// part for each repetition, so nested counts multiply. The counts are read from
-// the pattern's text, with a stack of open groups:
+// Reports patterns with large repetition counts, such as `{30}`. An automaton
+// has one copy of the repeated part for each repetition, so nested counts
+// multiply. The counts are read from the pattern's text, with a stack of open
+// groups:
 //
 //   `(a{20}b{3}){30}`  ->  600, reported     `a{20}(b){30}`  ->  30
 #include <algorithm>
@@ -21,8 +22,8 @@ extern const Lint kSlowPattern;
 
 namespace {
 
-// Patterns with so many copies of a part are reported, because the fast
-// automaton may be too large for a rule set with such patterns.
+// A pattern with this many copies of a part is reported. With such patterns,
+// the fast automaton of a rule set may become too large.
 constexpr int64_t kManyCopies = 500;
 
 struct Count {
@@ -33,7 +34,7 @@ struct Count {
 // Reads the count `{n}`, `{n,}` or `{n,m}` at `i`. Returns nullopt for other
 // text.
 std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
-  constexpr int64_t kLargest = 100000;  // RE2 accepts 1,000
+  constexpr int64_t kLargest = 100000;  // above RE2's limit of 1,000
   Count out;
   int64_t count = 0;
   for (size_t j = i + 1; j < pattern.size(); ++j) {
@@ -53,14 +54,15 @@ std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
   return std::nullopt;
 }
 
-// Returns the largest product of nested counts in the pattern.
+// Returns the largest number of copies of a part of the pattern, which is the
+// largest product of nested counts.
 int64_t Copies(std::string_view pattern) {
-  // The largest number of copies of a part so far, in the pattern and in each
-  // open group.
+  // The largest number of copies of a part so far, for the complete pattern and
+  // then for each open group.
   std::vector<int64_t> most = {1};
   size_t i = 0;
   while (i < pattern.size()) {
-    int64_t copies = 1;  // copies of the part that ends before `i`
+    int64_t copies = 1;  // number of copies of the part that is read next
     const char c = pattern[i];
     if (c == '(') {
       most.push_back(1);

@@ -1,6 +1,7 @@
-// Reports a stage axis inside a host while another axis crosses hosts. Devices
-// are numbered with the last axis fastest, and each host has consecutive
-// numbers, so the last axes are inside a host:
+// Reports a stage axis inside a host while another axis crosses hosts. The
+// stage axis sends the least and should cross hosts. Devices are numbered with
+// the last axis fastest, and each host has consecutive numbers, so the last
+// axes are inside a host:
 //
 //   fsdp 8, pp 4 on hosts of 8 devices: pp is inside a host, and a group along
 //   fsdp has two devices of each of four hosts
@@ -42,7 +43,8 @@ void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
   for (size_t i = 0; i < *stages; ++i) {
     const MeshAxis& axis = mesh.axes[i];
     if (!CrossesHosts(mesh, i) || !IsUsed(facts, axis.name)) continue;
-    // Another lint reports a tensor-parallel axis that could be inside a host.
+    // If a tensor-parallel axis crosses hosts but could be inside a host,
+    // another lint reports that.
     if (per_host % axis.size == 0 && !facts.TensorAxes({axis.name}).empty()) {
       continue;
     }

@@ -1,6 +1,6 @@
-// Reports contiguous shards of a Mamba-2 mixer. A mixer stores several parts in
-// one projection. The sizes of the parts follow from the mixer's other
-// parameters:
+// Reports Mamba-2 mixers whose projection or convolution is sharded
+// contiguously. A mixer stores several parts in one projection. The sizes of
+// the parts follow from the mixer's other parameters:
 //
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state
@@ -23,10 +23,10 @@ extern const Lint kStateSpaceSplit;
 
 namespace {
 
-// Sizes of one mixer; 0 if unknown.
+// Sizes of one mixer. A size is 0 if it is unknown.
 struct Mixer {
-  int64_t heads = 0;  // size of A_log
-  int64_t inner = 0;  // size of the gated norm
+  int64_t heads = 0;  // number of elements of A_log
+  int64_t inner = 0;  // number of elements of the gated norm
 };
 
 // The position of a parameter in a mixer. The parameter
@@ -55,8 +55,8 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
     const auto member = MemberOf(group, facts.separator());
     if (!member) continue;
     const int64_t size = facts.Elements(group);
-    // Only vectors are read. The A_log of Mamba-1 is a matrix, and its
-    // convolution has a single part, so its mixers are skipped.
+    // The sizes are those of vectors. Mamba-1 mixers are skipped: their A_log
+    // is a matrix, and their convolution has a single part.
     if (member->part == "A_log") out[member->mixer].heads = size;
     if (member->part == "norm") out[member->mixer].inner = size;
   }

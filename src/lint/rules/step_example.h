@@ -1,6 +1,6 @@
-// Parts of the examples of lints about a model's step. PAIR is a model with an
-// embedding and two projections, and TABLE is a model with only an embedding.
-// They are macros, because an example must be one string literal.
+// Macros for the examples of lints about a model's step. PAIR is a model with
+// an embedding and two projections, and TABLE is a model with only an
+// embedding. They are macros, because an example must be one string literal.
 #ifndef SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 #define SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 
@@ -32,8 +32,8 @@
   "{\"hidden_size\": 256, \"intermediate_size\": 1024,\n" \
   " \"vocab_size\": 1024, \"num_hidden_layers\": 1}\n"
 
-// An example writes its roles after the first macro, and the ops of `end` after
-// the second macro.
+// The beginning of a `model:` section. An example writes its roles after this
+// macro, and the ops of `end` after the second macro.
 #define SHARDC_EXAMPLE_TABLE_SECTION          \
   "model:\n"                                  \
   "  dims: {d: hidden_size, v: vocab_size}\n" \

@@ -10,8 +10,9 @@ extern const Lint kTensorAxisOverSlices;
 
 namespace {
 
-// Returns the first axis that is not tensor parallel and whose size is a
-// multiple of the number of slices. Returns an empty text if no axis is.
+// Returns the first axis that could span the slices: it is not tensor parallel,
+// and its size is a multiple of the number of slices. Returns an empty text if
+// there is no such axis.
 std::string OtherAxis(const Facts& facts) {
   const Mesh& mesh = facts.mesh();
   for (const MeshAxis& axis : mesh.axes) {

@@ -12,7 +12,8 @@ extern const Lint kTinySharded;
 
 namespace {
 
-// A shard of fewer bytes is not worth the latency of its collectives.
+// A shard with fewer bytes than this is not worth the latency of its
+// collectives.
 constexpr int64_t kTinyShardBytes = 256;
 
 void CheckTinySharded(const Facts& facts, FindingSink& sink) {

@@ -13,7 +13,8 @@ extern const Lint kUnanchoredPattern;
 
 namespace {
 
-// Returns "`layers.10.q` (10 of 12 parameters `layers.*.q`)".
+// Returns a text such as "`layers.10.q` (10 of 12 parameters `layers.*.q`)", or
+// the group's text if the part is the complete group.
 std::string PartText(const Facts& facts, const GroupPart& part) {
   const int64_t count = part.group->count();
   const auto held = static_cast<int64_t>(part.params.size());
@@ -27,7 +28,8 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     const std::string& pattern = facts.rules()[r].match;
-    // A `$` at the end of `a|b$` belongs only to the last alternative.
+    // In `a|b$`, the `$` belongs only to the last alternative, so the pattern
+    // is checked.
     const bool ended =
         rule.sketch.end_anchor && pattern.find('|') == std::string::npos;
     if (ended || rule.sketch.catch_all || rule.builtin) continue;

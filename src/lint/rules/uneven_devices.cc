@@ -14,9 +14,9 @@ extern const Lint kUnevenDevices;
 
 namespace {
 
-// Reports devices with different bytes. Specs shard evenly, so within a
-// pipeline stage only placement can assign more bytes to one coordinate than to
-// another. Stages are not compared with each other.
+// Reports devices that hold different numbers of bytes. Specs shard evenly, so
+// within a pipeline stage only placement can assign more bytes to one
+// coordinate than to another. Stages are not compared with each other.
 void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {

@@ -25,7 +25,8 @@ void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
   AxisGroup model = rules.Value(AxisRule::kTensorParallel).axes;
   for (const std::string& axis :
        rules.Value(AxisRule::kSequenceParallel).axes) {
-    // Sequences may be sharded over the tensor parallel axis itself.
+    // Sequences may be sharded over the tensor-parallel axis itself, which is
+    // then counted only once.
     if (std::find(model.begin(), model.end(), axis) == model.end()) {
       model.push_back(axis);
     }

@@ -28,7 +28,8 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
           {facts.RulePlace(intended->rule),
            "the nearest rule has " + Quoted(intended->written) +
                " where the name has " + Quoted(intended->found)});
-      // Names a second rule if it is almost as near.
+      // The help names a second rule if that rule is almost as near to the
+      // name.
       const auto second = facts.nearest().Of(
           group.name, NearestRules::Among::kAll, {intended->rule});
       const bool two = second && second->rule != intended->rule &&

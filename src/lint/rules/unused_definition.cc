@@ -1,5 +1,5 @@
-// Reports definitions that nothing uses. All names that specs, bundles,
-// registrations, attention's tensors and the `model:` section use are
+// Reports bundles and registrations that nothing uses. All names that specs,
+// bundles, registrations, attention's tensors and the `model:` section use are
 // collected, without surrounding underscores. Definitions in packs are not
 // reported.
 //

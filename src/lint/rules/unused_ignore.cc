@@ -4,8 +4,8 @@ namespace shardc {
 
 extern const Lint kUnusedIgnore;
 
-// suppress.cc reports this lint, because it records which ignores suppressed a
-// finding.
+// lint/suppress.cc reports this lint, because it records which ignores
+// suppressed a finding. Here it has no check.
 constinit const Lint kUnusedIgnore{
     .code = {190, "unused-ignore", Level::kWarning,
              "a comment ignores a finding that does not exist"},

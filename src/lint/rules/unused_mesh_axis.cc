@@ -18,9 +18,9 @@ void Take(std::set<std::string>& used, const Spec& spec) {
   for (const AxisGroup& group : spec) used.insert(group.begin(), group.end());
 }
 
-// Returns whether an axis comes from a default axis rule that shards heads.
-// Such an axis is not counted as used, because no head is sharded if no
-// parameter is.
+// Returns whether an axis comes from an axis rule that shards heads and has its
+// default value. Such an axis is not counted as used, because no head is
+// sharded if no parameter is.
 bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
   if (Written(facts, trace)) return false;
   auto rule = ParseAxisRule(trace.rule);
@@ -51,14 +51,15 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   TakeAttention(used, facts);
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());
-  // The axis of a pipeline is used, because its ranks hold different layers.
+  // The axis of pipeline stages is used, because its ranks hold different
+  // layers.
   used.insert(StageAxis(facts));
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
     LintFinding finding = FindingAt(kUnusedMeshAxis.code, facts.MeshPlace());
     finding.reports = {UnusedAxisTopic(axis.name)};
-    // A finding about experts that are not sharded over this axis makes this
-    // finding redundant.
+    // If another finding reports that nothing uses this axis, such as one about
+    // experts that are not sharded, this finding is redundant.
     finding.unless = finding.reports;
     finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
                       " of size " + std::to_string(axis.size) +
