@@ -1,7 +1,7 @@
-// `shardc attention`: prints the specs of the tensors of attention, as a table
-// with their logical axes, or as JSON. With the default rules and `--layout
-// bhtd --mode decode` the spec of the query is [["fsdp", "dp"], "tp", "sp",
-// null].
+// `shardc attention`: prints the specs of attention's tensors, either as a
+// table with their logical axes or as JSON. With the default rules and
+// `--layout bhtd --mode decode`, the spec of the query is [["fsdp", "dp"],
+// "tp", "sp", null].
 #include <algorithm>
 
 #include "cli/commands.h"

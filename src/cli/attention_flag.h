@@ -1,5 +1,7 @@
-// `--attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096`:
-// the sizes of an attention, in place of a model's config.json.
+// The option `--attention`, which gives the sizes of attention without a
+// model's config.json:
+//
+//   --attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096
 #ifndef SHARDC_CLI_ATTENTION_FLAG_H_
 #define SHARDC_CLI_ATTENTION_FLAG_H_
 

@@ -40,8 +40,8 @@ struct AuditFlags {
   std::string fail_on;
 };
 
-// The mesh of `--mesh` or `--plan`, whose axes name the groups of devices in
-// the report, and the parameters of the plan.
+// The mesh of `--mesh` or `--plan`, and the parameters of the plan. The report
+// names groups of devices by the axes of the mesh.
 struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
@@ -49,8 +49,8 @@ struct Named {
 
 // Reads the mesh from `--mesh`, or the mesh and the parameters from `--plan`.
 // An axis of size -1 in `--mesh` is computed from `--devices` or, without this
-// option, from the program's number of devices. Without `--mesh` and `--plan`
-// the members are empty. Returns nullopt after a finding.
+// option, from the program's number of devices. Without `--mesh` and `--plan`,
+// the members of the result are empty. Returns nullopt after a finding.
 std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
                                int64_t devices, Findings& findings) {
   Named out;

@@ -1,8 +1,8 @@
 // Makes the findings of an audit and places them in Python files. A finding's
 // place is a byte range of a source text. The program's text names the Python
 // file by its path on the machine that compiled the program. On this machine
-// the file may be missing or too short. A source text of empty lines is then
-// used in its place:
+// the file may be missing or too short. The place is then in a made-up source
+// text of empty lines:
 //
 //   model.py:31, no such file  ->  31 line breaks, place at line 31
 //
@@ -33,8 +33,8 @@ constexpr int64_t kMostBytes = int64_t{16} << 20;  // largest Python file
 
 class PythonFiles {
  public:
-  // Returns the place of a line. If the line number is out of range, the place
-  // has no position in its file.
+  // Returns the place of a source line. If the line number is out of range, the
+  // place is the file without a position in it.
   Place PlaceOf(const hlo::SourceLine& line) {
     const std::string name = NameOf(line.file);
     SourceRef source = Read(name);
@@ -62,9 +62,9 @@ class PythonFiles {
     return at->second;
   }
 
-  // Returns the path of the file. A Python file may not exist here, because the
-  // program was compiled on another machine. The result is then a similar path
-  // in this repository, if there is one.
+  // Returns the path of the file on this machine. The program may have been
+  // compiled on another machine, where the file has another path. The result is
+  // then a similar path in this repository, if there is one.
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;
@@ -89,8 +89,8 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// Returns the line that calls the function that contains the flaw's line. That
-// function is often a helper that calls `with_sharding_constraint`, and the
+// Returns the line that calls the function in which the flaw's line is. That
+// function is often a helper that calls `with_sharding_constraint`, so its
 // caller is more useful to the user. Returns nullopt unless both lines are in
 // the same file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
@@ -140,8 +140,8 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Find the collective on this route that sends most, among those with the
-    // cause of the growth.
+    // Find the collective on this route that sends most. Only collectives with
+    // the cause of the growth (tensor, shape and function) are considered.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

@@ -1,5 +1,5 @@
-// The flaws and the growth of a compiled program as findings at lines of
-// Python.
+// Converts the flaws and the growth of a compiled program to findings at lines
+// of Python files.
 #ifndef SHARDC_CLI_AUDIT_FINDINGS_H_
 #define SHARDC_CLI_AUDIT_FINDINGS_H_
 
@@ -15,10 +15,10 @@
 
 namespace shardc::cli {
 
-// Returns the selected findings, sorted. The place of each is a line of the
-// user's Python file, whose text is read if the file exists. A flaw without a
-// line is placed at the instruction in the program's text. Flaws that the
-// committed summary `locked` lists are left out.
+// Returns the selected findings, sorted. Each is placed at a line of the user's
+// Python file, which is read if it exists. A flaw without a source line is
+// placed at the instruction in the program's text. Flaws that the committed
+// summary `locked` lists are left out.
 Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);

@@ -29,7 +29,7 @@ struct CalibrateFlags {
   Strings runs;
 };
 
-// Sets the flags of `cost` that describe the run.
+// Sets those flags of `cost` that a measured run states.
 void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   flags.inputs.asked.no_project = true;
   flags.inputs.asked.mesh = run.mesh;
@@ -51,15 +51,16 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   }
 }
 
-// Returns the first input that the run lacks; empty if it has all.
+// Returns the name of the first input that the run lacks. Returns an empty text
+// if the run has all inputs.
 std::string_view MissingInput(const MeasuredRun& run) {
   if (run.mesh.empty()) return "mesh";
   if (run.rules.empty()) return "rules";
   return run.manifest.empty() && run.model.empty() ? "manifest" : "";
 }
 
-// A finding about the value of an option of `cost` is moved to the place of
-// this value in the run's file. Returns whether an error was moved.
+// Moves findings about the values of `cost` options to the run's file, because
+// the values are written there. Returns whether an error was moved.
 bool MoveToRun(const MeasuredRun& run, Findings& findings) {
   Findings moved;
   moved.NoteReadsOf(findings);

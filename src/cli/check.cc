@@ -41,10 +41,11 @@ struct CheckFlags {
   bool unsafe_fixes = false;
 };
 
-// The requested targets, and the project's lint settings.
+// The requested targets, and the project's lint settings. `targets` are
+// checked.
 struct CheckRequest {
   std::vector<Target> targets;
-  std::vector<Target> all_targets;  // needed to prove fixes
+  std::vector<Target> all_targets;  // all of the project, to prove fixes
   LintSettings settings;
 };
 
@@ -135,8 +136,8 @@ void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
   }
 }
 
-// Returns false, after a finding, if a fixed file is compressed, because the
-// fixed text would be written in place of the compressed data.
+// Returns false, after a finding, if a fixed file is compressed. The fixed text
+// is not compressed and must not replace such a file.
 bool AreText(std::span<const FixedFile> files, Findings& findings) {
   bool good = true;
   for (const FixedFile& file : files) {
@@ -155,7 +156,7 @@ bool AreText(std::span<const FixedFile> files, Findings& findings) {
 bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
                  Findings& findings) {
   for (const Target& target : targets) {
-    Findings unread;  // reported when the target is checked
+    Findings unread;  // dropped; reported again by the check
     if (!target.plan.empty() || !target.step.empty() ||
         ReadTargetAudit(target, allow_outside, unread)) {
       return true;
@@ -167,8 +168,9 @@ bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
   return false;
 }
 
-// Returns whether notes are left out. Text output shows them only with --notes
-// or if they fail the check; other formats contain all findings.
+// Returns whether notes are left out of the output. Text output shows notes
+// only with --notes or if they fail the check. Other formats contain all
+// findings.
 bool HidesNotes(const CheckFlags& flags, const Common& common,
                 const Selection& selection) {
   return !flags.notes && common.format == "text" &&
@@ -216,10 +218,10 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Writes errors that prevent the check in the requested format. A CI job that
-// displays findings would otherwise display nothing for a project that cannot
-// be read. Nothing is written in these cases: the format is text, all errors
-// are usage errors, or one error is that output cannot be written.
+// Writes errors that prevent the check in the requested format. Otherwise a CI
+// job that displays findings would display nothing for a project that cannot be
+// read. Nothing is written in these cases: the format is text, all errors are
+// usage errors, or an error is that output cannot be written.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();
@@ -246,10 +248,9 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
   }
 }
 
-// Returns false, after a finding, if the output that an option requests does
-// not exist in the requested format: `--diff` prints only text, and
-// `--statistics` prints text or JSON. A program that expects SARIF, for
-// example, could not read them.
+// Returns false, after a finding, if an option's output does not exist in the
+// requested format: `--diff` prints only text, and `--statistics` prints text
+// or JSON. A program that expects SARIF, for example, could not read it.
 bool FormatApplies(const CheckFlags& flags, const Common& common,
                    Findings& findings) {
   const std::string& format = common.format;
@@ -263,8 +264,8 @@ bool FormatApplies(const CheckFlags& flags, const Common& common,
   return false;
 }
 
-// Returns false, after a finding, if `--write-baseline`, which prints no
-// findings, is given together with an option about the printed output.
+// Returns false, after a finding, if `--write-baseline` is given together with
+// an option about the printed output. `--write-baseline` prints no findings.
 bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
   if (flags.write_baseline.empty()) return true;
   const std::string_view other = !flags.output.empty() ? "--output"
@@ -301,8 +302,9 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
-  // A new baseline contains the findings of the project's baseline too, so the
-  // project's baseline is not applied.
+  // The findings of the project's baseline must be in a new baseline too.
+  // Therefore the project's baseline is not applied before a new one is
+  // written.
   if (flags.baseline.empty() && flags.write_baseline.empty()) {
     flags.baseline = work->settings.baseline;
   }
@@ -326,7 +328,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
     if (!AreText(fixed.files, findings)) return kFailed;
     // WriteToFile refuses to write a file that its list of findings records as
-    // read. `findings` records the rules files, so WriteToFile gets a new list.
+    // read. `findings` records the rules files as read, so a new list is
+    // passed.
     Findings replaced;
     for (const FixedFile& file : fixed.files) {
       WriteToFile(file.name, file.after, replaced);
@@ -348,8 +351,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
   }
   JoinedFindings joined = Join(targets);
-  // An error about a missing input is in no file. Placed() sets its place to
-  // the command's name in the command line.
+  // An error about a missing input has no file. Placed() sets its place to the
+  // command's name in the command line.
   joined.findings = common.command_line.Placed(std::move(joined.findings));
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;

@@ -73,8 +73,7 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  // Maps each missing input to the codes of the lints that were skipped because
-  // of it.
+  // The codes of the lints that were skipped, keyed by the missing input.
   std::map<std::string, std::set<std::string>> skipped;
   std::set<std::string> all_skipped;
   for (const CheckedTarget& target : targets) {

@@ -14,13 +14,14 @@
 namespace shardc::cli {
 
 // Writes, for each code, the number of its findings and the number of
-// parameters that they name. A parameter that two findings name is counted
+// parameters that they name. A parameter that is in two findings is counted
 // twice.
 void WriteStatistics(std::span<const Finding> findings, bool as_json,
                      Sink& out);
 
-// Returns the number of findings of each level, and the skipped lints. `known`
-// is the number of findings that were removed because the baseline lists them.
+// Returns the summary line: the number of findings of each level, and the
+// skipped lints. `known` is the number of findings that were removed because
+// the baseline lists them.
 std::string SummaryText(const Findings& findings,
                         const std::vector<CheckedTarget>& targets,
                         int64_t known, bool hides_notes);

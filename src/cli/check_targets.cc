@@ -29,9 +29,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the place of findings that are in no file: the target's lines in the
-// project. Without a project, it is the first of manifest, mesh and rules that
-// is a file, or the manifest if none is.
+// Returns the place of findings that are in no file. In a project it is the
+// target's lines in the project file. Otherwise it is the first of manifest,
+// mesh and rules that is a file, or the manifest if none of them is a file.
 Place MainFileOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
   std::vector<std::string> files = {target.manifest, target.mesh.file};
@@ -67,8 +67,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// Compiles the target's inputs and compares the result with its committed plan
-// and step program. Returns a finding for each file that differs.
+// Compares the target's committed plan and step program with those of the
+// current inputs. Returns a finding for each file that differs.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);

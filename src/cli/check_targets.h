@@ -22,21 +22,21 @@ struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
   bool locked = false;
-  bool fix = false;   // compute fixes too
-  bool keep = false;  // keep the compiled plans in the results
-  // A cache of compiled programs, which the language server sets. With a cache,
-  // a program is checked only for the limits of its budget.
+  bool fix = false;   // whether to compute fixes too
+  bool keep = false;  // whether to keep the compiled plans
+  // A cache of what programs send, which only the language server sets. With a
+  // cache, a program is checked only for the limits of its budget.
   ProgramSums* programs = nullptr;
 };
 
 struct CheckedTarget {
   std::string name;
-  Place main_file;  // the place of findings in no file
-  Findings errors;  // errors in reading inputs and committed files
+  Place main_file;  // place of findings that are in no file
+  Findings errors;  // errors in inputs and committed files
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
-  std::shared_ptr<const Compiled> compiled;  // null unless `keep` is set
+  std::shared_ptr<const Compiled> compiled;  // null if not kept or not compiled
 };
 
 // Checks the targets. The results are in the order of `targets`.
@@ -50,9 +50,9 @@ struct JoinedFindings {
   bool unreadable = false;
 };
 
-// Merges equal findings of several targets into one with their names. A part of
-// a rules file is reported as unused only if it is unused in every target that
-// reads the file.
+// Merges equal findings of several targets into one finding with the names of
+// the targets. A part of a rules file is reported as unused only if it is
+// unused in every target that reads the file.
 JoinedFindings Join(std::vector<CheckedTarget>& targets);
 
 }  // namespace shardc::cli

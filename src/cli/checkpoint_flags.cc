@@ -1,7 +1,7 @@
-// Runs split, merge and reshard from the options that the three commands have
-// in common: this process's share of the work, a filter of tensor names, a
-// dtype to cast to. Prints a line of progress on a terminal. The share may come
-// from the environment variables of a launcher:
+// Runs split, merge and reshard from their common options: this process's share
+// of the work, a filter of tensor names, and a dtype to which tensors are cast.
+// Prints a line of progress on a terminal. The share may come from the
+// environment variables of a launcher:
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
@@ -103,7 +103,8 @@ bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
   return true;
 }
 
-// Reads a dtype to cast to, in upper or lower case.
+// Parses the name of a dtype in upper or lower case. Returns nullopt after a
+// finding.
 std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   std::string upper = text;
   for (char& c : upper) {
@@ -120,9 +121,9 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   return std::nullopt;
 }
 
-// Reads `--dtype`: a dtype for all tensors, or PATTERN=DTYPE. A tensor gets the
-// dtype of the first pattern that its name contains. A dtype without a pattern
-// is for the tensors that no pattern matches.
+// Reads the values of `--dtype`, each a dtype or PATTERN=DTYPE. A tensor is
+// cast to the dtype of the first pattern that its name contains. A dtype
+// without a pattern is for the tensors that no pattern matches.
 bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
   if (given.empty()) return true;
   std::vector<Pattern> patterns;
@@ -176,7 +177,8 @@ bool ReadSelect(const std::string& text,
   return true;
 }
 
-// Returns whether a path, which need not exist, is a directory or is below it.
+// Returns whether a path is a directory or is below it. The path need not
+// exist.
 bool IsBelow(const std::string& directory, const std::string& path) {
   std::error_code error;
   const auto above = std::filesystem::canonical(directory, error);
@@ -230,7 +232,8 @@ int DryRun(const Transfer& transfer, const RunOptions& run,
 void PrintReport(const Transfer& transfer, const RunOptions& run,
                  const RunReport& report, int64_t verified,
                  const Common& common) {
-  // If there is only one file, the message names it instead of the directory.
+  // If there is only one output file, the message names the file instead of the
+  // directory.
   const std::string where =
       transfer.outputs.size() == 1 && transfer.index_name.empty()
           ? transfer.PathOf(transfer.outputs[0].name)

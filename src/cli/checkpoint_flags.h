@@ -1,5 +1,6 @@
-// The options that split, merge and reshard have in common, and how they run a
-// transfer: this process's share, progress on a terminal, the report.
+// The common options of split, merge and reshard. Also runs a transfer (reading
+// pieces of tensors and writing others): this process's share, progress on a
+// terminal, and the report.
 #ifndef SHARDC_CLI_CHECKPOINT_FLAGS_H_
 #define SHARDC_CLI_CHECKPOINT_FLAGS_H_
 
@@ -31,38 +32,38 @@ struct CheckpointFlags {
   bool finalize = false;
   bool reuse = false;
   bool no_sync = false;
-  std::string to = "safetensors";  // the format of the output
+  std::string to = "safetensors";  // format of the output
 };
 
 Options OptionsOf(CheckpointFlags& flags);
 
 struct CheckpointSettings {
   RunOptions run;
-  DtypeOf dtype;       // null: no tensor is cast
-  InputOptions input;  // has the filter of tensor names
+  DtypeOf dtype;       // null if no tensor is cast
+  InputOptions input;  // includes the filter of tensor names
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// If the output directory is `source` itself or is inside the stored tree
-// `source`, adds a finding (usage) and returns true. Two checkpoints cannot
-// share a directory.
+// Adds a finding (usage) and returns true if the output directory is `source`.
+// Also does so if the directory is inside `source`, and `source` is a stored
+// tree (such as an orbax checkpoint). Two checkpoints cannot share a directory.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
 // Runs the transfer and returns the exit status. With --dry-run, only prints
-// the bytes that the transfer would read and write. Unless --no-verify or
-// --finalize is given, the source pieces are first compared with their
-// checksums. If the transfer is interrupted, prints where the complete pieces
-// are, and the process ends by the signal.
+// the bytes that the transfer would read and write. Source pieces are first
+// compared with their checksums, unless --no-verify or --finalize is given. If
+// the transfer is interrupted, prints where the complete pieces are, and the
+// process ends by the signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings);
 
-// Returns the message that one of several processes prints at its end: the
-// process's number, `text`, and the command that completes the output after all
-// processes have ended.
+// Returns the message that one of several processes prints at its end. It has
+// the process's number, `text`, and the command that completes the output after
+// all processes have ended.
 std::string OfProcess(const ProcessShare& share, const std::string& text);
 
 }  // namespace shardc::cli

@@ -34,11 +34,12 @@ struct Common {
   CommandLine command_line = {};  // the arguments of this run
 };
 
-// Runs a command and returns its exit status; main reports the findings.
+// Runs a command and returns its exit status. The caller, main, reports the
+// findings that the command adds.
 using Run = std::function<int(const Common& common, Findings& findings)>;
 
-// The options of a command and the function that runs it. `run` owns the
-// variables to which the options are written.
+// The options of a command and the function that runs the command. `run` owns
+// the variables in which the values of the options are stored.
 struct Declared {
   Options options;
   Run run;
@@ -55,8 +56,8 @@ Declared Declare(Options (*options)(Flags&),
           }};
 }
 
-// Describes a command. Each command has one record in the file of its name, and
-// one line in commands.h.
+// Describes a command. Each command has one record, in the file with the
+// command's name, and one line in commands.h.
 struct Command {
   // The name has one word, or two for a subcommand. A subcommand ("verify
   // step") is declared after its command ("verify").
@@ -75,8 +76,8 @@ struct Command {
 // Returns all commands in the order of `shardc --help`.
 std::span<const Command* const> Commands();
 
-// Returns all options of a command: its own, then the options of every command,
-// --help last.
+// Returns all options of a command: its own options, then the options that
+// every command has, with --help last.
 Options WithCommon(Options own, const Command& command, Common& common);
 
 }  // namespace shardc::cli

@@ -1,9 +1,9 @@
 // Finds the places of findings about options. Such a place is in the command
 // line, which is written as one line and quoted for a shell. The message of
-// such a finding names options and quotes values in backticks. The finding's
-// place is the first of these names and values that occurs in the command line
-// as a complete word or list item after the command's name. If none of them
-// occurs, an error is placed at the command's name:
+// such a finding names options and quotes values in backticks. The place is the
+// first of these names and values that is a complete word or list item of the
+// command line after the command's name. If there is no such word, an error is
+// placed at the command's name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26
@@ -29,8 +29,8 @@ constexpr std::string_view kPlain =
     "-_./:,=+@%^";
 constexpr std::string_view kBoundaries = " ,=:'";
 
-// Returns, in order, the texts that a message has in backticks, and the names
-// of options (`--plan`) that it has outside of backticks.
+// Returns the words of a message that may be in the command line, in order: the
+// texts in backticks, and the names of options (`--plan`) outside of backticks.
 std::vector<std::string_view> QuotedIn(std::string_view message) {
   std::vector<std::string_view> out;
   for (size_t at = 0; at < message.size();) {
@@ -51,8 +51,8 @@ std::vector<std::string_view> QuotedIn(std::string_view message) {
   return out;
 }
 
-// Returns the first position of `word` in `line`, from `from` on, that has a
-// separator on both sides.
+// Returns the first position of `word` in `line`, not before `from`, at which
+// the word has a separator on both sides.
 std::optional<size_t> FindWord(std::string_view line, size_t from,
                                std::string_view word) {
   const auto ends_at = [&](size_t at) {

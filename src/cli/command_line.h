@@ -1,5 +1,5 @@
-// The arguments of a run as a source text, so that findings about options,
-// which are in no file, have a place too.
+// The arguments of a run as a source text. Findings about options are in no
+// file, and their place is in this text.
 #ifndef SHARDC_CLI_COMMAND_LINE_H_
 #define SHARDC_CLI_COMMAND_LINE_H_
 
@@ -16,12 +16,12 @@ std::string ShellWord(std::string_view word);
 
 class CommandLine {
  public:
-  CommandLine() = default;  // without arguments Placed() changes nothing
+  CommandLine() = default;  // without arguments, Placed() changes nothing
   CommandLine(int argc, const char* const* argv);
 
-  // Returns the findings with places. The place of a finding without a place
-  // becomes the word of the command line that its message quotes. If there is
-  // no such word, the place of an error becomes the command's name.
+  // Returns the findings with places. A finding without a place is placed at
+  // the word of the command line that its message quotes. If there is no such
+  // word, an error is placed at the command's name.
   Findings Placed(Findings findings) const;
 
  private:

@@ -37,15 +37,15 @@ SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
 
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings) {
-  // Only the beginning of the file is searched for the schema's name. It is
-  // long enough for a file that begins with the markers of a merge conflict.
+  // Only the beginning of the file is searched for the schema's name. 4 KiB are
+  // enough even if the file begins with the markers of a merge conflict.
   constexpr int64_t kHead = 4096;
   if (RefuseInput(path, findings)) return false;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
-  // These findings are dropped if the file can be opened. `findings` would
-  // otherwise record the file as read, and files that were read are never
-  // overwritten.
+  // `findings` must not record the file as read, because files that were read
+  // are never overwritten. The file is therefore opened with another list,
+  // which is dropped if the file can be opened.
   Findings own;
   const auto file = InputFile::Open(path, own);
   if (!file) {

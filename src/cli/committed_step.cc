@@ -11,7 +11,7 @@ namespace {
 
 // Returns the modes whose step programs are committed: those of train, prefill
 // and decode that the target lists. If the target lists no modes, returns those
-// that the model has. The mode insert has no step program.
+// of them that the model has. The mode insert has no step program.
 std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;

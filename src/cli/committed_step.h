@@ -1,5 +1,5 @@
-// Compiles the step program of a target, to write it or to compare it with the
-// committed one.
+// Compiles the step program of a target. The caller writes it, or compares it
+// with the committed step program.
 #ifndef SHARDC_CLI_COMMITTED_STEP_H_
 #define SHARDC_CLI_COMMITTED_STEP_H_
 

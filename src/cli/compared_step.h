@@ -15,13 +15,14 @@
 
 namespace shardc::cli {
 
-// Reads the step program of `--step`. Returns nullopt after a finding.
+// Reads the step program of the option `--step` for a mode. Returns nullopt
+// after a finding.
 std::optional<audit::PlannedStep> ReadStepFile(const std::string& path,
                                                Mode mode, Findings& findings);
 
-// Sets `how.compared`, with the reasons of differences from `how.drifts` if
-// there are any. The report must have a mesh. Returns false after a finding
-// (device-count) if the step has another mesh.
+// Sets `how.compared` to the differences. Their reasons are taken from
+// `how.drifts`, if it is set. The report must have a mesh. Returns false after
+// a finding (device-count) if the step has another mesh.
 bool CompareWithStep(const hlo::Program& program, const audit::Report& report,
                      audit::PlannedStep step, AuditText& how,
                      Findings& findings);

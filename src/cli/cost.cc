@@ -30,12 +30,13 @@ struct CostCommand {
   bool explain = false, profiles = false, allow_edited = false;
 };
 
-// The opened and compiled target, or the plan that was read from a file.
+// The target, opened and compiled, or the plan that was read from a file.
 struct Inputs {
   StagedTarget target;
   std::optional<PlanView> view;
 
-  // Returns whether a file or the flags declare pipeline stages.
+  // Returns whether the layers are divided into pipeline stages, by a file or
+  // by the flags.
   bool HasStages(const StageFlags& flags) const {
     if (flags.None()) return false;
     return view ? view->plan.stages.has_value()
@@ -43,9 +44,8 @@ struct Inputs {
   }
 };
 
-// Reads the plan file of `--plan` into `inputs.view`. Also reads the
-// config.json `model` unless its name is empty. Returns nullopt after a
-// finding.
+// Reads the plan file of `--plan` into `inputs.view`, and the config.json
+// `model` unless `model` is empty. Returns nullopt after a finding.
 std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
                                          Inputs& inputs, Findings& findings) {
@@ -66,9 +66,9 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` added to the modes to compile. The modes to
-// compile are those of `--modes` or, without this option, those of the target.
-// The mode train is always compiled, so it is not added.
+// Returns the flags with `mode` added to the modes to compile, which are those
+// of `--modes` or else those of the target. If neither lists modes, all are
+// compiled. Train is always compiled, so it is not added.
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;
@@ -80,8 +80,8 @@ InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
 }
 
 // Compiles the inputs. Returns nullopt after a finding. If the inputs can be
-// read but do not compile to a plan, sets `found` to true, which means exit
-// status 1.
+// read but do not compile to a valid plan, sets `found` to true, and the exit
+// status is 1.
 std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Target& target,
                                             const Common& common, Mode mode,
@@ -138,8 +138,9 @@ std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
                               flags.Exposed(), findings);
 }
 
-// Prints the cost of the stages of a pipeline. Without stages, the command
-// prints the cost of all layers together.
+// Prints the cost of each pipeline stage. It is called only if the model is
+// divided into stages. Otherwise the command prints the cost of all layers
+// together.
 int RunStages(const CostCommand& command, const Inputs& inputs,
               const cost::CostInputs& work, const cost::Settings& settings,
               const Target& target, const Common& common, Findings& findings) {
@@ -163,9 +164,9 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
 }
 
 // `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
-// Returns the command with the long form; an `--assign` that is given is kept.
-// If `--stages` is given too, returns the command unchanged, so that
-// CostSettings refuses the option.
+// Returns the command with the long form, but keeps an `--assign` that is
+// given. If `--stages` is given too, returns the command unchanged, so that
+// CostSettings reports the option as an error.
 CostCommand WithoutPipelineAxis(CostCommand command) {
   std::string& axis = command.flags.pipeline_axis;
   if (axis.empty() || !command.stages.axis.empty()) return command;

@@ -1,5 +1,5 @@
 // Parses the options of `cost`. Each option is parsed independently of the
-// others, so that all errors are reported at the same time:
+// others, so that one run reports all errors:
 //
 //   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
 #include "cli/cost_flags.h"
@@ -151,7 +151,7 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
-// Returns the option `--stack NAME`. Shells complete the names of the known
+// Returns the option `--stack NAME`. Shells complete the known names of
 // software stacks.
 Option StackOption(std::string* to) {
   Option option = {
@@ -282,7 +282,7 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   reader.Count("--seq", flags.length, out.length);
   reader.Count("--kv-len", flags.kv_length, out.kv_length);
   reader.Count("--microbatches", flags.microbatches, microbatches);
-  // The modes of serving do not divide their batch into micro-batches.
+  // Prefill and decode do not divide their batch into micro-batches.
   out.microbatches = mode == Mode::kTrain ? microbatches.value_or(1) : 1;
   ReadReduction(flags.reduce, out.reduction, findings);
   ReadOptimizer(flags, out, findings);

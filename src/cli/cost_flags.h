@@ -1,5 +1,5 @@
-// The options of `cost` and `fit`: how a model is trained or served, and on
-// which devices.
+// The options of `cost` and `fit`. They describe how a model is trained or
+// served, and on which devices.
 #ifndef SHARDC_CLI_COST_FLAGS_H_
 #define SHARDC_CLI_COST_FLAGS_H_
 
@@ -29,11 +29,11 @@ struct CostFlags {
   bool overlap_tensor = false;
 };
 
-// Returns the options that fill CostFlags. The input options are at the end.
+// Returns the options that fill CostFlags, with the input options at the end.
 Options OptionsOfCost(CostFlags& flags);
-// Returns the settings of the options. The batch, the cache length, the memory
-// and the operation of the mode are taken from the target if their options are
-// not given. Returns nullopt with findings if an option is invalid.
+// Returns the settings that the options describe. The batch, the cache length,
+// the memory and the mode's operation are taken from the target if their
+// options are not given. Returns nullopt with findings if an option is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
@@ -41,13 +41,14 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
 // Returns the option `--profile NAME|FILE`. Shells complete the names of the
 // known accelerators.
 Option ProfileOption(std::string* to);
-// Reads the profile of a known accelerator, or a profile from a file. Returns
-// null for an empty name. If `name` is neither a known accelerator nor such a
-// file, adds a finding and returns null.
+// Returns the profile of a known accelerator, or reads a profile from a file.
+// Returns null for an empty name. If `name` is neither a known accelerator nor
+// a file with a profile, adds a finding and returns null.
 std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
 
-// Returns the option `--reduce WHEN`, for commands with micro-batches.
+// Returns the option `--reduce WHEN`, for commands that divide a batch into
+// micro-batches.
 Option ReduceOption(std::string* to);
 // Parses the value of `--reduce`. Returns false after a finding if the value is
 // unknown. An empty text leaves `out` unchanged.

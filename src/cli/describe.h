@@ -1,5 +1,5 @@
-// Writes the commands and their options as JSON, the content of
-// man/commands.json. The manual and the completions are generated from it.
+// Writes the commands and their options as JSON. This is the content of
+// man/commands.json, from which the manual and the completions are generated.
 #ifndef SHARDC_CLI_DESCRIBE_H_
 #define SHARDC_CLI_DESCRIBE_H_
 

@@ -1,6 +1,6 @@
-// `shardc diff`: prints what changed between two plans, between a plan and the
-// plan of the current inputs, between two modes of one plan, between two step
-// programs, or between the sharding of a checkpoint and a plan.
+// `shardc diff`: prints the differences between two plans, a plan and the plan
+// of the current inputs, two modes of one plan, two step programs, or the
+// sharding of a checkpoint and a plan.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -51,7 +51,8 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   if (!table) return std::nullopt;
   const std::vector<Mode>& planned = table->classes.plan.modes;
   for (const Mode mode : *modes) {
-    // A plan has the specs of train even if its list of modes lacks train.
+    // A plan always has the specs of train, even if its list of modes lacks
+    // train.
     if (mode == Mode::kTrain ||
         std::find(planned.begin(), planned.end(), mode) != planned.end()) {
       continue;
@@ -65,7 +66,7 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   return CompareModes(*table, modes->front(), modes->back());
 }
 
-// Returns whether a file has the schema of a step program near its beginning.
+// Returns whether the beginning of a file has the schema of a step program.
 bool IsStepProgram(const SourceRef& source) {
   constexpr size_t kHead = 4096;
   return source->text().substr(0, kHead).find("\"shardc.step/") !=

@@ -7,8 +7,8 @@
 
 namespace shardc::cli {
 
-// Returns "write `bfloat16`" for `bf16`, and an empty string for words that are
-// no dtype's short name.
+// Returns "write `bfloat16`" for `bf16`. Returns an empty string for a word
+// that is not a dtype's short name.
 std::string DtypeHelp(std::string_view text);
 
 }  // namespace shardc::cli

@@ -10,7 +10,8 @@
 
 namespace shardc::cli {
 
-// Makes the directory unless the path exists. Returns false after a finding.
+// Makes the directory if nothing exists at the path. Returns false after a
+// finding.
 bool MakeFolder(const std::string& path, Findings& findings);
 // Returns the path of a case's file, such as "DIR/case-0003.json".
 std::string CaseFile(const std::string& folder, size_t index,

@@ -8,12 +8,13 @@
 
 namespace shardc::cli {
 
-// The build generates the tables that these functions return. Their entries are
+// The build generates the tables that these functions return, with the entries
 // sorted by file name. EmbeddedSchemas() returns the files of schemas/.
 std::span<const EmbeddedFile> EmbeddedSchemas();
-// Returns the completion scripts. Each has the name of its shell: `bash`.
+// Returns the completion scripts. Each entry is named after its shell, such as
+// `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
-// Returns one file: a table of the linked libraries with the columns name,
+// Returns a single file: a table of the linked libraries with the columns name,
 // version and licence.
 std::span<const EmbeddedFile> EmbeddedLibraries();
 

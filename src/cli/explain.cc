@@ -1,7 +1,7 @@
 // `shardc explain`: explains why a parameter got its spec, or what the code of
-// a finding means. The argument is looked up first among the codes, because no
-// parameter is named SHD101. Parameters are found with either separator:
-// model/layers/0 for model.layers.0.
+// a finding means. The argument is first looked up among the codes; no
+// parameter is named like a code (SHD101). The parts of a parameter's name may
+// be separated by either separator: model/layers/0 is found as model.layers.0.
 #include "emit/plans/explain.h"
 
 #include <string_view>
@@ -71,9 +71,9 @@ Strings CodeWords() {
   return words;
 }
 
-// Adds a finding if the word looks like a code or its name but is neither:
-// `SHD1`, `catch-all-replicate`. Names of parameters do not look like a code,
-// because they have a separator.
+// Returns true, and adds a finding, if the word looks like a code or a code's
+// name but is neither, such as `SHD1` or `catch-all-replicate`. A parameter's
+// name does not look like one of these, because it has a separator.
 bool IsWrongCode(const std::string& what, Findings& findings) {
   const Strings names = CodeWords();
   const std::string folded = FoldCase(what);
@@ -126,7 +126,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (!flags.program.empty()) {
     return ExplainProgram(flags.program, *compiled, *param, common, findings);
   }
-  // Errors in declared pipeline stages are not reported here, because `check`
+  // Errors in declared pipeline stages are not printed here, because `check`
   // reports them.
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

@@ -4,8 +4,8 @@
 //
 //   model/layers/3/up of the plan   params['model']['layers']['up']
 //
-// A parameter and an argument are the same if, without layer numbers, the name
-// of one ends with the name of the other.
+// A parameter and an argument match if, without layer numbers, one name ends
+// with the other.
 #include "cli/explain_program.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the parts of a name in reverse order, without layer numbers:
+// Returns the parts of a name in reverse order and without layer numbers:
 // `layers/3/up` -> {"up", "layers"}.
 std::vector<std::string> PartsOf(std::string_view name) {
   std::vector<std::string> out(1);

@@ -13,8 +13,8 @@
 namespace shardc::cli {
 
 // Prints the collectives of the parameter and of its gradient in the compiled
-// program in `file`, and whether the program shards the parameter as the plan
-// does. Returns the exit status.
+// program in `file`. Also prints whether the program shards the parameter as
+// the plan does. Returns the exit status.
 int ExplainProgram(const std::string& file, const Compiled& compiled,
                    size_t param, const Common& common, Findings& findings);
 

@@ -1,7 +1,7 @@
 // `shardc export FORMAT`: writes a plan in the format of another system. The
 // plan is read from a file or compiled from inputs. A compiled plan is first
-// written and read back in memory, so that the output is the same as for its
-// plan file:
+// written as JSON in memory and read back, so that the output is the same as
+// for its plan file:
 //
 //   --mesh tp:4 --rules r.yaml --manifest m.json  ->  plan.json  ->  hlo
 #include <algorithm>
@@ -48,8 +48,8 @@ const exports::Exporter* FindExporter(const std::string& format,
   return nullptr;
 }
 
-// Returns false, after a finding, if the format does not accept one of the
-// given options or `--format json`.
+// Returns false, after a finding, if an option is given that the format does
+// not accept. `--format json` is checked as well.
 bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
              const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;
@@ -81,9 +81,9 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
-// Returns false, after a finding, for `--stages none`. Other commands then
-// ignore the stages that files declare, but the formats with this option write
-// nothing else.
+// Returns false, after a finding, for `--stages none`. With this value, other
+// commands ignore the stages that files declare. The formats with the option
+// `--stages` write nothing but stages.
 bool HasStages(const ExportFlags& flags, Findings& findings) {
   if (flags.stages != "none") return true;
   findings.Add(code::kUsage, FlagPlace("--stages", flags.stages),
@@ -95,8 +95,8 @@ bool HasStages(const ExportFlags& flags, Findings& findings) {
   return false;
 }
 
-// Data that a plan file does not contain, so that it is known only if the plan
-// is compiled from inputs.
+// Data that a plan file does not contain. They are known only if the plan is
+// compiled from inputs.
 struct OfInputs {
   std::optional<RuleSet> rules;
   // The stages that the rules or the target declare.
@@ -104,7 +104,7 @@ struct OfInputs {
 };
 
 // If the rules or the target declare stages, divides the layers into these
-// stages. Flags override parts of the declaration. Returns false after a
+// stages. Flags override single keys of the declaration. Returns false after a
 // finding.
 bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
                     OfInputs& out, Findings& findings) {
@@ -114,8 +114,8 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   stages.virtual_stages = flags.virtual_stages;
   stages.schedule = flags.schedule;
   if (!target.declared) return true;
-  // With `--assign cost` the cost model would divide the layers. The cost model
-  // needs a batch size, and `export` has no option for it, so only numbers are
+  // `--assign cost` would let the cost model divide the layers. The cost model
+  // needs a batch size, which is no option of `export`, so only numbers are
   // valid.
   if (flags.assign == "cost") {
     ParseInteger("--assign", flags.assign, 0, findings);
@@ -142,7 +142,7 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
 
 // Returns the plan of the file or of the inputs, or nullopt after a finding.
 // Sets `status` to the exit status if the inputs could be read but a parameter
-// is illegal or unmatched, or the stages are refused.
+// is illegal or unmatched, or if the stages are refused.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
@@ -186,8 +186,8 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
   return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
-// Reads the file of `--names`. Returns nullopt without a finding if the option
-// is not given.
+// Reads the file of `--names`. Returns nullopt without a finding if `--names`
+// is not given, and after a finding if the file is invalid.
 std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
                                                  Findings& findings) {
   if (flags.names.empty()) return std::nullopt;
@@ -196,8 +196,7 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// Returns whether there are as many stages as ranks, and stage n is on rank n
-// only.
+// Returns whether each rank has exactly one stage, and stage n is on rank n.
 bool HasStageOfEachRank(const PlanStages& planned) {
   if (std::ssize(planned.of) != planned.ranks) return false;
   for (size_t s = 0; s < planned.of.size(); ++s) {
@@ -207,11 +206,11 @@ bool HasStageOfEachRank(const PlanStages& planned) {
   return true;
 }
 
-// Sets the stage flags that are not given from the stages of the plan. Returns
-// false after a finding.
+// Fills in the stage flags that are not given with the values of the plan's
+// stages. Returns false after a finding.
 bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
                    const Place& place, ExportFlags& flags, Findings& findings) {
-  // Formats without this flag only divide the layers and need no schedule.
+  // A format without this flag only divides the layers and needs no schedule.
   if (exporter.flags.find("--schedule") == std::string_view::npos) {
     if (!HasStageOfEachRank(planned)) {
       findings.Add(code::kInexpressible, place,
@@ -243,10 +242,10 @@ bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
   return true;
 }
 
-// Returns the stages of the plan, in which flags replace single values. If the
-// plan has no stages, or if `--stages` names another axis than the plan's
-// stages have, returns the stages that the flags describe. Returns nullopt
-// after a finding, for example if neither the plan nor the flags have stages.
+// Returns the stages of the plan, in which given flags replace single values.
+// In two cases returns the stages that the flags describe: the plan has no
+// stages, or `--stages` names another axis. Returns nullopt after a finding,
+// for example if neither the plan nor the flags have stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const ReadPlan& plan, const std::optional<PlanStages>& planned,
@@ -294,8 +293,8 @@ std::optional<exports::PipelineChoice> PipelineOf(
   choice.microbatches =
       ScheduleSize("--microbatches", flags.microbatches, findings);
   if (findings.errors() > before) return std::nullopt;
-  // Serving formats only divide the layers and have no schedule, so the number
-  // of micro-batches does not matter.
+  // A serving format only divides the layers. It has no schedule, so any valid
+  // number of micro-batches is correct.
   if (exporter.flags.find("--microbatches") == std::string_view::npos) {
     choice.microbatches = choice.ranks;
   }

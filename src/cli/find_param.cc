@@ -23,8 +23,8 @@ std::optional<size_t> FindParam(Texts names, char separator,
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
   std::string help = DidYouMean(name, known, "");
-  // For a part of a name, such as `q_proj`, suggest the first name that
-  // contains it.
+  // If the name is a part of known names, such as `q_proj`, suggest the first
+  // of them.
   for (size_t i = 0; i < known.size() && help.empty(); ++i) {
     if (known[i].find(name) == std::string_view::npos) continue;
     help = "did you mean `" + std::string(known[i]) + "`?";

@@ -12,9 +12,8 @@
 namespace shardc::cli {
 
 // Returns the index of a parameter. The name may be written with the other
-// separator: model/layers/0 finds model.layers.0, unless `separator` is 0,
-// which means that names have no separator. Returns nullopt after a finding if
-// there is no such name.
+// separator: model/layers/0 finds model.layers.0. If `separator` is 0, names
+// have no separator. Returns nullopt after a finding if there is no such name.
 std::optional<size_t> FindParam(Texts names, char separator,
                                 const std::string& name, Findings& findings);
 

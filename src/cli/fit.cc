@@ -1,5 +1,6 @@
-// `shardc fit`: lists the sizes of each axis that are legal for a model under
-// its rules. With --devices, also lists the meshes that fit, the fastest first.
+// `shardc fit`: lists, for each axis, the sizes that are legal for a model
+// under its rules. With --devices, also lists the meshes that fit, the fastest
+// first.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -20,8 +21,8 @@
 namespace shardc::cli {
 namespace {
 
-// The limit on the number of meshes that are compiled. More candidate meshes
-// for a number of devices are an error.
+// The largest number of meshes that are compiled. It is an error if a number of
+// devices has more candidate meshes than this.
 constexpr size_t kMostMeshes = 2000;
 constexpr int64_t kLargestAlone = 64;
 
@@ -33,8 +34,9 @@ struct FitCommand {
   bool all = false;
 };
 
-// Returns the sizes that are tried for a mesh of one axis. With a device count
-// these are its divisors, otherwise 2^n and 3 * 2^n up to kLargestAlone.
+// Returns the sizes that are tried for a mesh of one axis. If a number of
+// devices is given, these are its divisors, otherwise 2^n and 3 * 2^n up to
+// kLargestAlone.
 std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   std::vector<int64_t> out;
   for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {
@@ -57,8 +59,8 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   return devices;
 }
 
-// Returns the pipeline that the declaration and the flags describe. The result
-// has references to `flags`, which must outlive it.
+// Returns the pipeline that the declared stages and the flags describe. The
+// result has references to `flags`, which must outlive it.
 cost::StagesOfMeshes PipelineOfMeshes(
     const StageFlags& flags, const std::optional<StageDeclaration>& declared,
     const StageSizes& sizes) {
@@ -76,7 +78,8 @@ cost::StagesOfMeshes PipelineOfMeshes(
   return out;
 }
 
-// Reads all inputs except the meshes; nullopt if one cannot be read.
+// Reads all inputs except the meshes. Returns nullopt if one of them cannot be
+// read.
 std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
                                           const Target& target, Mode mode,
                                           const Common& common,
@@ -85,7 +88,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
   const bool has_mesh = IsNamed(target.mesh);
-  // The other inputs do not depend on the mesh, so they are read with a mesh of
+  // No other input depends on the mesh, so the inputs are read with a mesh of
   // one device.
   if (!has_mesh) without.mesh.text = "dp:1";
   auto opened = LoadTarget(flags, without, common, findings);
@@ -119,8 +122,8 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
 }
 
 // Returns those of `axes` that every mesh must have, because the rules may name
-// them. A mesh may lack the axis of the pipeline stages and the parallelism
-// axes (dp, fsdp, ...), which then have size 1, so these are left out.
+// them. The axis of the pipeline stages and the parallelism axes (dp, fsdp,
+// ...) are left out. A mesh may lack these axes, which then have size 1.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
@@ -144,9 +147,9 @@ Mesh Alone(const std::string& axis, int64_t size,
   return out;
 }
 
-// Returns kDone if the rules give every parameter a plan on one device.
-// Otherwise no mesh is possible: adds the findings, and returns kFailed if the
-// rules do not compile, else kFound.
+// Returns kDone if the rules compile to a plan on one device. Otherwise no mesh
+// is possible. Adds the findings, and returns kFailed if the rules do not
+// compile, or kFound if the plan has unmatched or illegal parameters.
 ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
                      const std::vector<std::string>& named,
                      Findings& findings) {
@@ -157,8 +160,8 @@ ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
   return findings.HasErrors() ? kFound : kDone;
 }
 
-// If no mesh is legal, adds the findings of the first mesh that was refused
-// because of its stages.
+// If no mesh is legal, adds the findings of the first mesh whose stages were
+// refused.
 void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
                    Findings& findings) {
   const cost::FitMesh* refused = nullptr;
@@ -175,8 +178,8 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
         const Common& common, Findings& findings) {
   std::vector<std::string> axes = SplitList(command.axes);
   const size_t before = findings.errors();
-  // Parses each name as an axis of `--mesh`, so that both options accept the
-  // same names.
+  // Each name is parsed as an axis of `--mesh`, so that `--axes` and `--mesh`
+  // accept the same names.
   for (const std::string& axis : axes) {
     ParseMeshString(MakeSource("--axes", axis + ":1"), {}, findings);
   }

@@ -2,8 +2,8 @@
 // that reads the file compiles to the same specs with the fix. No compilation
 // is needed if the old and the new rules are proven to have the same effect on
 // all names. All fixes are tried together first, so that many safe fixes need
-// few compilations. If they are unsafe, each half is tried together with the
-// fixes already known to be safe, down to single fixes:
+// few compilations. If they are unsafe together, each half is tried together
+// with the fixes already known to be safe, down to single fixes:
 //
 //   fixes a b c d, of which c changes specs:
 //   abcd unsafe; ab safe; abcd unsafe; abc unsafe; abd safe
@@ -56,7 +56,7 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
 
 // Returns whether two plans of the same parameters have the same specs,
 // placements and weight decay, and the same unmatched parameters and illegal
-// specs. Parameters that share a layout are compared once.
+// specs. A pair of layouts is compared once, even if many parameters have it.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -76,7 +76,7 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 }
 
 // The effect of fixes on specs, from best to worst. The outcome for several
-// targets is the worst of their outcomes.
+// targets is the worst outcome of a target.
 // - kUnread: no target reads the files.
 // - kProven: the fixes change no spec for any names of parameters.
 // - kSame: the fixes change no spec of the targets' parameters.
@@ -84,16 +84,16 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 // - kBroken: the fixed rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// Returns each rule's pattern with a number for the rule's effect on the
-// parameters that it wins. Rules with equal effects have equal numbers, even
-// across calls that pass the same `numbers`.
+// Returns the pattern of each rule with a number for the rule's effect on the
+// parameters that it wins. Rules with equal effects have equal numbers. Calls
+// that pass the same `numbers` share these numbers.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // A spec that is built from the match (`like: \1.weight`) depends on the
-    // pattern, so the pattern is part of the rule's effect.
+    // The spec of a rule such as `like: \1.weight` is built from the match. It
+    // depends on the pattern, so the pattern is a part of the rule's effect.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -115,8 +115,8 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   return out;
 }
 
-// Returns whether two sets of rules define the same names. A comparison of
-// names is enough, because fixes only remove complete definitions.
+// Returns whether two sets of rules define the same names. Only the names are
+// compared, because a fix removes definitions but never changes one.
 bool SameDefinitions(const RuleSet& a, const RuleSet& b) {
   const auto same = [](const auto& mine, const auto& other) {
     return std::equal(
@@ -133,11 +133,12 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target and its plan without fixes. Plans with fixes are compared with it.
+// A target and its plan without fixes, with which plans with fixes are
+// compared.
 class TargetSpecs {
  public:
-  // Returns null if the target does not compile. It then has no specs that a
-  // fix could change.
+  // Returns null if the target does not compile without fixes. A fix then
+  // cannot change its specs.
   static std::unique_ptr<const TargetSpecs> Make(const Target& target,
                                                  const InputFlags& inputs,
                                                  const Common& common) {
@@ -158,13 +159,14 @@ class TargetSpecs {
     if (!Reads(texts)) return FixOutcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return FixOutcome::kBroken;
-    // The first compilation has reported these findings already.
+    // Findings of this step are dropped, because the first compilation has
+    // already reported them.
     Findings findings;
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
     if (findings.HasErrors()) return FixOutcome::kBroken;
-    // The proof compares the text of specs. A name in a spec must therefore
-    // have the same definition in both sets of rules.
+    // The proof compares the texts of specs. It is valid only if a name in a
+    // spec has the same definition in both sets of rules.
     if (SameDefinitions(before_->rules, *rules) &&
         SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
       return FixOutcome::kProven;
@@ -175,7 +177,8 @@ class TargetSpecs {
                                                  : FixOutcome::kOther;
   }
 
-  // Returns the changed specs, one line per change.
+  // Returns the specs that `texts` change, one line for each change. `texts`
+  // are new contents of rules files.
   std::string Changes(const FileTexts& texts) const {
     if (!Reads(texts)) return {};
     const auto after = CompileWith(texts);
@@ -229,7 +232,7 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  FileTexts texts_;  // texts of an editor, which are read instead of files
+  FileTexts texts_;  // texts of open files, read in place of files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -239,8 +242,8 @@ class Maker {
   explicit Maker(std::vector<std::unique_ptr<const TargetSpecs>> targets)
       : targets_(std::move(targets)) {}
 
-  // Adds each fix that changes no spec to the safe fixes, and every other fix
-  // to the unsafe fixes.
+  // Divides the fixes into `safe_`, which together change no spec, and
+  // `unsafe_`.
   void Prove(std::span<const RuleFix> fixes) {
     if (fixes.empty()) return;
     Fixes with = safe_;
@@ -258,7 +261,7 @@ class Maker {
     }
   }
 
-  // Returns whether all fixes that Prove() got are safe.
+  // Returns whether all fixes that were passed to Prove() are safe.
   bool AllSafe() const { return unsafe_.empty(); }
 
   FixResult Result(bool unsafe) const {
@@ -289,7 +292,8 @@ class Maker {
     return out;
   }
 
-  // Returns the specs of all targets that other texts of rules files change.
+  // Returns the specs that `texts` change in all targets, one line for each
+  // change. `texts` are new contents of rules files.
   std::string Changes(const FileTexts& texts) const {
     std::string out;
     for (const auto& target : targets_) {
@@ -325,7 +329,8 @@ class Maker {
 
   std::vector<std::unique_ptr<const TargetSpecs>> targets_;
   Fixes safe_, unsafe_;
-  FixOutcome outcome_ = FixOutcome::kUnread;  // of all safe fixes together
+  // The outcome of all fixes in `safe_` together.
+  FixOutcome outcome_ = FixOutcome::kUnread;
 };
 
 std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
@@ -340,9 +345,9 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
   return all;
 }
 
-// Returns each fix once, even if several targets have it, sorted by file and
-// line. Leaves out fixes that the user has to choose, and fixes that are not in
-// a file.
+// Returns the fixes that can be made, sorted by file and line. A fix that
+// several targets have is returned once. Fixes that only editors offer
+// (RuleFix::by_hand), and fixes of texts that are not files, are left out.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {
@@ -363,7 +368,8 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
   return out;
 }
 
-// Adds the fixes of one more round, of files as `all` leaves them.
+// Adds the result of another round of fixes, which fixed the files of `all`
+// again.
 void AddRound(FixResult round, bool unsafe, FixResult& all) {
   all.made += round.made;
   all.unsafe = unsafe ? all.unsafe + round.unsafe : round.unsafe;
@@ -383,9 +389,9 @@ void AddRound(FixResult round, bool unsafe, FixResult& all) {
       [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
 }
 
-// A pattern that gets its backslash may then equal another one, so that its
-// rule is a duplicate. Such chains are short; the bound holds if two fixes undo
-// each other.
+// A fix may make another fix possible: a pattern with a corrected escape may
+// equal another pattern, so that its rule is a duplicate. Such chains are
+// short. The limit ends the rounds if two fixes undo each other.
 constexpr int kMostRounds = 10;
 
 }  // namespace

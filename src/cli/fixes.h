@@ -19,25 +19,27 @@ struct FixedFile {
 struct FixResult {
   std::vector<FixedFile> files;  // sorted by name
   int64_t made = 0;
-  // Fixes that change specs: all that were made, or else those that are left.
+  // The number of fixes that change specs. With FixRequest::unsafe these have
+  // been made, otherwise they have not.
   int64_t unsafe = 0;
-  bool proven = false;  // no fix changes a spec, whatever names parameters have
-  std::string changes;  // spec changes of the unsafe fixes
+  // Whether the fixes are proven to change no spec for any names of parameters.
+  bool proven = false;
+  std::string changes;  // spec changes of the unsafe fixes, as text
 };
 
 struct FixRequest {
-  std::vector<Target> checked;  // whose findings are fixed
-  std::vector<Target> all;      // of the project
+  std::vector<Target> checked;  // targets whose findings are fixed
+  std::vector<Target> all;      // all targets of the project
   CheckOptions options;
-  bool unsafe = false;  // make fixes that change specs too
+  bool unsafe = false;  // whether to make fixes that change specs too
 };
 
-// Makes the safe fixes of `checked`, the findings of the request's targets,
-// and, with `unsafe`, also the fixes that change specs. A fix is safe if every
-// target that compiles has the same specs with it as without it, in every mode.
-// If possible, the equality is proven for all names that parameters could have.
-// The fixed texts are checked and fixed again until nothing is left to fix, at
-// most ten times in all.
+// Makes the safe fixes of `checked`, which are the request's checked targets.
+// With `unsafe`, also makes the fixes that change specs. A fix is safe if every
+// target that compiles has the same specs with and without it, in every mode.
+// If possible, this is proven for all names that parameters could have. The
+// fixed texts are checked and fixed again until nothing is left to fix, at most
+// ten times.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     const FixRequest& request, const Selection& selection,
                     const Common& common);

@@ -1,4 +1,4 @@
-// Options of a command that apply to some of its formats only.
+// Options that apply to only some formats of a command.
 #ifndef SHARDC_CLI_FORMAT_FLAGS_H_
 #define SHARDC_CLI_FORMAT_FLAGS_H_
 
@@ -11,8 +11,8 @@
 namespace shardc::cli {
 
 // Returns whether the format `name` accepts all given options. Otherwise adds a
-// finding for the first option that it does not accept. `flags` lists the
-// options of the format, separated by spaces. `given` has the name of each
+// finding for the first option that the format does not accept. `flags` lists
+// the options of the format, separated by spaces. `given` has the name of each
 // option and whether it was given.
 bool TakesFlags(std::string_view name, std::string_view flags,
                 std::span<const std::pair<std::string_view, bool>> given,

@@ -1,6 +1,6 @@
-// Formats the commands' records as help of two columns: names, and wrapped
-// descriptions. A name that is wider than its column gets a line of its own,
-// and a long example is continued with a backslash:
+// Formats the records of commands as help in two columns: names, and wrapped
+// descriptions. A name that is wider than its column gets a line of its own. A
+// long example is continued with a backslash:
 //
 //   -o,--output FILE            file to write the result to (default: stdout)
 //   --format text|concise|json|sarif|github|junit|markdown
@@ -18,8 +18,8 @@ constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
 constexpr size_t kSummaryColumn = 14;
 
-// Appends `text`, wrapped, from column `at` on; further lines are indented to
-// the same column. The current line already has `used` columns.
+// Appends `text`, wrapped and indented to column `at`. `used` is the number of
+// columns that the current line already has.
 void AddWrapped(std::string_view text, size_t at, size_t used,
                 std::string& out) {
   size_t column = used;
@@ -33,7 +33,8 @@ void AddWrapped(std::string_view text, size_t at, size_t used,
       column = 0;
     }
     size_t space = std::max(column == 0 ? 0 : column + 1, at) - column;
-    // A word that is too wide for the column begins further to the left.
+    // A word that is too wide for the column begins further to the left, so
+    // that the line has at most kWidth columns.
     if (column == 0 && at + word.size() > kWidth) {
       space = kWidth - std::min(kWidth, word.size());
     }
@@ -77,8 +78,8 @@ std::string UsageText(const Command& command, const Options& options) {
   return out + "\n";
 }
 
-// Returns the headings of options, in the order of the first option under each.
-// The command's own options have an empty heading, which comes first.
+// Returns the headings of options, in the order in which they first occur. The
+// command's own options have an empty heading, which comes first.
 std::vector<std::string> HeadingsOf(const Options& options) {
   std::vector<std::string> out = {""};
   for (const Option& option : options) {
@@ -104,8 +105,8 @@ void AddSection(const std::string& heading, const Options& options,
   }
 }
 
-// Lists the commands whose first word is this command: `verify step` for
-// `verify`.
+// Lists the commands of two words whose first word is this command, such as
+// `verify step` for `verify`.
 void AddSubcommands(const Command& command, std::string& out) {
   const std::string prefix = std::string(command.name) + " ";
   bool first = true;
@@ -118,8 +119,8 @@ void AddSubcommands(const Command& command, std::string& out) {
   }
 }
 
-// Appends one command line, broken before options; each line but the last ends
-// with a backslash.
+// Appends one command line. A long line is broken before an option, and each
+// part except the last ends with a backslash.
 void AddExample(std::string_view line, std::string& out) {
   constexpr std::string_view kNextLine = " \\\n      ";
   size_t column = 2;

@@ -1,7 +1,7 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
-// file, and as a mesh file if it has a mesh. With a manifest, the result is
-// compared, parameter by parameter, with how the other system matches names, if
-// that is known:
+// file. If the configuration has a mesh, also writes a mesh file. If a manifest
+// is given and it is known how the other system matches names, the result is
+// compared with that for each parameter:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
@@ -39,7 +39,8 @@ const imports::Importer* FindImporter(const std::string& format,
   return nullptr;
 }
 
-// Returns false, after a finding, if an option does not apply to the format.
+// Returns false, after a finding, if an option is given that the format does
+// not accept.
 bool Applies(const imports::Importer& importer, const ImportFlags& flags,
              Findings& findings) {
   const std::pair<std::string_view, bool> given[] = {
@@ -52,7 +53,7 @@ bool Applies(const imports::Importer& importer, const ImportFlags& flags,
   return TakesFlags(importer.name, importer.flags, given, findings);
 }
 
-// Reads `--set NAME=VALUE`. Returns false after a finding.
+// Reads the values of `--set`, each NAME=VALUE. Returns false after a finding.
 bool ReadValues(const Strings& given, imports::Request& request,
                 Findings& findings) {
   for (const std::string& one : given) {
@@ -67,21 +68,22 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// Returns the axis rule to which this name would resolve in a rules file: the
-// rule `head` for the names `head` and `HEAD`. Returns nullopt if a rules file
-// would read the name as a mesh axis, as the import means it.
+// In an import, a name means a mesh axis. If a rules file would resolve the
+// name by an axis rule, returns that rule: `head` for the names `head` and
+// `HEAD`. Returns nullopt if a rules file would read the name as a mesh axis
+// too.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
-  // A long form such as `__HEAD__` is the logical axis in Python sources as
-  // well, so it needs no axis rule.
+  // A long form such as `__HEAD__` is the logical axis in the Python source
+  // too, so its meaning does not change.
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }
 
 // Keeps the meaning of mesh axes that have the name of a logical axis or of an
-// axis rule. For each of them, sets the axis rule to which the name would
-// resolve to the mesh axis, in every mode. Does nothing if the import has its
-// own axis rules. Returns false if there are errors.
+// axis rule. A rules file would resolve such a name by an axis rule, so this
+// axis rule is set to the mesh axis in every mode. Does nothing if the import
+// has its own axis rules. Returns false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -123,7 +125,7 @@ void CheckSpec(const SpecSource& spec, Findings& findings) {
 }
 
 // Returns whether `--rules` can read the result: its patterns and specs are
-// valid, and there are no errors so far.
+// valid, and there have been no errors.
 bool CanBeUsed(const Imported& imported, Findings& findings) {
   std::vector<Pattern> patterns;
   for (const ImportedRule& one : imported.rules) {
@@ -135,7 +137,7 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
          !findings.HasErrors();
 }
 
-// Prints how many names of the manifest have a rule. Returns false after a
+// Prints how many names of the manifest a rule matches. Returns false after a
 // finding.
 bool PrintMatched(const Imported& imported, const Manifest& manifest,
                   const Common& common, Findings& findings) {

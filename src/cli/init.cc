@@ -1,7 +1,8 @@
 // `shardc init`: creates a project in a folder, from a checkpoint, a
 // config.json or a manifest. All files are made and checked in memory and then
 // written. The project is then read back and compiled in the usual way. If that
-// fails, or if standard output cannot be written, all files are removed:
+// fails, or if standard output cannot be written, all of these files are
+// removed:
 //
 //   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
 //                                llama-3-8b.manifest.json, a workflow
@@ -46,8 +47,8 @@ struct InitFlags {
 struct InitInputs {
   std::string name;  // the name of the target
   Manifest manifest;
-  // The path of the manifest that the user named. It is empty if `init` writes
-  // a manifest.
+  // The path of the manifest that the user named. It is empty if the user named
+  // none, and `init` writes a manifest.
   std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
@@ -55,8 +56,8 @@ struct InitInputs {
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
 
-// Returns whether a file such as llama.json is a config.json with another name:
-// it has a `model_type`, which manifests lack.
+// Returns whether a JSON file such as llama.json has the content of a
+// config.json: a `model_type`, which manifests lack.
 bool HoldsConfig(const std::string& path) {
   if (!path.ends_with(".json")) return false;
   Findings unread;
@@ -81,7 +82,7 @@ std::string NameOf(const std::string& source) {
     if (name.ends_with(end)) name.resize(name.size() - end.size());
   }
   if (name == "." || name == "..") {
-    // `/a/b/.` is normalised to `/a/b/`.
+    // `/a/b/.` is normalised to `/a/b/`, which has no file name.
     path = fs::absolute(path).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     name = path.filename().string();
@@ -122,7 +123,7 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// Returns the inputs that a source contains. The manifest is read from the
+// Returns the inputs that are read from a source. The manifest is read from the
 // source's files. If there are no such files, or if some tensors have no shape,
 // the manifest is built from the configuration. Returns nullopt after a
 // finding.
@@ -179,7 +180,7 @@ std::string Inside(const std::string& folder, const std::string& path) {
 
 struct Rules {
   std::string text;
-  std::string origin;  // how the rules were chosen
+  std::string origin;  // how the rules were chosen, as text
   std::unique_ptr<const Compiled> compiled;
 };
 
@@ -227,9 +228,9 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// Returns the pack that matches the names. If `check` reports errors or
-// warnings for this pack on this mesh, returns suggested rules instead. Returns
-// nullopt after a finding.
+// Returns the pack that matches the names of parameters. If `check` reports
+// errors or warnings for this pack on this mesh, returns suggested rules
+// instead. Returns nullopt after a finding.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {
@@ -305,8 +306,8 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   return out;
 }
 
-// Reads the written files as a project, and checks that they compile to the
-// written plan.
+// Reads the written files as a project. Returns whether they compile to the
+// written plan; if not, adds a finding.
 bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   TargetRequest asked;
   asked.project = (fs::path(flags.folder) / "shardc.yaml").string();
@@ -355,7 +356,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
                  "name another one with `--folder`");
     return kFailed;
   }
-  // Existing files are reported before any long computation.
+  // Files that already exist are reported first, before any long computation.
   if (!AllAreNew(flags.folder, {{"shardc.yaml", ""}, {"rules.yaml", ""}},
                  findings)) {
     return kFailed;
@@ -391,8 +392,8 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   if (!writer.Write(files, findings) || !Proven(flags, common, findings)) {
     return kFailed;
   }
-  // If the summary cannot be printed, `writer` removes the project, so that the
-  // same command can be run again.
+  // If the summary cannot be printed, `writer` removes the project. The user
+  // can then run the same command again.
   if (!PutOut(DoneText(flags, files, *inputs, *mesh, *rules), findings)) {
     return kFailed;
   }

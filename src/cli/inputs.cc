@@ -1,5 +1,5 @@
-// Converts options to the requests of src/target. If an option cannot be
-// parsed, the files are still read, so that one run also reports their errors:
+// Converts options to the requests of src/target. The files are read even if an
+// option cannot be parsed, so that one run also reports their errors:
 //
 //   --devices x --rules builtin:lama  ->  both are reported, nothing is
 //   compiled
@@ -15,9 +15,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the value of `known` that has the name `value`. If there is none,
-// returns nullopt and adds a finding that suggests the nearest name. The
-// finding's place is the value of `flag`; it has no place if `flag` is empty.
+// Returns the value in `known` that is named `value`. If there is none, returns
+// nullopt and adds a finding that suggests the nearest name. The finding is
+// placed at the value of `flag`, or has no place if `flag` is empty.
 template <typename T>
 std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,
@@ -66,7 +66,7 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
 }
 
 // Parses an option whose value is a count. Returns nullopt if the option is not
-// given. If the value is not an integer of 1 or more, adds a finding and sets
+// given. If the value is not an integer of at least 1, adds a finding and sets
 // `good` to false.
 std::optional<int64_t> ParseCount(std::string_view flag,
                                   const std::string& text, bool& good,
@@ -94,15 +94,16 @@ ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
   return options;
 }
 
-// Converts the options. Invalid options are reported and left out.
+// Converts the options of InputFlags. Invalid options are reported and left
+// out.
 OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
                           const Common& common, Findings& findings) {
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
   options.processes = ParseProcesses(flags, good, findings);
-  // An invalid count may cause errors in the mesh, so the mesh is not read, and
-  // only the option is reported.
+  // An invalid count would cause further errors in the mesh. The mesh is
+  // therefore not read, and only the option is reported.
   if (!good) {
     options.mesh = Mesh{};
     options.processes.reset();
@@ -308,8 +309,8 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   auto opened = OpenResolver(*target, devices, findings, nullptr,
                              RulesBoundary(*target, flags.asked));
   if (opened && opened->has_mesh && processes) {
-    // The number of processes is only checked, because no resolved spec depends
-    // on it.
+    // No spec depends on the number of processes, so the number is only
+    // checked.
     Mesh mesh = opened->resolver.mesh();
     if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
   }
@@ -363,7 +364,7 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
 
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
   if (const auto mode = ParseMode(text)) return mode;
-  // Several options (`--mode`, `--between`, ...) call this function, so the
+  // Several options (`--mode`, `--between`, ...) are parsed here, so the
   // finding cannot name one of them.
   return OneOf<Mode>("", text,
                      {{"train", Mode::kTrain},

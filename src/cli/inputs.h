@@ -24,60 +24,62 @@ namespace shardc::cli {
 // The values of the options. The value of an option that is not given is empty.
 struct InputFlags {
   TargetRequest asked;
-  Strings targets;  // for commands with several targets
+  Strings targets;  // values of `--target`, if several are allowed
   std::string devices, processes, stdin_filename;
   bool header_only = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
-  Held held;  // a cache for commands that read the same targets repeatedly
+  Held held;  // A cache for commands that read the same targets several times.
 };
 
 Options MeshInputs(InputFlags& flags);
-// Returns the option `--device`: one device of the mesh.
+// Returns the option `--device`, which names one device of the mesh.
 Option DeviceInput(std::string& number);
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
                                    Findings& findings);
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
-// Returns the option `--illegal`, for commands without AllInputs, which
-// includes this option.
+// Returns the option `--illegal`, for commands that do not use AllInputs.
+// AllInputs includes this option.
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
 // Returns all input options, with --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
-// Changes the option `--target` so that it can be given several times, with its
-// values in `flags.targets`. `by_default` is the default that the help states.
+// Changes the option `--target` so that it can be given several times. Its
+// values are stored in `flags.targets`. `by_default` is the default that the
+// help states.
 void TakeSeveralTargets(Options& options, InputFlags& flags,
                         std::string_view by_default);
 
-// LoadMesh and LoadManifest call OpenMesh and OpenManifest with the options.
-// They return nullopt after a finding.
+// LoadMesh and LoadManifest read the mesh and the manifest that the options or
+// the target name. They return nullopt after a finding.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
-// Returns the mesh of `--mesh` or, without it, of the target. Reads no other
-// input.
+// Returns the mesh of `--mesh` or, without this option, of the target. Reads no
+// other input.
 std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings);
-// Returns a resolver for commands that work with or without a mesh.
+// Returns a resolver of names in specs, for commands that work with or without
+// a mesh.
 std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 
-// Calls OpenTarget with the options. Errors in options are reported together
-// with the errors in files.
+// Opens the target with the options applied. Errors in options are reported
+// together with the errors in files.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
 // Returns the target that the options choose. If `plan` names a plan file, no
-// inputs are needed, and the target has only `--model`.
+// inputs are needed, and the target has only the configuration of `--model`.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 
-// Calls LoadTarget, then CompileTarget. If `model` is not null, sets it to the
-// model's configuration, if there is one. Returns null after a finding.
+// Opens and compiles the target. If `model` is not null, sets it to the model's
+// configuration, if there is one. Returns null after a finding.
 std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
@@ -86,14 +88,14 @@ Strings ModeNames();
 // Returns the option `--mode MODE`, for commands that use one mode. The default
 // is train.
 Option ModeOption(std::string* to);
-// Parses "train,decode". Returns an empty list if nothing was given, and
-// nullopt after a finding.
+// Parses modes such as "train,decode". Returns an empty list if `given` is
+// empty, and nullopt after a finding.
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 
-// Returns whether a plan with the modes `planned` has specs of `mode`. If not,
-// adds a finding (usage). A plan always has the specs of train.
+// Returns whether a plan that lists the modes `planned` has specs of `mode`. If
+// not, adds a finding (usage). A plan always has the specs of train.
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
 
 }  // namespace shardc::cli

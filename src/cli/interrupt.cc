@@ -10,8 +10,8 @@
 namespace shardc::cli {
 namespace {
 
-// The text that the signal handler prints. It is composed beforehand, because a
-// signal handler must not allocate memory.
+// The text that the signal handler prints. It is composed before the signal,
+// because a signal handler must not allocate memory.
 std::string_view interrupt_text;
 
 void PrintInterrupt(int signal) {
@@ -28,7 +28,7 @@ InterruptMessage::InterruptMessage(std::string text)
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     before_[i] = std::signal(kSignals[i], PrintInterrupt);
-    // If the caller ignores a signal, as nohup ignores SIGHUP, it remains
+    // A signal that the caller ignores, as nohup ignores SIGHUP, remains
     // ignored.
     if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
   }

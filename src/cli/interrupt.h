@@ -1,5 +1,5 @@
-// Handles interrupts: incomplete files are removed, and the message that a long
-// command has set is printed.
+// Handles interrupts. Incomplete files are removed, and a long command can set
+// a message to print.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 

@@ -1,7 +1,7 @@
 // Runs lints with the target's options and the project's settings. `check`
-// reports errors in these settings. A command that only counts findings does
-// not report them, but records the files from which the settings were read, so
-// that it does not overwrite these files.
+// reports errors in these settings. Commands that only count findings do not
+// report these errors. They record the files from which the settings were read,
+// so that they do not overwrite these files.
 #include "cli/lint_target.h"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Returns the rings of ring attention for which a target's settings file
-// requests zig-zag order. Errors in that file are reported by `verify`, not
-// here.
+// Returns the rings of ring attention for which the settings of a target
+// request zig-zag order. `verify` reports errors in these settings, so they are
+// ignored here.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();
@@ -50,8 +50,8 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
-      // The stage axis is unused because the stages are refused, so it is not
-      // also reported as unused.
+      // The stages are refused, so nothing uses the stage axis. The axis is not
+      // reported as unused as well.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};
     }

@@ -1,5 +1,5 @@
-// Runs the lints of one compiled target, for `check`, `report` and `init`, and
-// for the number of findings that `plan` prints.
+// Runs the lints of one compiled target for `check`, `report` and `init`.
+// `plan` runs them too, but only prints the number of findings.
 #ifndef SHARDC_CLI_LINT_TARGET_H_
 #define SHARDC_CLI_LINT_TARGET_H_
 
@@ -17,36 +17,36 @@
 
 namespace shardc::cli {
 
-// Options that override the model's config.json and the target.
+// Options that override the model's config.json or the target.
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
-  // The sizes of the step whose costs `report` shows. A size that is not set is
-  // taken from the target.
+  // Sizes of the step. `report` sets them to the sizes that its costs use. A
+  // size that is not set is taken from the target.
   std::optional<int64_t> batch, length, kv_length;
 };
 
 // If the declared pipeline stages were refused, returns the reasons as
-// findings. Returns only selected findings with the codes of
-// source/stage_code.h. Errors with other codes are added to `findings`.
+// findings. Only selected findings with the codes of source/stage_code.h are
+// returned. Errors with other codes are added to `findings`.
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 
-// Runs the lints. `extra` are findings to add to the result. `fixes`, unless
-// null, gets the fixes of the findings.
+// Runs the lints. `extra` are findings to add to the result. If `fixes` is not
+// null, the fixes of the findings are added to it.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
 
-// Returns the project's settings for `check`, or defaults if they cannot be
-// read. Files that were read are recorded in `findings`. Errors are not added,
-// because `check` reports them.
+// Returns the project's settings for `check`. Returns defaults if they cannot
+// be read; errors are not added, because `check` reports them. Files that were
+// read are recorded in `findings`.
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
-// Runs the lints with a project's settings, and removes the findings of the
-// baseline. `extra` are findings to add to the result. Returns nullopt if the
-// settings are invalid, which `check` reports.
+// Runs the lints with a project's settings, and removes the findings that the
+// baseline lists. `extra` are findings to add to the result. Returns nullopt if
+// the settings are invalid, which `check` reports.
 std::optional<LintResult> LintBySettings(
     const Target& target, const Compiled& compiled,
     std::optional<ModelConfig> config, const LintFlags& flags,

@@ -28,17 +28,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPause{40};      // input pause before a slow check
-constexpr milliseconds kQuick{100};     // a check that takes longer is slow
-constexpr milliseconds kLongest{1000};  // limit on the age of unchecked edits
+constexpr milliseconds kPause{40};   // pause in the input before a slow check
+constexpr milliseconds kQuick{100};  // a check that takes longer is slow
+// The longest time that an edit stays unchecked.
+constexpr milliseconds kLongest{1000};
 
 struct LspFlags {
   bool stdio = false, allow_outside = false;
 };
 
-// Waits for bytes for at most `wait`, or without a limit if `wait` is negative,
-// and sets `out` to them. Returns false if no bytes arrive, and nullopt at the
-// end of the stream or after an error.
+// Waits for input bytes and sets `out` to them. Waits at most `wait`, or
+// without a limit if `wait` is negative. Returns false if no bytes arrive, and
+// nullopt at the end of the stream or after an error.
 std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   const int ready = ::poll(&input, 1, static_cast<int>(wait.count()));
@@ -90,7 +91,8 @@ class Loop {
     return std::max(milliseconds(0), left + milliseconds(1));
   }
 
-  // Runs a check if one is due. `quiet` is true if no input is waiting.
+  // Runs a check if one is due. `quiet` is true if the last wait received no
+  // bytes.
   void Check(bool quiet) {
     if (!server_.HasEdits()) {
       first_.reset();
@@ -114,8 +116,8 @@ class Loop {
 
   LspChecker checker_;
   lsp::Server server_;
-  Clock::time_point last_ = Clock::now();   // time of the last bytes
-  std::optional<Clock::time_point> first_;  // first unchecked edit
+  Clock::time_point last_ = Clock::now();   // time of the last received bytes
+  std::optional<Clock::time_point> first_;  // time of the first unchecked edit
   Clock::duration took_ = kPause;           // duration of the last check
 };
 

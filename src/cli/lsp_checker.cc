@@ -1,6 +1,6 @@
-// Reads and checks a project as `check` does, but reads the editor's buffers
-// instead of files. A finding without a place gets the project file as its
-// place, because editors show findings only in files:
+// Reads and checks a project as `check` does, but reads the texts of open files
+// from the editor. Editors show findings only in files, so a finding without a
+// place is placed in the project file:
 //
 //   `select: [SHD999]`, no such code  ->  shown at the top of shardc.yaml
 //
@@ -32,7 +32,7 @@ std::vector<Target> TargetsOf(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Sets the place of findings without a place to the project file.
+// Sets the place of each finding that has none to the project file.
 void GivePlaces(Findings& findings, const std::string& path) {
   Findings placed;
   for (Finding finding : findings.all()) {
@@ -45,8 +45,8 @@ void GivePlaces(Findings& findings, const std::string& path) {
   findings = std::move(placed);
 }
 
-// Returns the errors in reading inputs, because of which targets do not
-// compile.
+// Returns the findings that are not of a lint: the errors in reading inputs,
+// which keep targets from compiling.
 Findings ErrorsOf(const lsp::CheckedProject& project) {
   Findings out;
   for (const Finding& finding : project.findings.all()) {
@@ -55,7 +55,7 @@ Findings ErrorsOf(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Returns the files of a project that are no rules files.
+// Returns the files of a project that are not rules files.
 std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   std::set<std::string> out = {project.path};
   for (const lsp::CheckedTarget& one : project.targets) {
@@ -68,8 +68,9 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Returns the parameters that a left-out rule may match: those that no rule or
-// only a catch-all matches. A rule is left out because of errors in its file.
+// Returns the parameters that a left-out rule may match. A rule is left out if
+// its file has an error there. The parameters are those that no rule, or only a
+// catch-all, matches.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {
@@ -85,8 +86,8 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
 }
 
 // Removes findings that may exist only because a rule or definition with errors
-// was left out: findings with the codes below, and findings about parameters
-// that a left-out rule may match.
+// was left out. These are findings with the codes below, and findings about
+// parameters that a left-out rule may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {
@@ -145,8 +146,8 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
     CheckedTarget& one = checked[i];
     if (partial) DropUncertain(one);
     if (baseline) baseline->Apply(one.result.findings);
-    // A finding may list tens of thousands of parameters, which editors do not
-    // show.
+    // Editors do not show the parameters of a finding, which may be tens of
+    // thousands.
     for (Finding& finding : one.result.findings) finding.params.clear();
     out.targets.push_back(
         {project->targets[i], one.errors, one.compiled, one.fixes});

@@ -1,8 +1,8 @@
 // The program: sets up the process, parses arguments, runs one command, reports
 // findings. If stdout is closed, it is opened on /dev/null. Otherwise the next
-// file to be opened would get its descriptor, and the report would be written
-// into that file. If memory runs out, the process reports that and exits at
-// once, because unwinding may allocate memory.
+// file to be opened would get the descriptor of stdout, and the report would be
+// written into that file. If memory runs out, the process prints an error and
+// exits at once, because unwinding may allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -31,8 +31,8 @@ void KeepStandardStreams() {
       open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
     }
   }
-  // Writing to a closed pipe then returns an error instead of ending the
-  // process.
+  // SIGPIPE is ignored, so that writing to a closed pipe returns an error and
+  // does not end the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
@@ -42,8 +42,7 @@ void WriteToStandardError(std::string_view text) {
 }
 
 // Removes incomplete files and ends the process with an error. Complete pieces
-// of a checkpoint are kept, and the next run of the command continues with
-// them.
+// of a checkpoint are kept. The next run of the command uses them.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
   WriteToStandardError(
@@ -52,8 +51,8 @@ void WriteToStandardError(std::string_view text) {
   ::_exit(kFailed);
 }
 
-// Installs the handler before static initialisers run, because these allocate
-// memory too.
+// Installs the handler before static initialisers run, because static
+// initialisers allocate memory too.
 [[gnu::constructor(101)]] void WatchMemory() {
   std::set_new_handler(EndWithoutMemory);
 }
@@ -62,8 +61,8 @@ int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
   const InterruptMessage interrupts("");
-  // An empty command line is an error: in a script, the variable that should
-  // contain the command may be unset.
+  // A command line without arguments is an error. In a script, the variable
+  // that should contain the command may be unset.
   if (argc < 2) {
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
@@ -92,7 +91,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     shardc::cli::EndWithoutMemory();
   } catch (const std::length_error&) {
-    shardc::cli::EndWithoutMemory();  // the size is larger than any memory
+    shardc::cli::EndWithoutMemory();  // a size beyond any memory
   } catch (const std::exception&) {
     shardc::cli::WriteToStandardError(
         "error: internal error in shardc\n  = help: report it with the command "

@@ -1,7 +1,7 @@
 // `shardc merge`: joins pieces to full tensors. Writes one file, several files
-// with at most --max-shard-size of data each (model-00001-of-00002.safetensors
-// and so on; a larger tensor gets its own file), or a checkpoint in the format
-// of another library (--to).
+// or, with --to, a checkpoint in the format of another library. Several files
+// (model-00001-of-00002.safetensors and so on) have at most --max-shard-size of
+// data each. A larger tensor gets its own file.
 #include "checkpoint/input.h"
 #include "checkpoint/merge_plan.h"
 #include "cli/checkpoint_flags.h"

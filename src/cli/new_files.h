@@ -1,4 +1,5 @@
-// Writes the files that a command creates together: all of them or none.
+// Writes the files that a command creates together. Either all of them are
+// written or none.
 #ifndef SHARDC_CLI_NEW_FILES_H_
 #define SHARDC_CLI_NEW_FILES_H_
 
@@ -12,17 +13,17 @@
 namespace shardc::cli {
 
 struct NewFile {
-  std::string path;  // relative to the folder
+  std::string path;  // relative to the command's folder
   std::string text;
 };
 
 // Returns true if none of the files exists. Otherwise adds a finding (write)
-// for each file that does.
+// for each file that exists.
 bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
                Findings& findings);
 
-// Writes files and makes their folders. Unless Keep() is called, the destructor
-// removes everything that was written.
+// Writes files and makes the folders that they need. Unless Keep() is called,
+// the destructor removes all files and folders that were made.
 class NewFileWriter {
  public:
   explicit NewFileWriter(std::string folder) : folder_(std::move(folder)) {}
@@ -30,8 +31,8 @@ class NewFileWriter {
   NewFileWriter(const NewFileWriter&) = delete;
   NewFileWriter& operator=(const NewFileWriter&) = delete;
 
-  // Returns false, after a finding (write), at the first file that cannot be
-  // written.
+  // Returns false, after a finding (write), if a file cannot be written. Later
+  // files are then not written.
   bool Write(const std::vector<NewFile>& files, Findings& findings);
   void Keep() { kept_ = true; }
 

@@ -1,5 +1,5 @@
-// A command's options and arguments as data, read by the parser and written to
-// help, manual and completions.
+// A command's options and arguments as data. The parser reads them, and help,
+// manual and completions are written from them.
 #ifndef SHARDC_CLI_OPTION_H_
 #define SHARDC_CLI_OPTION_H_
 
@@ -20,14 +20,15 @@ struct Bounded {
 };
 
 // Where an option's value is stored. An option without a value has a bool. A
-// list grows each time the option is given. Numbers other than Bounded are
-// stored as text and parsed later, because the parser library reads 010 as 8.
+// list gets a further element each time the option is given. Numbers other than
+// Bounded are stored as text and parsed later, because the parser library reads
+// 010 as 8.
 using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
 
-// The ways in which a list option accepts several values. Words (-x a b) are
-// accepted only if the command has no positional arguments.
+// The ways to pass several values to a list option. Words (-x a b) are accepted
+// only if the command has no positional arguments.
 enum class Several {
   kAgain,  // -x a -x b
   kWords,  // -x a -x b, or -x a b
@@ -35,18 +36,19 @@ enum class Several {
 };
 
 struct Option {
-  std::string name;  // "--output", or an argument's placeholder "FILE"
+  std::string name;  // "--output", or "FILE" for an argument
   Destination to;
   // The placeholder of the value: "FILE", "N", "json|text".
   std::string value = {};
-  std::string help;  // lower case, no final period
-  char letter = 0;   // 'o' if `-o` is a short form
+  std::string help;  // lower case, without a final period
+  char letter = 0;   // 'o' if `-o` is a short form, else 0
   bool required = false;
-  bool checked = false;  // only values in `value` are accepted
+  bool checked = false;  // whether only Choices() are accepted
   Several several = Several::kAgain;
-  Strings words = {};     // further completions beyond Choices()
-  std::string also = {};  // an alias
-  // The heading in --help; empty for the command's own options.
+  Strings words = {};     // completions in addition to Choices()
+  std::string also = {};  // another name of the option
+  // The heading of the option in --help. It is empty for the command's own
+  // options.
   std::string group = {};
 
   bool IsArgument() const { return name.front() != '-'; }
@@ -54,8 +56,8 @@ struct Option {
   bool IsList() const { return std::holds_alternative<Strings*>(to); }
   // Returns whether the value is a path.
   bool TakesFile() const;
-  // Returns the values that a placeholder such as "json|text" lists. Returns an
-  // empty list for other placeholders, such as "FILE|AXES".
+  // Returns the values of a placeholder that lists them, such as "json|text".
+  // Returns an empty list for other placeholders, such as "FILE|AXES".
   Strings Choices() const;
 };
 
@@ -63,12 +65,12 @@ using Options = std::vector<Option>;
 
 void Append(Options& options, Options more);
 
-// Returns the option `-o FILE`: the output of a command.
+// Returns the option `-o FILE`, which names the output of a command.
 Option OutputOption(
     std::string* to,
     std::string help = "file to write the result to (default: stdout)");
 
-// Sets the heading of the options that have no heading.
+// Returns the options with `heading` set for those that have no heading.
 Options Under(std::string_view heading, Options options);
 
 // Splits each value at commas and spaces: the value "a,b c" gives the three

@@ -25,7 +25,7 @@ bool UsesColor(const Common& common, int fd);
 // Writes a result to a sink.
 using Write = std::function<void(Sink& out)>;
 
-// Writes all of a result to stdout. Returns false after a finding (`write`).
+// Writes a complete result to stdout. Returns false after a finding (`write`).
 bool PutOut(std::string_view text, Findings& findings);
 bool PutOut(const Write& write, Findings& findings);
 
@@ -33,36 +33,37 @@ bool PutOut(const Write& write, Findings& findings);
 // --quiet.
 void PrintMessage(const Common& common, std::string_view text);
 
-// Prints findings on stderr, sorted: as JSON with `--format json`, else as
-// text. --quiet does not suppress them.
+// Prints findings on stderr, sorted. With `--format json` they are printed as
+// JSON, otherwise as text. --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
-// Writes a result to `path` ("-" or empty: stdout). Returns false after a
-// finding (write).
+// Writes a result to the file `path`. If `path` is "-" or empty, writes to
+// stdout. Returns false after a finding (write).
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);
 
 struct ResultFile {
   Write write;
-  std::string path;  // "-" or empty: stdout
+  std::string path;  // "-" or empty for stdout
 };
 
-// Writes two results. A file is created or replaced only if all bytes of both
+// Writes two results. No file is created or replaced unless all bytes of both
 // results could be written. Returns false after a finding (write).
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings);
 
-// Returns whether two output paths name, or would name, the same regular file.
+// Returns whether two output paths name the same regular file, or would name it
+// once it exists.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Returns a place for a finding about an option's value. The place's source
-// text is the value, and the name of the source is the option's name.
+// Returns a place for a finding about an option's value. The text of the
+// place's source is the value, and the name of the source is the option's name.
 Place FlagPlace(std::string_view flag, const std::string& value);
 
-// Parses a decimal integer. CLI11 is not used, because it reads 010 as octal
-// and -1 as 2^64 - 1. Returns nullopt, after a finding, if the text is no
-// integer or the number is less than `least`.
+// Parses a decimal integer. CLI11 is not used for this, because it reads 010 as
+// octal and -1 as 2^64 - 1. Returns nullopt, after a finding, if the text is
+// not an integer or if the number is less than `least`.
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);

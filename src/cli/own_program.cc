@@ -1,7 +1,7 @@
-// Finds the file of the running program. On Linux it is /proc/self/exe. If that
-// does not exist (macOS, a container without /proc), the dynamic loader reports
-// the program's path or its first argument. If this has no slash, it is looked
-// up in the folders of PATH, as the shell did.
+// Finds the file of the running program. On Linux it is /proc/self/exe. This
+// file may be missing (on macOS, or in a container without /proc). Then the
+// dynamic loader reports the program's path or its first argument. If that has
+// no slash, it is looked up in the folders of PATH, as the shell did.
 //
 //   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
 #include "cli/own_program.h"
@@ -19,7 +19,7 @@ namespace shardc::cli {
 namespace {
 
 // Returns the path of the first executable file of this name in the folders of
-// PATH; empty if there is none.
+// PATH. Returns an empty text if there is none.
 std::string FindInPath(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "" : path;

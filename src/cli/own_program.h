@@ -7,8 +7,8 @@
 
 namespace shardc::cli {
 
-// Reads the program that runs. Returns null after a finding if its file cannot
-// be found or read.
+// Reads the file of the running program. Returns null after a finding if the
+// file cannot be found or read.
 SourceRef ReadOwnProgram(Findings& findings);
 
 }  // namespace shardc::cli

@@ -1,12 +1,13 @@
 // Parses command lines. Commands declare options as data. Only this file
-// converts them to objects of CLI11, and the exceptions of CLI11 to findings.
-// An unknown command is reported before any other error:
+// converts these options to objects of CLI11, and the exceptions of CLI11 to
+// findings. An unknown command is reported before any other error:
 //
 //   shardc resovle  ->  `resovle` is not a shardc command
 //                       did you mean `resolve`?
 //
-// In CLI11, a command of two words is a subcommand of a subcommand. `verify
-// step` has its own options, and none of the options of `verify`.
+// A command of two words, such as `verify step`, is a subcommand of a
+// subcommand in CLI11. `verify step` has its own options, and none of the
+// options of `verify`.
 #include "cli/parser.h"
 
 #include <CLI/CLI.hpp>
@@ -24,7 +25,7 @@
 namespace shardc::cli {
 namespace {
 
-// With this option `--version` prints the linked libraries as well.
+// If this option is given too, `--version` prints the linked libraries as well.
 constexpr const char* kLibraries = "--libraries";
 
 // Returns a validator that accepts only the choices. CLI11's own IsMember would
@@ -44,9 +45,9 @@ CLI::Validator OneOf(const Strings& choices) {
       "");
 }
 
-// Returns a validator that refuses an empty value, such as that of an unset
-// shell variable. An empty value would be treated as if the option were not
-// given.
+// Returns a validator that refuses an empty value, such as the value of an
+// unset shell variable. Other code treats an empty value like an option that is
+// not given.
 CLI::Validator NotEmpty() {
   return CLI::Validator(
       [](const std::string& value) {
@@ -99,8 +100,8 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
-// A parser of only the commands that are named in `words`. Declaring all
-// commands would take longer than many commands take to run.
+// A CLI11 parser with only the commands that are named in `words`. Declaring
+// all commands would take longer than many commands take to run.
 struct Parser {
   Parser(Common& common, const Strings& words);
 
@@ -180,8 +181,8 @@ void LibrariesWithoutVersion(Findings& findings) {
 
 std::string VersionLine() { return std::string("shardc ") + kVersion + "\n"; }
 
-// Rewrites the commands `help` and `version` to options: `help plan` to `plan
-// --help`.
+// Rewrites the commands `help` and `version` to options: `help plan` becomes
+// `plan --help`.
 Strings Respelt(Strings words) {
   if (words.empty()) return words;
   if (words[0] == "version" &&
@@ -195,8 +196,8 @@ Strings Respelt(Strings words) {
   return words;
 }
 
-// Older versions had `verify --step MODE` for `verify step --mode MODE`. If
-// `words` have this form, rewrites them to the new form and returns true.
+// Rewrites the form `verify --step MODE` of older versions to `verify step
+// --mode MODE`. Returns whether `words` had the older form.
 bool RespellVerifyStep(Strings& words) {
   if (words.empty() || words[0] != "verify") return false;
   const bool has_step = words.size() > 1 && words[1] == "step";
@@ -212,8 +213,8 @@ bool RespellVerifyStep(Strings& words) {
 }
 
 // Returns the entry of the command that was parsed, or null if no command was
-// parsed. If a subcommand was parsed (`verify step`), returns its entry and not
-// that of `verify`.
+// parsed. If a subcommand such as `verify step` was parsed, returns its entry
+// and not the entry of `verify`.
 const Parser::Entry* TypedCommand(const Parser& parser) {
   const Parser::Entry* typed = nullptr;
   for (const Parser::Entry& entry : parser.entries) {
@@ -222,8 +223,8 @@ const Parser::Entry* TypedCommand(const Parser& parser) {
   return typed;
 }
 
-// Returns false, and adds a finding, if options precede the last word of the
-// command, because they would have no effect there.
+// Returns false, and adds a finding, if options are before the last word of the
+// command. There they would have no effect.
 bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   const auto& before = entry.app->get_parent()->parse_order();
   if (before.empty()) return true;
@@ -241,7 +242,7 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
 }
 
 // Reports the first word that the command does not accept. Later words are not
-// reported, because they may be values that belong to the first.
+// reported, because they may be values of an option that is the first word.
 void ReportStray(const Parser::Entry& entry, Findings& findings) {
   StrayWord about =
       AboutStray(entry.app->remaining().front(), *entry.command, entry.options);
@@ -249,8 +250,8 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
-// Returns whether the words that the command does not accept are those after
-// `--`, which CLI11 treats as arguments.
+// Returns whether the words that the command does not accept come after `--`.
+// CLI11 treats all words after `--` as arguments.
 bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
                         const CLI::ParseError& error) {
   if (std::find(words.begin(), words.end(), "--") == words.end()) return false;
@@ -281,7 +282,8 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
   Strings words = Respelt(Strings(argv + 1, argv + argc));
   if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V")) {
-    return Parsed{{}, VersionLine()};  // building a parser would take longer
+    // The version needs no parser, which would take longer to make.
+    return Parsed{{}, VersionLine()};
   }
   const bool former = RespellVerifyStep(words);
   Parser parser(common, words);

@@ -11,18 +11,18 @@
 namespace shardc::cli {
 
 struct Parsed {
-  Run run;           // null: `text` is to be printed
+  Run run;           // null if only `text` is to be printed
   std::string text;  // the text that --help or --version prints
 };
 
 // Parses the command line. Returns nullopt with findings (usage) if it has
-// errors. The options in `common` that could be parsed are set even then,
+// errors. Even then, the options in `common` that could be parsed are set,
 // because they choose the format in which the findings are printed.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 
-// Returns the text that `shardc` without arguments prints: the first commands
-// to try.
+// Returns the text that `shardc` prints without arguments: the commands to try
+// first.
 std::string QuickStart();
 
 }  // namespace shardc::cli

@@ -1,8 +1,8 @@
 // Chooses a mesh for a number of devices. For each candidate mesh, rules are
-// suggested, and the mesh is evaluated with them as in `fit` and `cost`. The
-// best candidates are printed, the chosen one with a star. If some candidates
-// are legal but none fits in memory, a finding estimates how many devices would
-// be enough:
+// suggested, and the mesh is evaluated with these rules as in `fit` and `cost`.
+// The best candidates are printed, the chosen one with a star. If some
+// candidates are legal but none fits in memory, a finding estimates how many
+// devices would be enough:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
@@ -30,15 +30,16 @@ namespace {
 constexpr size_t kShownMeshes = 5;
 // The limit on the work of evaluating candidate meshes. The work of a candidate
 // is its number of parameters. The candidates are evaluated in the order of the
-// estimate of suggest/mesh.h. When the sum reaches the limit, evaluation stops,
-// unless no legal mesh is found or fewer than kShownMeshes candidates are
-// evaluated.
+// estimate of suggest/mesh.h until the sum of their work reaches the limit.
+// Evaluation goes on beyond the limit until a legal mesh is found and
+// kShownMeshes candidates are evaluated.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";
 
-// Returns the memory of a device: the value of `--memory`, the memory of the
-// requested accelerator, or the default. Returns nullopt after a finding.
+// Returns the memory of a device in bytes: the value of `--memory`, or else the
+// memory of the requested accelerator, or else the default. Returns nullopt
+// after a finding.
 std::optional<int64_t> MemoryOf(const MeshFlags& flags, Findings& findings) {
   const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
   if (flags.memory.empty() && profile != nullptr) {
@@ -91,8 +92,8 @@ cost::Settings SettingsFor(const suggest::MeshRequest& request,
   return out;
 }
 
-// Evaluates a mesh with the rules that are suggested for it, and with the
-// description of the model in `described`. Returns nullopt if the rules do not
+// Evaluates a mesh with the rules that are suggested for it. `described` has
+// the description of the model's step. Returns nullopt if the rules do not
 // compile.
 std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
                                       const Manifest& manifest,
@@ -124,8 +125,8 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   return cost::FitOf(*compiled, work, settings, traffic);
 }
 
-// Evaluates candidates in their order. Returns the legal meshes, the best
-// first, and sets `evaluated` to the number of evaluated candidates.
+// Evaluates candidates in the order of `options`. Returns the legal meshes, the
+// best first, and sets `evaluated` to the number of evaluated candidates.
 std::vector<cost::FitMesh> Ranked(
     const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
     const std::optional<ModelConfig>& model,

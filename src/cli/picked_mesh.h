@@ -19,15 +19,15 @@ struct MeshFlags {
 };
 Options MeshChoice(MeshFlags& flags);
 
-// Returns the mesh as `--mesh` accepts it: `dp:2,tp:4`.
+// Returns the mesh in the form that `--mesh` accepts: `dp:2,tp:4`.
 std::string MeshWords(const Mesh& mesh);
 
 struct PickedMesh {
-  Mesh mesh;  // empty if `none_fits`
+  Mesh mesh;  // empty if `none_fits` is true
   bool none_fits = false;
 };
-// Prints the best candidates and returns the best mesh. If no mesh fits the
-// model, adds a finding and sets `none_fits` (exit status 1). Returns nullopt
+// Prints the best candidates and returns the best mesh. If the model fits on no
+// mesh, adds a finding and sets `none_fits` (exit status 1). Returns nullopt
 // after a finding about an invalid option (exit status 2).
 std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::string& devices,

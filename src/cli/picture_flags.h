@@ -1,6 +1,6 @@
-// How pictures are drawn: the characters, the width and the colours. Output
-// that does not go to a terminal has a fixed width and UTF-8 characters unless
-// options change that.
+// How pictures are drawn: the characters, the width and the colours. If the
+// output is not a terminal, the width is fixed and the characters are UTF-8,
+// unless options change that.
 #ifndef SHARDC_CLI_PICTURE_FLAGS_H_
 #define SHARDC_CLI_PICTURE_FLAGS_H_
 
@@ -18,7 +18,8 @@ struct PictureFlags {
 };
 
 Options OptionsOf(PictureFlags& flags);
-// Returns nullopt and adds a finding if the width is invalid.
+// Returns the style that the flags describe. Returns nullopt and adds a finding
+// if the width is invalid.
 std::optional<PictureStyle> StyleOf(const PictureFlags& flags,
                                     const Common& common, Findings& findings);
 

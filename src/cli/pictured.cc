@@ -1,6 +1,7 @@
-// Collects the data that pictures and the HTML page show. A part that the
-// reports of several modes leave out for the same reason is listed once, with
-// these modes, in the order in which the reasons occur:
+// Collects the data that pictures and the HTML page show. Reports of several
+// modes may leave out a part for the same reason. The reason is then listed
+// once with these modes. Reasons are listed in the order in which they first
+// occur:
 //
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"
@@ -31,7 +32,7 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
   constexpr std::string_view kLetters = "PGOKALW";
   static_assert(kLetters.size() == cost::kComponentCount);
   MemoryBars out;
-  std::vector<std::string> order;  // reasons, in the order of occurrence
+  std::vector<std::string> order;  // in the order in which they occur
   std::map<std::string, std::string> modes_of;
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
     std::string name(cost::kComponentNames[i]);

@@ -14,20 +14,22 @@
 
 namespace shardc::cli {
 
-// Returns one bar for each report. There must be one report for each mode.
+// Returns one bar of memory for each report. Each report must be for another
+// mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Returns the parameters and bytes that each rule wins and, for a compiled
-// plan, also the number of names that each pattern matches.
+// Returns the parameters and bytes that each rule wins (is the first to match).
+// For a compiled plan, also returns the number of names that each pattern
+// matches.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 
 struct CacheArray {
-  std::string title;  // `key, value (decode)`
+  std::string title;  // as `key, value (decode)`
   picture::ArrayInput input;
 };
-// Returns the cache of a mode as an array to draw; nullopt if the plan lacks
-// the mode.
+// Returns the KV cache of a mode as an array to draw. Returns nullopt if the
+// plan lacks the mode.
 std::optional<CacheArray> CacheIn(const Planned& planned,
                                   const cost::Settings& settings, Mode mode);
 

@@ -1,6 +1,6 @@
-// `shardc plan`: compiles mesh, rules and manifest to a plan. An illegal spec
-// or an unmatched parameter may be an error by policy. The exit status is then
-// 1, and no plan is written unless --keep-going is given.
+// `shardc plan`: compiles mesh, rules and manifest to a plan. By policy, an
+// illegal spec or an unmatched parameter may be an error. The exit status is
+// then 1, and a plan is written only with --keep-going.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -40,9 +40,9 @@ struct PlanFlags {
   std::vector<std::string> weight_decay_exclude;
 };
 
-// Returns the targets to plan: one target or, with --write-locked or --diff,
-// all requested targets that have a committed file. Returns nullopt after a
-// finding.
+// Returns the targets to plan. With --write-locked or --diff, these are all
+// requested targets that have a committed file; otherwise it is one target.
+// Returns nullopt after a finding.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
@@ -74,7 +74,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    Findings unread;  // reported when the target is planned
+    Findings unread;  // dropped; reported when it is planned
     const bool audited =
         flags.write_locked &&
         ReadTargetAudit(target, flags.inputs.asked.allow_outside, unread);
@@ -116,9 +116,9 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// Returns whether `check` would read a compiled program of the target. The
-// summary of a plan does not count the findings about a program, because
-// reading a program takes long.
+// Returns whether `check` would read a compiled program of the target. Reading
+// a program takes long, so the summary of a plan does not count the findings
+// about it.
 bool HasProgram(const PlanFlags& flags, const Target& target) {
   Findings unread;
   std::error_code error;
@@ -128,8 +128,9 @@ bool HasProgram(const PlanFlags& flags, const Target& target) {
 }
 
 // Returns a text with the number of findings that `check` would report, and the
-// command that lists them. The text states that findings about a compiled
-// program are not counted. It is empty if the lint settings are invalid.
+// command that lists them. If the target has a compiled program, the text
+// states that findings about it are not counted. The text is empty if the lint
+// settings are invalid.
 std::string CheckText(const PlanFlags& flags, const Target& target,
                       const Compiled& compiled,
                       std::optional<ModelConfig> model,
@@ -151,7 +152,7 @@ std::string CheckText(const PlanFlags& flags, const Target& target,
               : ": run `shardc check --notes` to list them\n");
 }
 
-// Returns the summary of one of several targets, in one line.
+// Returns a summary in one line, which is printed if there are several targets.
 std::string TargetLine(const Target& target, const Compiled& compiled,
                        const std::string& check) {
   const PlanSummary& summary = compiled.plan.summary;
@@ -165,14 +166,15 @@ std::string TargetLine(const Target& target, const Compiled& compiled,
 
 using StepReports = std::vector<verify::StepReport>;
 
-// The results of all targets of one run.
+// What the targets of one run have printed and written so far.
 struct Outcome {
-  std::string diff;          // text to print
+  std::string diff;          // differences to print
   std::set<FileId> written;  // committed files written so far
 };
 
-// Returns whether a committed file that another target of this run has written
-// has the same content for this target. Otherwise adds a finding.
+// Several targets may have the same committed file. Returns whether the file,
+// which another target of this run has written, has the same content for this
+// target. Otherwise adds a finding.
 bool HoldsTheSame(const Write& write, const std::string& path,
                   const Target& target, Findings& findings) {
   const SourceRef held = ReadSource(path, findings);
@@ -262,8 +264,8 @@ int ShowAuditDiff(const Target& target, const AuditInput& audit,
   return kFound;
 }
 
-// Writes or compares the committed summary of the target's compiled program, if
-// it has one. Returns the exit status.
+// If the target's compiled program has a committed summary, writes or compares
+// the summary. Returns the exit status.
 int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
              const Common& common, Outcome& outcome, Findings& findings) {
   if (!flags.diff && !flags.write_locked) return kDone;
@@ -314,16 +316,16 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
   return true;
 }
 
-// Plans one target. If `settings` is given, it also runs the lints and prints
-// how many findings `check` would report.
+// Plans one target and returns the exit status. If `settings` is given, also
+// runs the lints and prints how many findings `check` would report.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& settings, bool in_one_line,
             Outcome& outcome, Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
-  // If the declared stages are refused, no plan is written: a plan without
-  // stages would not be the plan of the inputs.
+  // If the declared stages are refused, no plan is written. A plan without
+  // stages would be another plan than the inputs describe.
   Findings stages = StageFindings(*compiled);
   if (stages.HasErrors()) {
     const int status = StageStatus(stages);
@@ -368,9 +370,9 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   return status;
 }
 
-// Reads the inputs of all targets, so that no plan overwrites the input of
-// another target. The contents are discarded and read again for planning,
-// because the inputs of all targets together may not fit in memory.
+// Reads the inputs of all targets, so that no target's plan is written over an
+// input of another target. Planning reads the inputs again, because the inputs
+// of all targets together may not fit in memory.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {

@@ -23,15 +23,15 @@ namespace shardc::cli {
 
 namespace {
 
-// The bytes of the model, and the bytes of the parameters that are replicated
-// on every device.
+// The bytes of all parameters, and of those that are replicated on every
+// device.
 struct Share {
   int64_t replicated = 0;
   int64_t all = 0;
 };
 
 Share ReplicatedShare(const Plan& plan) {
-  // Indexed by layout: the bytes of one parameter with this layout.
+  // The bytes of one parameter with a layout, indexed by layout.
   std::vector<Share> of_layouts;
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
@@ -117,8 +117,8 @@ Findings PlanFindings(const Compiled& compiled) {
     lint->check(facts, found);
   }
   for (Finding& finding : OnceEach(std::move(found))) {
-    // The plan itself records the corrections that the policy made, so only
-    // errors are added here.
+    // Corrections by the policy are no errors. The plan records them, so they
+    // are not added here.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;
@@ -130,7 +130,7 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     const auto rule = one.kv ? AxisRule::kKvHead : AxisRule::kHead;
     Place place = compiled.rules.axes_places[static_cast<size_t>(rule)];
     if (place.source == nullptr) place = {work.model->source};
-    // The lint reports uneven KV heads as a warning, but here they are an
+    // The lint reports uneven KV heads as a warning, but a plan with them is an
     // error. The level is set before the finding is added, so that it is
     // counted as an error.
     Finding finding;

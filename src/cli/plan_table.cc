@@ -6,8 +6,8 @@
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
 //
 // The text of a million parameters would take most of the command's memory. A
-// command that compares no plans therefore writes and reads only the first
-// parameter of each class (ParamClasses) of a compiled plan.
+// command that does not compare plans therefore writes and reads only the first
+// parameter of each class of equal parameters (ParamClasses).
 #include "cli/plan_table.h"
 
 #include <cstdint>
@@ -39,7 +39,7 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   out->table = std::move(*table);
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return nullptr;
-  // ReadPlanTable has already checked that the file was not edited.
+  // ReadPlanTable has already checked for edits, so edits are allowed here.
   out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
   if (!model.empty()) out->model = ReadModelConfig(model, findings);
   if (!out->view || (!model.empty() && !out->model)) return nullptr;
@@ -50,8 +50,8 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
 // name. The parameters of a class have equal layout, placement, weight decay
 // and stages.
 struct ParamClasses {
-  std::vector<uint32_t> first;     // indexed by class: first parameter
-  std::vector<uint32_t> class_of;  // indexed by parameter: its class
+  std::vector<uint32_t> first;     // first parameter, indexed by class
+  std::vector<uint32_t> class_of;  // class, indexed by parameter
 };
 
 ParamClasses ClassesOf(const Plan& plan) {
@@ -126,8 +126,8 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   table->classes.plan.fingerprint = Fingerprint(plan);
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
-  // The table merges classes with equal text, so each class is mapped to a
-  // class of the table.
+  // The table may merge classes that have equal text, so the classes are
+  // renumbered to those of the table.
   std::vector<uint32_t> class_of;
   class_of.reserve(classes.class_of.size());
   for (const uint32_t own : classes.class_of) {

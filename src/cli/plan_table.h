@@ -21,26 +21,26 @@ EditedPlan EditedPlanOf(bool allow_edited);
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
 // Writes the compiled plan as JSON in memory, and returns the table that is
-// read from this text. The table contains the text, and its mesh is the mesh of
-// the inputs. Returns nullopt after a finding.
+// read from this text. The table contains the text. Its mesh is replaced by the
+// mesh of the inputs. Returns nullopt after a finding.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan that was read from a file or compiled from inputs, in one form for
 // commands that accept either.
 struct Planned {
-  // For a compiled plan, the table has the text of one parameter for each class
-  // of parameters that differ only in the name, and its names are views into
+  // For a compiled plan, the table has the text of only one parameter for each
+  // class of parameters that differ only in the name. Its names are views into
   // `compiled`. A comparison of plans needs the full text and calls TableOf.
   PlanTable table;
-  std::unique_ptr<const Compiled> compiled;  // null if from a file
-  std::optional<PlanView> view;              // set if from a file
+  std::unique_ptr<const Compiled> compiled;  // null for a plan from a file
+  std::optional<PlanView> view;              // nullopt for a compiled plan
   std::optional<ModelConfig> model;
 
   const Mesh& mesh() const { return table.classes.plan.mesh; }
   cost::CostInputs WorkIn(Mode mode) const;
 };
 
-// Reads the plan in `file`, or compiles the inputs if `file` is empty. Returns
+// Reads the plan in `file` or, if `file` is empty, compiles the inputs. Returns
 // null after a finding. Sets `found` to true if the inputs could be read but do
 // not compile to a plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,

@@ -14,8 +14,9 @@
 
 namespace shardc::cli {
 
-// Returns the report of `cost`. If there is a step program, the report has the
-// communication of this program. `compiled` is null for a plan file.
+// Returns the report of `cost`. If the model's step has a step program, the
+// communication in the report is that of the program. `compiled` is null if the
+// plan is from a file.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::CostInputs& work,

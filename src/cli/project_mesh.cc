@@ -1,5 +1,5 @@
-// Writes a mesh as a text if its axes have only sizes. Otherwise writes the
-// keys of a mesh file, indented below `mesh`:
+// Writes a mesh as a short text if its axes have nothing but sizes. Otherwise
+// writes the keys of a mesh file, indented below `mesh`:
 //
 //   fsdp:8,tp:4           ->   "fsdp:8,tp:4"
 //   two slices over dp    ->   axes: ..., dcn: {dp: 2}

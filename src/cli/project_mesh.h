@@ -8,10 +8,9 @@
 
 namespace shardc::cli {
 
-// Returns the text that follows `mesh:` in a project file, beginning with the
-// space or the line break after the colon. The text is a string of axes and
-// sizes. If the mesh has other properties, such as slices, it is a YAML
-// mapping.
+// Returns the text after `mesh:` in a project file, beginning with the space or
+// the line break after the colon. The text is a string of axes and sizes. If
+// the mesh has other properties, such as slices, it is a YAML mapping.
 std::string MeshYaml(const Mesh& mesh);
 
 }  // namespace shardc::cli

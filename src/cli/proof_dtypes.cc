@@ -1,5 +1,6 @@
 // Reads the dtypes of `verify step`. A step is proved in dtypes that
-// activations can have. A dtype that only parameters can have is a finding.
+// activations can have. Other dtypes, which only parameters can have, are an
+// error.
 #include "cli/proof_dtypes.h"
 
 #include <string>

@@ -10,7 +10,8 @@
 
 namespace shardc::cli {
 
-// Reads `--dtype`; float64 if it is not given. Returns false after a finding.
+// Reads `--dtype`. Without this option, the dtype is float64. Returns false
+// after a finding.
 bool ReadProofDtypes(const Strings& texts, std::vector<Dtype>& out,
                      Findings& findings);
 

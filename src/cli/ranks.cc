@@ -4,7 +4,7 @@
 // rounds, because MPI's counts have 32 bits:
 //
 //   OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4  ->  rank 2 of 4
-//   none of them, or a size of 1                   ->  one process, no MPI
+//   no such variables, or a size of 1              ->  one process, no MPI
 #include "cli/ranks.h"
 
 #include <algorithm>
@@ -113,8 +113,8 @@ class Mpi : public exec::Transport {
   }
 
  private:
-  // The limit on the bytes of one MPI call. With it, counts and displacements,
-  // which are 32-bit integers in MPI, cannot overflow.
+  // The most bytes of one MPI call. It keeps counts and displacements, which
+  // are 32-bit integers in MPI, from overflowing.
   static constexpr size_t kMost = size_t{1} << 30;
 
   struct Piece {
@@ -143,7 +143,8 @@ class Mpi : public exec::Transport {
   }
 
   // Returns a buffer for one round, with the number and the position of each
-  // rank's bytes in it. The bytes before `begin` were sent in earlier rounds.
+  // rank's bytes in it. `begin` is the number of bytes that earlier rounds have
+  // sent to a rank.
   Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;
@@ -157,8 +158,8 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Copies the bytes that a round received to each rank's packet, from byte
-  // `begin` of the packet on.
+  // Copies the bytes that a round received into each rank's packet, beginning
+  // at byte `begin` of the packet.
   static void CopyOut(const Piece& piece, size_t begin,
                       std::vector<exec::Packet>& out) {
     for (size_t r = 0; r < out.size(); ++r) {
@@ -172,7 +173,7 @@ class Mpi : public exec::Transport {
 
 #endif  // SHARDC_MPI
 
-// Adds a finding, but only on the first rank, so that it is printed once.
+// Adds a finding on the first rank only, so that it is printed once.
 void Refuse(const Launched& launched, std::string message, std::string help,
             Findings& findings) {
   if (launched.rank != 0) return;
@@ -236,7 +237,7 @@ std::string Ranks::MovedText(int64_t recorded, int64_t moved,
 bool Ranks::All(bool fine, Findings& findings) const {
   if (transport_ == nullptr) return fine;
   bool all = true;
-  int first = -1;  // first rank that failed
+  int first = -1;  // first rank that failed, or -1
   const auto fine_on = transport_->Share({std::byte{fine}});
   for (int rank = 0; rank < transport_->ranks(); ++rank) {
     if (fine_on[AsIndex(rank)] == exec::Packet{std::byte{1}}) continue;

@@ -20,7 +20,7 @@ namespace shardc::cli {
 // launcher, there is one process with rank 0.
 struct Launched {
   int64_t rank = 0, ranks = 1;
-  std::string_view by = {};  // the environment variable that gives `ranks`
+  std::string_view by = {};  // environment variable of `ranks`
 };
 Launched LaunchedAs(const Variable& variable);
 
@@ -56,8 +56,9 @@ class Ranks {
   // Returns the number of ranks on this machine.
   int on_machine() const { return on_machine_; }
   // Returns the exit status of this process. On the first rank it is `status`.
-  // The other ranks return 0 and drop their findings, because a launcher that
-  // sees a failure may end the first rank before it has printed its findings.
+  // The other ranks return 0 and drop their findings. A launcher that sees a
+  // failure of another rank could end the first rank before it has printed its
+  // findings.
   int End(int status, Findings& findings) const;
 
  private:

@@ -43,8 +43,8 @@ struct ReportCommand {
   bool allow_edited = false;
 };
 
-// Returns the file name of a path (`llama.plan.json`): the page must not
-// contain directories.
+// Returns the file name of a path, such as `llama.plan.json`. The page must not
+// show the names of directories.
 std::string FileName(const std::string& path) {
   return std::string(AfterLast(path, '/'));
 }
@@ -60,7 +60,7 @@ std::string TitleOf(const ReportCommand& command, const Target& target,
   return (model.empty() ? FileName(target.manifest) : model) + " on " + mesh;
 }
 
-// The objects to which the input of the page has references.
+// The objects to which the input of the page refers.
 struct Gathered {
   std::unique_ptr<const Planned> planned;
   std::optional<picture::FoldedPlan> folded, base_folded;
@@ -68,7 +68,7 @@ struct Gathered {
   std::optional<PlanDifference> diff;
   Findings findings;
   std::unique_ptr<const ReportedProgram> program;
-  bool failed = false;  // verification failed, or the program differs
+  bool failed = false;  // verification failed, or the program differs from it
   report::Input page;
 };
 
@@ -98,7 +98,7 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
 }
 
 // Adds the findings that `check` would report for the inputs and for the
-// target's program with the project's settings. Adds none for a plan file.
+// target's program with the project's settings. For a plan file, adds nothing.
 // Returns false after a finding about an option.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
@@ -108,7 +108,7 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
     flags.memory = ParseBytes("--memory", command.flags.memory, findings);
     if (!flags.memory) return false;
   }
-  // The lints must use the sizes of the step that the page's costs use.
+  // The lints must use the same sizes of the step as the page's costs.
   const auto settings =
       CostSettings(command.flags, target, Mode::kTrain, findings);
   if (!settings) return false;
@@ -128,9 +128,9 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
-// Adds the pipeline schedule of a compiled plan, unless the schedule has too
-// many tasks to draw. A plan file does not contain the table of its schedule,
-// so for a plan file nothing is added.
+// Adds the pipeline schedule of a compiled plan, unless it has too many tasks
+// to draw. For a plan file nothing is added, because it does not contain the
+// table of its schedule.
 void AddSchedule(Gathered& to) {
   if (to.planned->compiled == nullptr) return;
   const auto& stages = to.planned->compiled->stages;
@@ -145,8 +145,8 @@ void AddSchedule(Gathered& to) {
   to.page.schedule = MakeScheduleReport(table, times);
 }
 
-// Adds the costs of the ranks of a pipeline, if the sizes of a step are known.
-// Returns false after a finding.
+// Adds the costs of each rank of a pipeline, if the batch and the length of a
+// step are known. Returns false after a finding.
 bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
               Findings& findings) {
   const auto settings =

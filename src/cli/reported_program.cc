@@ -24,15 +24,15 @@
 namespace shardc::cli {
 namespace {
 
-// The path of the program's text; empty if there is no program. `own` has the
-// target's audit settings. It is not set for a program of `--program`.
+// The path of the program's text. It is empty if there is no program. `own` has
+// the target's audit settings, and is not set for a program of `--program`.
 struct ProgramFile {
   std::string path;
   std::optional<AuditInput> own;
 };
 
-// Returns the file of `--program` or, without this option, the target's program
-// if that file exists. Otherwise the path is empty. Returns nullopt after a
+// Returns the file of `--program`. Without this option, returns the target's
+// program if that file exists, or else an empty path. Returns nullopt after a
 // finding.
 std::optional<ProgramFile> FileOf(const ProgramFlags& files,
                                   const CostFlags& flags, const Target& target,

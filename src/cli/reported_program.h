@@ -20,22 +20,22 @@
 
 namespace shardc::cli {
 
-// The audited program and its comparisons. Members have references to each
-// other.
+// The audited program and its comparisons. The members of an object refer to
+// each other.
 struct ReportedProgram {
-  std::string from;  // the file's name
+  std::string from;  // name of the program's file
   hlo::Program program;
   std::shared_ptr<const DeviceProfile> profile;
   std::optional<audit::Report> report;
   AuditText compared;
   Findings findings;
-  // The findings about the target's budget: `check` reports each limit that the
-  // program which the target declares exceeds. Empty for a program that
-  // `--program` names.
+  // The findings about the target's budget, one for each limit that the
+  // target's program exceeds, as `check` reports them. Empty for a program of
+  // `--program`.
   FindingSink over_budget;
 
   report::Program ForPage() const;
-  // Returns whether `shardc audit` of the same files would exit with 1.
+  // Returns whether `shardc audit` of the same files would exit with status 1.
   bool Fails(const Selection& selection) const;
 };
 

@@ -1,6 +1,7 @@
 // `shardc resolve AXES`: resolves logical axes to a spec in a mode. The mode is
-// given, or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode.
-// With a shape and a mesh, the spec is legalized like a parameter's:
+// given, or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode,
+// because dimension 1 has size 1. With a shape and a mesh, the spec is
+// legalized like a parameter's:
 //
 //   '[VOCAB, FSDP]' --shape 50257,768 --mesh fsdp:8,tp:4 --illegal drop
 //     ->  [null, "fsdp"], and a warning: 50257 % 4 = 1
@@ -95,7 +96,7 @@ const Code& CodeOf(Reason reason) {
   }
 }
 
-// Describes a correction of one entry of `spec`.
+// Returns a text that describes a correction of one entry of `spec`.
 std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
                      const Mesh& mesh) {
   switch (edit.reason) {
@@ -120,8 +121,8 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
   }
 }
 
-// Returns the place of the corrected entry in the argument AXES. If the entry
-// is not written there, returns `whole`, the place of the complete argument.
+// Returns the place of the corrected entry in the argument AXES. If AXES does
+// not contain the entry, returns `whole`, the place of the complete argument.
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;
@@ -186,10 +187,10 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
 }
 
 struct Resolution {
-  SpecList axes;  // the entries of AXES, or of the bundle that AXES names
+  SpecList axes;  // the entries of AXES, or of the bundle AXES
   Mode mode = Mode::kTrain;
   Spec spec;
-  std::optional<Legal> legal;  // if shape and mesh are known
+  std::optional<Legal> legal;  // set if shape and mesh are known
 };
 
 void WriteResolution(const Resolution& answer, const ResolveFlags& flags,

@@ -1,6 +1,6 @@
-// `shardc rules`: prints rules files in the order of matching, or the packs.
-// --resolved merges the files into one. `--rules` reads this file with the same
-// meaning, but the sections `model` and `stages` are left out.
+// `shardc rules`: prints rules files in the order of matching, or lists the
+// packs. --resolved merges the files into one file with the same meaning for
+// `--rules`, except that the sections `model` and `stages` are left out.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -44,8 +44,9 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   Prover prover(*matcher);
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
-  // The work of proving pairs of rules is limited, because the number of pairs
-  // grows quadratically with the number of rules. Only a few pairs are related.
+  // The work of proofs about pairs of rules is limited, because the number of
+  // pairs grows quadratically with the number of rules. Only a few pairs are
+  // related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {
@@ -58,8 +59,8 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   return PutResult(write, output, findings) ? kDone : kFailed;
 }
 
-// Returns false after a finding if --prove is given without rules or with an
-// option that cannot be combined with it.
+// Returns false after a finding if --prove is given without rules, or together
+// with an option that conflicts with it.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
   if (!flags.prove) return true;
@@ -77,8 +78,8 @@ bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
   return wrong == nullptr && named;
 }
 
-// Prints the text of the only rules file, with its comments. Several files
-// cannot be printed together, so they are a finding.
+// Prints the text of the target's rules file, with its comments. Several files
+// cannot be printed as one, so they are an error.
 int PutText(const Target& target, const RuleSet& rules,
             const std::string& output, Findings& findings) {
   if (target.rules.size() == 1) {
@@ -93,8 +94,8 @@ int PutText(const Target& target, const RuleSet& rules,
   return kFailed;
 }
 
-// Returns whether one file can express the meaning of all rules files.
-// Otherwise adds a finding.
+// Returns whether one file can have the meaning of all rules files. Otherwise
+// adds a finding.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
   findings.Add(
@@ -104,8 +105,9 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
-// Prints a note for each section that WriteRulesFileJson leaves out, and a note
-// if a pack shards KV heads only for models that have several KV heads.
+// Prints a note for each section that WriteRulesFileJson leaves out. Also
+// prints a note if a pack shards KV heads only for models that have several KV
+// heads.
 void PrintOmitted(const RuleSet& rules, const Common& common) {
   if (rules.model != nullptr) {
     const std::string& file = rules.model->source->name();

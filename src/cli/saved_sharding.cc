@@ -1,5 +1,6 @@
-// Compares a checkpoint's sharding with a plan. A plan is made of the
-// checkpoint's shapes and shardings, and is then compared with the given plan:
+// Compares a checkpoint's sharding with a plan. The checkpoint's shapes and
+// shardings are first written as a plan, and this plan is compared with the
+// given one:
 //
 //   `w` [16, 32] saved as P('fsdp', 'tp') on fsdp 2, tp 4
 //     ->  {"mesh": fsdp 2, tp 4, "params": {"w": {"spec": ["fsdp", "tp"]}}}
@@ -15,8 +16,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the mesh on which all sharded arrays were saved; nullopt after a
-// finding.
+// Returns the mesh on which all sharded arrays were saved. Returns nullopt
+// after a finding, for example if there are several meshes.
 std::optional<Mesh> MeshOf(const stored::Tree& tree, Findings& findings) {
   const stored::Array* first = nullptr;
   for (const stored::Array& array : tree.arrays) {
@@ -86,7 +87,7 @@ std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
   });
 }
 
-// Removes the differences in members that only plans have.
+// Removes the differences in members that a plan has but a checkpoint lacks.
 void RemoveOtherMembers(PlanDifference& difference) {
   difference.rules.clear();
   difference.attention.clear();

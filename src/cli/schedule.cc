@@ -29,11 +29,12 @@ struct ScheduleFlags {
   PictureFlags drawing;
 };
 
-// The largest time and the largest factor that are accepted, so that the sum of
-// the times of all tasks is finite.
+// The largest accepted time or factor. The sum of the times of all tasks is
+// then finite.
 constexpr double kMostTime = 1e100;
 
-// Reads a time or a factor: from 0 to kMostTime.
+// Parses a time or a factor from 0 to kMostTime. Returns nullopt after a
+// finding.
 std::optional<double> RealOf(std::string_view flag, const std::string& text,
                              std::string_view part, Findings& findings) {
   double value = 0;
@@ -49,7 +50,8 @@ std::optional<double> RealOf(std::string_view flag, const std::string& text,
   return std::nullopt;
 }
 
-// Sets the times of all stages by the flags. Returns false after a finding.
+// Sets the times of all stages to those of the flags. Returns false after a
+// finding.
 bool ReadTimes(const ScheduleFlags& flags, Times& times, Findings& findings) {
   if (!flags.times.empty()) {
     std::vector<double> parts;

@@ -1,5 +1,5 @@
-// Makes or reads the table of a schedule. An argument without `/`, `\` and `.`
-// is the name of a built-in schedule:
+// Makes or reads the table of a schedule. An argument that contains none of
+// `/`, `\` and `.` is the name of a built-in schedule:
 //
 //   zbv  ->  made for the sizes;  zbv.csv, ./zbv  ->  read from the file
 #include "cli/schedule_table.h"

@@ -1,5 +1,5 @@
-// Makes or reads the table of a pipeline schedule, whose name or file a flag or
-// an argument names.
+// Makes or reads the table of a pipeline schedule. A flag or an argument gives
+// the name of a built-in schedule, or the path of a file.
 #ifndef SHARDC_CLI_SCHEDULE_TABLE_H_
 #define SHARDC_CLI_SCHEDULE_TABLE_H_
 
@@ -15,28 +15,29 @@
 namespace shardc::cli {
 
 struct ScheduleChoice {
-  std::string name;       // a built-in schedule or a path; see IsScheduleFile
-  std::string_view flag;  // the option that gives `name`, for messages
+  std::string name;       // built-in schedule, or path (IsScheduleFile)
+  std::string_view flag;  // option or argument with `name`, for messages
   std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
 };
 
-// Reads a size of a schedule, from 1 to 2^20. Returns nullopt if the text is
+// Parses a size of a schedule, from 1 to 2^20. Returns nullopt if the text is
 // empty, or after a finding.
 std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
-// Returns whether `name` is the path of a file: it contains `/`, `\` or `.`.
-// Otherwise it is the name of a built-in schedule.
+// Returns whether `name` is the path of a file, because it contains `/`, `\` or
+// `.`. Otherwise it is the name of a built-in schedule.
 bool IsScheduleFile(const std::string& name);
 
-// Makes or reads the table. Returns nullopt after a finding (usage, limit,
-// schedule-refuses, or an error in reading a file).
+// Makes the table of a built-in schedule, or reads the table of a file. Returns
+// nullopt after a finding (usage, limit, schedule-refuses, or an error in
+// reading a file).
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
                                              Findings& findings);
 
-// Returns the exit status after findings: 1 if the options are valid but the
-// stages that they describe are refused, else 2.
+// Returns the exit status after findings about stages: 1 if the options are
+// valid but the stages that they describe are refused, else 2.
 int StageStatus(const Findings& findings);
 
 // Returns the names of the built-in schedules, for shell completion.

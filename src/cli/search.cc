@@ -18,7 +18,8 @@
 namespace shardc::cli {
 namespace {
 
-// Draws the progress of the search on a terminal.
+// Returns a function that draws the progress of the search on a terminal. The
+// function is empty if there is no progress line.
 std::function<void(const search::Progress&)> SearchProgressLine(
     const Common& common) {
   const verify::Progress line = ProgressLine(common, "shardings");
@@ -43,9 +44,8 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Pipelines of the Pareto front are not proved here; only the fastest
-  // pipeline is proved, above. The winner may be in the front, and its proof is
-  // reused.
+  // Only the fastest pipeline is proved, above; other pipelines of the Pareto
+  // front are not. The winner may be in the front. Its proof is then reused.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     SearchProof& proof = report.proofs.emplace_back();
@@ -122,7 +122,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   const bool proved =
       !Failed(report.proof) && !Failed(report.of_pipeline) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
-  // A winner that may not fit is a finding, as it is in `fit` and `cost`.
+  // If the winner may not fit in memory, the exit status is 1, as in `fit` and
+  // `cost`.
   const bool fits = report.found.winner && !report.found.may_fit;
   return fits && proved ? kDone : kFound;
 }

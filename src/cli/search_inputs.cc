@@ -1,7 +1,7 @@
 // Reads the inputs of `search`. The model's parameter tree is read from its
-// manifest, or built from its config.json. Without rules the search starts from
-// the pack that matches the names. Rules that are suggested extend this pack,
-// because the pack describes the model's step.
+// manifest, or built from its config.json. Without rules, the search starts
+// from the pack that matches the names of parameters. Rules that the search
+// suggests extend this pack, because the pack describes the model's step.
 #include "cli/search_inputs.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 
-// Returns whether `search` lacks this option of `cost`, because the option is
+// Returns whether this option of `cost` is left out of `search`, because it is
 // about serving, pipelines or hosts.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
@@ -70,8 +70,8 @@ bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
   return true;
 }
 
-// Returns the rules from which the search starts, with `auto` replaced by the
-// pack that matches the names.
+// Returns the names of the rules from which the search starts. `auto` is
+// replaced by the pack that matches the names of parameters.
 std::vector<std::string> RulesToBegin(const Target& target,
                                       const Manifest& manifest,
                                       const std::string& model_type,
@@ -98,8 +98,8 @@ std::vector<std::string> RulesToBegin(const Target& target,
   return out;
 }
 
-// Reads a rules file that the search made, as commands read rules files.
-// Returns nullopt, without findings, if it cannot be read.
+// Reads a rules file that the search made, in the same way as commands read
+// rules files. Returns nullopt, without findings, if it cannot be read.
 std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
                                     const Manifest& manifest,
                                     const std::string& model_type) {
@@ -144,7 +144,8 @@ std::optional<int64_t> ReadDevices(const InputFlags& flags,
   return out;
 }
 
-// Sets inputs that were not given to defaults, and stores these for the report.
+// Sets inputs that were not given to defaults. The defaults are recorded in
+// `assumed` for the report.
 void Assume(const SearchFlags& flags, SearchInputs& inputs) {
   cost::Settings& settings = inputs.request.settings;
   if (!settings.batch) {
@@ -288,8 +289,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   }
   request.settings = *settings;
   if (!request.rules.empty()) {
-    // The rules are read with the complete target, as other commands read them,
-    // so that all errors of rules are reported.
+    // The rules are read with the complete target, as by other commands, so
+    // that all errors of rules are reported.
     Target whole = target;
     whole.rules = request.rules;
     if (!has_mesh) whole.mesh.text = "dp:1";

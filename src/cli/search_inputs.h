@@ -22,39 +22,40 @@ struct SearchFlags {
   bool unmeasured = false;
 };
 
-// Returns the options of `search`, and the options of `cost` that do not
-// concern serving, pipelines or hosts.
+// Returns the options of `search`. They include the options of `cost`, except
+// those about serving, pipelines or hosts.
 Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {
   std::string target;
-  // The mesh file, if the user fixes the mesh by a file; may be empty.
+  // The mesh file by which the user fixes the mesh. Empty if there is none.
   std::string mesh_path;
   std::string model_path;     // may be empty
-  std::string manifest_path;  // empty: parameters are built from the model
-  std::string naming;         // naming of parameters that are built
-  bool header_only = false;   // `--header-only`
-  // `has_stages`: the rules or the target declare pipeline stages, which the
-  // search ignores. `has_rules_stages`: the rules declare them. A project that
-  // the search writes extends the rules, so it would have these stages too.
+  std::string manifest_path;  // empty if parameters are built from the model
+  std::string naming;         // their naming then: "hf" or "flax"
+  bool header_only = false;   // value of `--header-only`
+  // `has_stages`: whether the rules or the target declare pipeline stages,
+  // which the search ignores. `has_rules_stages`: whether the rules declare
+  // them. A project that the search writes extends the rules, so it would then
+  // have the stages too.
   bool has_stages = false, has_rules_stages = false;
-  bool rules_given = false;  // false: the rules are the pack for the names
-  std::string profile;       // the name of an accelerator, or a file
+  bool rules_given = false;  // false: the pack for the names is used
+  std::string profile;       // name of an accelerator, or path of a file
   search::Request request;
-  std::vector<std::string> assumed;  // defaults used, as "--batch 64"
+  std::vector<std::string> assumed;  // defaults that are used, as "--batch 64"
   int64_t prove = 1;                 // number of shardings to prove
 };
 
-// Reads the inputs. Returns null with findings if one is invalid. The member
-// `request` has pointers to other members of the result.
+// Reads the inputs. Returns null with findings if an input is invalid. The
+// member `request` has pointers to other members of the result.
 std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                                                const Common& common,
                                                Findings& findings);
 
-// Checks the given rules on one device. Returns kDone if they give every
-// parameter a plan, kFound if they do not, and kFailed if they cannot be
-// compiled; adds the findings. The search itself reports no such findings: it
-// skips rules that it cannot plan.
+// Compiles the given rules for one device. Returns kDone if they compile to a
+// plan, kFound if the plan has unmatched or illegal parameters, and kFailed if
+// they do not compile. Adds the findings. The search itself reports no such
+// findings, because it skips rules that it cannot plan.
 ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings);
 
 // Returns the text of a rules file that the search made. The paths under

@@ -1,7 +1,7 @@
 // Proves and writes the sharding that a search found. The rules of the sharding
-// are first written and read again in the way in which other commands read
-// them. The proof and the written files therefore use the rules that `cost` and
-// `plan` will compile:
+// are first written as text, and read again in the same way as by other
+// commands. The proof and the written files therefore use the rules that `cost`
+// and `plan` will compile:
 //
 //   shardc search --devices 64 ... -o out
 //     ->  out/mesh.yaml, out/rules.yaml, out/shardc.yaml, a manifest
@@ -45,11 +45,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The most devices of a proved step. Meshes of up to 16 devices show the same
-// mistakes as larger meshes, in a fraction of the time.
+// The most devices of a step that is proved. A mesh of up to 16 devices shows
+// the same mistakes as a larger mesh, in a fraction of the time.
 constexpr int64_t kMostProofDevices = 16;
 
-template <typename Found>  // a sharding or a pipeline
+template <typename Found>  // Found is a sharding or a pipeline.
 bool IsGivenAsIs(const Found& one) {
   return one.base == search::Base::kGiven &&
          one.changes == search::RuleChanges{};
@@ -77,8 +77,8 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
   std::vector<std::string> out;
   for (const std::string& one : files) {
     const bool pack = one.starts_with("builtin:");
-    // fs::proximate would return an absolute path for a relative folder that
-    // does not exist yet, so it is called with the folder's absolute path.
+    // fs::proximate must get the folder's absolute path. For a relative folder
+    // that does not exist yet, it would return an absolute path.
     out.push_back(
         pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
   }
@@ -93,15 +93,15 @@ std::string RulesText(const std::vector<std::string>& given) {
   return out;
 }
 
-// The names of the model's files, which all targets of the written project use.
+// The paths of the model's files, which all targets of the written project use.
 struct ModelFiles {
-  // The manifest, and the config.json (empty if there is none).
+  // The manifest, and the config.json (empty if the model has none).
   std::string manifest, config;
 };
 
-// Returns the memory of a device in bytes if `--memory` gives it, or if the
-// input mesh file has another memory than the profile, else nullopt. A written
-// mesh file does not contain it.
+// Returns the memory of a device in bytes that the project file must state,
+// because a written mesh file does not: the value of `--memory`, or the memory
+// of the input mesh file if it is not the profile's. Otherwise returns nullopt.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -147,9 +147,9 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
-// Returns the beginning of the names of the model's files. It is the target's
-// name, or "searched" if there is no target or its name has a slash or
-// backslash.
+// Returns the beginning of the file names of the model's files. It is the
+// target's name. If there is no target, or its name has a slash or backslash,
+// it is "searched".
 std::string FileStem(const SearchInputs& inputs) {
   const bool plain = inputs.target.find_first_of("/\\") == std::string::npos;
   return plain && !inputs.target.empty() ? inputs.target : "searched";
@@ -172,9 +172,9 @@ std::string PolicyAsFlags(const Policy& policy) {
   return out;
 }
 
-// Returns flags of `cost`: those for the settings that the search chose, and
-// those for given settings that differ from the defaults. `--memory` is left
-// out if the project was written, because the project file has the memory.
+// Returns flags of `cost` for the settings that the search chose, and for given
+// settings that differ from the defaults. If the project was written,
+// `--memory` is left out, because the project file has the memory.
 std::string SettingsAsFlags(const cost::Settings& settings,
                             const SearchInputs& inputs, bool written) {
   const cost::Settings& given = inputs.request.settings;
@@ -196,8 +196,8 @@ std::string SettingsAsFlags(const cost::Settings& settings,
   return out + PolicyAsFlags(inputs.request.options.policy);
 }
 
-// Returns whether `cost` can read the parameters of the search from the inputs:
-// from the manifest, or by building them with the naming of a pack.
+// Returns whether `cost` can get the names of the parameters from the inputs.
+// It reads them from the manifest, or builds them with the naming of a pack.
 bool CanNameTree(const SearchInputs& inputs) {
   if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
   const auto& rules = inputs.request.rules;
@@ -206,9 +206,9 @@ bool CanNameTree(const SearchInputs& inputs) {
   });
 }
 
-// Returns the flags that read the written project. They include
-// `--allow-outside` if given rules files are outside the repository, or outside
-// the project's folder if there is no repository.
+// Returns the flags with which commands read the written project. They include
+// `--allow-outside` if given rules files are outside the repository. Without a
+// repository, the project's folder is the limit.
 std::string ProjectFlags(const SearchInputs& inputs,
                          const std::string& folder) {
   const std::string project =
@@ -224,8 +224,8 @@ std::string ProjectFlags(const SearchInputs& inputs,
 }
 
 // Returns the flag `--mesh` for a mesh. A mesh with several processes or slices
-// cannot be written as sizes, so the flag names its file and the number of
-// devices. Returns an empty text if such a mesh has no file.
+// cannot be written as sizes, so the flag names the mesh file, and `--devices`
+// is added. Returns an empty text if such a mesh has no file.
 std::string MeshAsFlags(const Mesh& mesh, const SearchInputs& inputs) {
   if (mesh.processes == 1 && mesh.slices == 1) {
     return " --mesh " + MeshWords(mesh);
@@ -273,10 +273,10 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                compiled.mesh, planned->table, one.layers};
 }
 
-// Returns the number of micro-batches for the proof of a pipeline. It takes as
-// many micro-batches as ranks to fill a pipeline, so a larger number is reduced
-// to about the number of ranks. The schedule accepts only some numbers, and the
-// result is the accepted number that is nearest to the number of ranks.
+// Returns the number of micro-batches for the proof of a pipeline. As many
+// micro-batches as ranks are enough to fill a pipeline, so a larger number is
+// reduced. The schedule accepts only some numbers. The result is the accepted
+// number that is nearest to the number of ranks.
 int64_t MicrobatchesOf(const search::Pipeline& one) {
   const int64_t given = one.settings.microbatches;
   if (given <= one.Ranks()) return given;
@@ -386,9 +386,9 @@ bool WriteSearched(const search::Sharding& one,
   const std::string name = inputs.target.empty() ? "searched" : inputs.target;
   std::vector<NewFile> files;
   const Policy& policy = inputs.request.options.policy;
-  // Adds a mesh file. If the search changed the rules (`own`) or a flag sets a
-  // policy, adds a rules file too. Returns the value of `rules:` in the
-  // project.
+  // Adds a mesh file. Also adds a rules file if the search changed the rules
+  // (`own`) or if a flag sets a policy. Returns the value of `rules:` in the
+  // project file.
   const auto add = [&](const std::string& prefix, const Mesh& mesh,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});

@@ -13,25 +13,27 @@
 namespace shardc::cli {
 
 // Compiles a sharding for its mesh and proves its training step at reduced
-// sizes, as `verify step` does.
+// sizes, in the same way as `verify step`.
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
-// Proves the training step of a pipeline in the same way, divided into stages.
+// Proves the training step of a pipeline, divided into stages, at reduced
+// sizes.
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
-// Writes a project whose target has the mesh and the rules of `one`. Rules that
-// the search did not change are not copied but named. If `pipeline` is not
-// null, it becomes a second target with stages. Returns false with findings if
-// a file already exists or cannot be written.
+// Writes a project whose target has the mesh and the rules of `one`. Rules
+// files that the search did not change are named and not copied. If `pipeline`
+// is not null, it becomes a second target with stages. Returns false with
+// findings if a file already exists or cannot be written.
 bool WriteSearched(const search::Sharding& one,
                    const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings);
 
-// Return the `cost` command that prints the figures of the winner or of a
-// pipeline. The command is empty if no file contains the rules or the
-// parameters: the search changed the rules, or it built the parameters with a
-// naming that the rules do not state. `has_pipeline` states whether the written
-// project has the pipeline as a second target.
+// These functions return the `cost` command that prints the figures of the
+// winner or of a pipeline. The command is empty if no file contains the rules
+// or the parameters. This is the case if the search changed the rules, or if it
+// built the parameters with a naming that the rules do not state.
+// `has_pipeline` is true if the written project has the pipeline as a second
+// target.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder);

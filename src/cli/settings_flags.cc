@@ -1,6 +1,6 @@
 // Merges the settings of an operation. From the lowest to the highest
 // precedence, they come from the model's configuration, the defaults in the
-// settings file, the record of the operation in this file, and options.
+// settings file, the record of the operation in the settings file, and options.
 // Settings that the operation does not use are then removed.
 //
 //   soft cap 30 of the model, `defaults: {soft_cap: 50}`, --soft-cap 0  ->  0
@@ -25,7 +25,8 @@ struct SettingFlag {
   const char* help;
 };
 
-// The settings that have an option; all others can only be given in a file.
+// The settings for which there is an option. Other settings can only be given
+// in a file.
 constexpr SettingFlag kFlags[] = {
     {Setting::kSoftmaxScale, "--softmax-scale", "X",
      "scale of the products of query and key (default: the model's, or "
@@ -54,7 +55,7 @@ std::string NumberText(double value) {
   return std::string(text, end.ptr);
 }
 
-// Returns the settings of `record` that the operation uses.
+// Returns only those settings of `record` that the operation uses.
 SettingsRecord TakenOf(const SettingsRecord& record,
                        const exec::Operation& operation) {
   SettingsRecord out = record;
@@ -110,7 +111,7 @@ SettingsRecord RecordOf(const ModelConfig* model) {
 }
 
 // Returns whether the request verifies an operation that generates tokens one
-// by one with a cache of keys. The keys in such a cache are rotated (RoPE).
+// by one with a KV cache. The keys in such a cache are rotated (RoPE).
 bool HasCaches(const verify::Request& request) {
   const bool generates =
       std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);
@@ -121,7 +122,7 @@ bool HasCaches(const verify::Request& request) {
                      });
 }
 
-// If the request has operations with a cache, sets their rotation of keys
+// If the request has operations with a KV cache, sets their rotation of keys
 // (RoPE) to that of the model.
 void AddRotation(const ModelConfig& model, verify::Request& request) {
   if (!model.rope || !HasCaches(request)) return;
@@ -153,8 +154,8 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
                             ", from the model's rope_scaling");
 }
 
-// Adds a remark on the sizes of the latent of multi-head latent attention
-// (MLA), if an operation uses one.
+// If an operation uses multi-head latent attention (MLA), adds a remark on the
+// sizes of the latent.
 void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   const bool latent = std::any_of(
       request.operations.begin(), request.operations.end(),
@@ -173,8 +174,8 @@ void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   request.remarks.push_back(text + ", from the model's " + keys);
 }
 
-// Sets the rotation of keys. Adds remarks on the settings of the model that are
-// used, and on the settings that have no effect.
+// Sets the rotation of keys. Adds remarks that list the model's settings that
+// are used, and those that have no effect.
 void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
                 verify::Request& request) {
   bool scale = false, cap = false, dropout = false;

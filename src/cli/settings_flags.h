@@ -1,6 +1,6 @@
-// The settings of `verify`'s operations. In order of precedence: options, the
-// record of the operation in --settings FILE, the file's defaults, the model's
-// config.json.
+// The settings of `verify`'s operations. From the highest to the lowest
+// precedence, they come from options, the record of the operation in --settings
+// FILE, the file's defaults, and the model's config.json.
 #ifndef SHARDC_CLI_SETTINGS_FLAGS_H_
 #define SHARDC_CLI_SETTINGS_FLAGS_H_
 
@@ -25,8 +25,9 @@ struct SettingsFlags {
 
 Options OptionsOf(SettingsFlags& flags);
 
-// Returns the settings of a target, which are in a file or in the project file;
-// empty if it has none. Returns nullopt after findings about errors in them.
+// Returns the settings of a target, which are in a file or in the project file.
+// If the target has no settings, the result is empty. Returns nullopt after
+// findings about errors in the settings.
 std::optional<OperationsFile> TargetSettings(
     const VerifyInput& input, std::span<const KnownOperation> operations,
     Findings& findings);

@@ -1,6 +1,6 @@
-// The part that split and reshard have in common: the plan, and how its pieces
-// are divided into files. On 8 devices, --per device writes 8 files. --per
-// shard writes one file for each set of devices that hold the same parts.
+// The plan and the division into files, which split and reshard have in common.
+// On 8 devices, --per device writes 8 files. --per shard writes one file for
+// each set of devices that hold the same parts.
 #include "cli/shard_flags.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   }
   options.per = *per;
   if (flags.mode.empty()) {
-    // Without --mode, the plan's only mode is used, or else train.
+    // Without --mode, the plan's only mode is used. If the plan has several
+    // modes, train is used.
   } else if (const auto mode = ParseMode(flags.mode)) {
     options.mode = *mode;
   } else {
@@ -49,8 +50,8 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   return options;
 }
 
-// Prints a note if some parameters of the plan are only on some devices. An
-// orbax checkpoint cannot record that, because its specs are for the complete
+// Prints a note if some parameters are only on some devices of the plan. An
+// orbax checkpoint cannot record this, because its specs are for the complete
 // mesh.
 void NoteUnrecorded(const ShardsIndex& index, const std::string& to,
                     const Common& common) {

@@ -1,5 +1,4 @@
-// The part that split and reshard have in common: the plan, and how its pieces
-// are divided into files.
+// The plan and the division into files, which split and reshard have in common.
 #ifndef SHARDC_CLI_SHARD_FLAGS_H_
 #define SHARDC_CLI_SHARD_FLAGS_H_
 
@@ -27,8 +26,8 @@ using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
                                                  const InputOptions& options,
                                                  Findings& findings);
 // Opens the checkpoint at `path` with `read`, divides its tensors by the plan,
-// and writes the pieces as safetensors files or, with `--to`, as another
-// system's checkpoint. Returns the exit status.
+// and writes the pieces. They are written as safetensors files or, with `--to`,
+// as another system's checkpoint. Returns the exit status.
 int RunShards(const std::string& path, ReadCheckpoint read,
               const ShardFlags& flags, const Common& common,
               Findings& findings);

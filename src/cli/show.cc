@@ -42,7 +42,7 @@ struct ShowCommand {
   bool allow_edited = false;
 };
 
-// The inputs of a picture.
+// What a picture is drawn from, and in which style.
 struct Subject {
   const ShowCommand& command;
   const Target& target;
@@ -52,12 +52,12 @@ struct Subject {
 
 struct Drawn {
   std::string text;
-  bool over = false;  // a device's memory is exceeded
+  bool over = false;  // whether a device's memory is exceeded
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 
 // Returns the requested mode. If no mode is requested, returns `otherwise` if
-// the plan has this mode, else the plan's first mode.
+// the plan has that mode, or else the plan's first mode.
 std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
                            Findings& findings) {
   const auto& planned = of.planned.table.classes.plan.modes;
@@ -71,7 +71,8 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
   return mode && CheckMode(planned, *mode, findings) ? mode : std::nullopt;
 }
 
-// Parses two different dimensions below `rank`, such as `0,2`.
+// Parses two different dimensions below `rank`, such as `0,2`. Returns nullopt
+// after a finding.
 std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
                                                    size_t rank,
                                                    Findings& findings) {
@@ -141,7 +142,7 @@ std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
       MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
 }
 
-// Draws a mesh, which needs no plan.
+// Draws only the mesh, for which no plan is needed. Returns the exit status.
 int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
                   Findings& findings) {
   const auto mesh = LoadMeshAlone(command.flags.inputs, findings);
@@ -151,7 +152,7 @@ int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
              : kFailed;
 }
 
-// Draws a bar for each rank of the pipeline, in training.
+// Draws the memory of each rank of the pipeline in training, as bars.
 std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
   const auto settings =
       CostSettings(of.command.flags, of.target, Mode::kTrain, findings);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::string_view kEvenLayers = "even", kCheapestLayers = "cost";
 
-// Sets the division of layers by `--assign`, if it is given. Returns false
-// after a finding.
+// Sets the division of layers to the value of `--assign`, if that is given.
+// Returns false after a finding.
 bool ReadAssign(const StageFlags& flags, StageRequest& out,
                 Findings& findings) {
   if (flags.assign.empty()) return true;
@@ -65,6 +65,7 @@ bool CheckSizes(const Place& place, bool given, const StageSizes& sizes,
 }
 
 // Returns the table of `--schedule` (default: 1f1b) for the sizes in the flags.
+// Returns nullopt after a finding.
 std::optional<schedule::Table> TableOf(const StageFlags& flags,
                                        const Mesh& mesh,
                                        const std::string& axis,
@@ -84,8 +85,8 @@ std::optional<schedule::Table> TableOf(const StageFlags& flags,
   return ScheduleTable(choice, findings);
 }
 
-// Returns the stages that a file declares, with each key that a flag gives
-// replaced by the flag's value. Returns nullopt after a finding.
+// Returns the stages that a file declares. If a flag is given, its value
+// replaces the declared key. Returns nullopt after a finding.
 std::optional<StageRequest> MergedStages(const StageFlags& flags,
                                          const StageDeclaration& declared,
                                          const Mesh& mesh,
@@ -134,8 +135,8 @@ std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
   return out;
 }
 
-// Returns whether the flags leave the declared stages unchanged, so that the
-// stages with which the target was compiled can be used.
+// Returns whether the flags leave the declared stages unchanged. The stages
+// with which the target was compiled can then be used.
 bool AskForDeclared(const StageFlags& flags, const Compiled& compiled,
                     std::optional<int64_t> microbatches) {
   if (flags.Given() || !flags.assign.empty() || !flags.virtual_stages.empty() ||
@@ -233,8 +234,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
         MergedStages(flags, declared, compiled.mesh, microbatches, findings),
         compiled, config, findings);
   }
-  // If the declared stages were refused, `compiled.stages` is null, and
-  // `stage_findings` state why.
+  // Without this code, refused stages would be missing silently:
+  // `compiled.stages` is then null, and `stage_findings` state why.
   for (const Finding& finding : compiled.stage_findings) {
     findings.Add(finding);
   }

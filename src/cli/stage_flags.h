@@ -20,13 +20,14 @@
 
 namespace shardc::cli {
 
-// The options as given. An option that is not given is empty, except `p2p`.
+// The values of the options. An option that is not given is empty, except
+// `p2p`.
 struct StageFlags {
   std::string axis, assign, virtual_stages, schedule;
   std::string p2p = "overlapped";
 
-  // Returns whether `--stages none` is given, which ignores stages that files
-  // declare.
+  // Returns whether `--stages none` is given. Stages that files declare are
+  // then ignored.
   bool None() const { return axis == "none"; }
   bool Given() const { return !axis.empty() && !None(); }
   bool Exposed() const { return p2p == "exposed"; }
@@ -34,17 +35,17 @@ struct StageFlags {
 
 Options OptionsOf(StageFlags& flags);
 
-// Returns false after a finding if an option of stages has no effect: it is
-// given, but neither a flag nor a file (`declared`) divides the model into
-// stages.
+// Returns false after a finding if an option of stages is given but has no
+// effect. It has none if neither a flag nor a file (`declared`) divides the
+// model into stages.
 bool CheckStageFlags(const StageFlags& flags, bool declared,
                      Findings& findings);
 
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;
-  // The stages that the rules or the target declare; nullopt if there are none,
-  // or with `--stages none`.
+  // The stages that the rules or the target declare. nullopt if there are none,
+  // or if `--stages none` is given.
   std::optional<StageDeclaration> declared;
   std::unique_ptr<const Compiled> compiled;  // null after a finding
 
@@ -61,22 +62,26 @@ StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
 struct StageSizes {
   Mode mode = Mode::kTrain;
   std::optional<int64_t> batch, length;
-  std::optional<int64_t> microbatches;  // set if a flag is given
+  std::optional<int64_t> microbatches;  // set if its flag is given
 };
 
-// Returns the model divided into stages; null after a finding. If flags change
-// nothing, returns the stages with which the target was compiled. Otherwise the
-// declaration of the rules or the target divides the model, and flags override
-// its keys. If `declared` is null, flags alone divide the model. `config` may
-// be null. The number of micro-batches is that of the flag, or else that of the
-// declaration. A declaration without a number means about two micro-batches per
-// rank. Without a declaration there is one micro-batch.
+// Returns the model divided into stages; null after a finding. There are three
+// cases:
+// - If flags change nothing, these are the stages with which the target was
+//   compiled.
+// - Otherwise the declaration of the rules or the target divides the model, and
+//   flags override its keys.
+// - If `declared` is null, flags alone divide the model.
+//
+// `config` may be null. The number of micro-batches is that of the flag, or
+// else that of the declaration. A declaration without a number means about two
+// micro-batches per rank. Without a declaration there is one micro-batch.
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
     const StageSizes& sizes, Findings& findings);
 
-// Returns the axis of `--stages` or, without it, of the declaration.
+// Returns the axis of `--stages` or, without this option, of the declaration.
 const std::string& StageAxis(const StageFlags& flags,
                              const StageDeclaration* declared);
 
@@ -89,13 +94,13 @@ std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
                                            Findings& findings);
 
 // Returns false after a finding if a step of these sizes cannot be divided into
-// stages: it is not training, or the batch or the length is not known.
+// stages. The step must be training, and its batch and length must be known.
 bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
                      const StageSizes& sizes, Findings& findings);
 
-// Does the same as StagesOfCommand for a target with declared stages, for
-// commands without a batch and a length. Without these sizes the cost model
-// cannot divide the layers.
+// Returns the stages of a target with declared stages, as StagesOfCommand does.
+// It is for commands without a batch and a length. Without these sizes the cost
+// model cannot divide the layers.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,
@@ -103,7 +108,7 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
 
 // Returns the stages of a plan file. Flags can only set the number of
 // micro-batches and the file of the schedule. Returns nullopt after a finding
-// (usage, or a finding of StagedPlanOf).
+// of usage or of StagedPlanOf.
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,
                                               const StageSizes& sizes,

@@ -1,6 +1,6 @@
-// Computes the cost of pipeline stages for pictures and the report page. A
-// compiled plan has its stages in memory. A plan file has the stages and the
-// name of the schedule, from which they are made:
+// Computes the cost of pipeline stages for pictures and the report page. The
+// stages of a compiled plan are in memory. A plan file has the division and the
+// name of the schedule, and the stages are made again from these:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
 //     ->  a bar for each rank, with the memory that `cost --plan` prints

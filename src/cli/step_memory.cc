@@ -1,6 +1,6 @@
-// Estimates the memory of a step that `verify step` proves. The settings of
-// `cost` are made from the request. Settings that `verify step` does not have,
-// such as the optimizer, get the defaults of `cost`:
+// Estimates the memory of a step that `verify step` proves. The request is
+// converted to the settings of `cost`. Settings that `verify step` does not
+// have, such as the optimizer, get the defaults of `cost`:
 //
 //   --microbatches 4 --zero 1 --grad-dtype float32  ->  the same cost::Settings
 #include "cli/step_memory.h"

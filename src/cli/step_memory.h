@@ -14,8 +14,8 @@
 
 namespace shardc::cli {
 
-// The options of a step's dtypes and of its ZeRO stage, which are the same as
-// in `cost`.
+// The options of a step's dtypes and of its ZeRO stage. They have the same
+// meaning as in `cost`.
 struct StepDtypeFlags {
   std::string activations, gradients, cache, zero;
 };
@@ -24,14 +24,15 @@ struct StepDtypes {
   std::optional<Dtype> gradients = {};
 };
 Options StepDtypeOptions(StepDtypeFlags& flags);
-// Sets the sizes of dtypes and the ZeRO stage of the request. Returns nullopt
-// after findings.
+// Sets the dtype sizes and the ZeRO stage of the request, and returns the
+// dtypes. Returns nullopt after findings.
 std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
                                          verify::StepRequest& request,
                                          Findings& findings);
 
-// Returns the bytes that a program can still allocate, by Linux's estimate in
-// /proc/meminfo. Returns INT64_MAX on systems without this estimate.
+// Returns the bytes of memory that a program can still allocate, as Linux
+// estimates in /proc/meminfo. Returns INT64_MAX on systems without this
+// estimate.
 int64_t FreeMemory();
 
 // Returns the memory of the request's step, or nullopt if `cost` cannot

@@ -1,5 +1,5 @@
-// Runs the injected faults of steps, and then those of pipelines. The totals
-// include both:
+// Runs the injected faults of steps, and then the injected faults of pipelines.
+// The totals include both:
 //
 //   147 faults injected, 147 detected; 20 sound steps pass
 #include "cli/step_self_test.h"

@@ -7,8 +7,8 @@
 
 namespace shardc::cli {
 
-// Injects all faults of steps and of pipelines and prints which were detected.
-// Returns the exit status.
+// Injects each fault of steps and of pipelines, and prints which faults were
+// detected. Returns the exit status.
 int RunStepSelfTest(const Common& common, Findings& findings);
 
 }  // namespace shardc::cli

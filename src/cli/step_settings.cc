@@ -35,8 +35,8 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
-// Returns false, and adds a finding, if a flag is given that has no effect in
-// these modes.
+// Returns false, and adds a finding, if a given flag has no effect in these
+// modes.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
   const bool reduces = flags.reduce_each || !flags.reduce.empty();

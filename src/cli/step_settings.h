@@ -1,4 +1,4 @@
-// The flags of `verify step`, and the settings that they state.
+// The flags of `verify step`, and the settings into which they are parsed.
 #ifndef SHARDC_CLI_STEP_SETTINGS_H_
 #define SHARDC_CLI_STEP_SETTINGS_H_
 
@@ -33,8 +33,8 @@ struct StepSettings {
   verify::StepRequest request;
 };
 
-// Returns nullopt after findings, for example about a flag that has no effect
-// in the given modes.
+// Returns the settings of the flags. Returns nullopt after findings, for
+// example about a flag that has no effect in the given modes.
 std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
                                              const Target& target,
                                              const Common& common,

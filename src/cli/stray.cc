@@ -1,7 +1,7 @@
 // Explains unexpected words on the command line. An unexpected option is
 // compared with the command's own options and then looked up in other commands.
-// Another word is recognised as axes, a pack, or a file; the first bytes of a
-// file show its kind.
+// Any other word may be axes, a pack, or a file. The kind of a file is
+// recognised by its first bytes.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
@@ -22,7 +22,8 @@ namespace {
 
 constexpr size_t kPeekBytes = 64 << 10;
 
-// Returns the first bytes of a regular file; empty for anything else.
+// Returns the first bytes of a regular file. Returns an empty text for anything
+// else.
 std::string Peek(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
@@ -33,7 +34,7 @@ std::string Peek(const std::string& path) {
   return text;
 }
 
-// Returns whether a line of the YAML starts with `key:`.
+// Returns whether a line of a YAML text starts with `key:`.
 bool HasKey(const std::string& text, const std::string& key) {
   return text.starts_with(key + ":") ||
          text.find("\n" + key + ":") != std::string::npos;
@@ -50,7 +51,8 @@ bool EndsWithAny(const std::string& word,
       [&](std::string_view ending) { return word.ends_with(ending); });
 }
 
-// Returns the options whose value the word may be, the most likely first.
+// Returns the options of which the word may be the value, the most likely
+// first.
 std::vector<std::string_view> FlagsFor(const std::string& word) {
   std::error_code error;
   if (IsPackName(word) || word == "auto") return {"--rules"};
@@ -91,7 +93,7 @@ std::string_view FirstWord(std::string_view name) {
 }
 
 // Returns the first command, other than `own`, that has the option. If `first`
-// is not empty, only commands whose name begins with that word are considered.
+// is not empty, only commands with `first` as their first word are considered.
 const Command* CommandWith(const std::string& flag, const Command& own,
                            std::string_view first) {
   for (const Command* command : Commands()) {
@@ -103,8 +105,8 @@ const Command* CommandWith(const std::string& flag, const Command& own,
   return nullptr;
 }
 
-// Returns help for an option that other programs have: it names the options of
-// shardc that serve the same purpose.
+// Returns help for an option of other programs. It names the options of shardc
+// that serve the same purpose.
 std::optional<std::string> HelpForForeign(std::string_view flag,
                                           std::span<const Option> options) {
   if (flag == "--verbose" || flag == "-v" || flag == "--debug") {
@@ -131,9 +133,9 @@ std::optional<std::string> HelpForForeign(std::string_view flag,
   return std::nullopt;
 }
 
-// Returns the option nearest to an unknown option. An option that differs only
-// by a final `s` is preferred, because `--mode` is as near to `--model` as to
-// `--modes`.
+// Returns the option that is nearest to an unknown option. `--mode` is as near
+// to `--model` as to `--modes`, so an option that differs only by a final `s`
+// is preferred.
 std::optional<std::string> NearestOption(const std::string& flag,
                                          const Strings& names) {
   for (const std::string& name : names) {
@@ -156,7 +158,7 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     out.help = *help;
     return out;
   }
-  // Commands with the same first word are searched first. An unknown option of
+  // Commands with the same first word are searched first: an unknown option of
   // `verify` is more likely an option of `verify step` than of another command.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
   if (has == nullptr) {

@@ -1,6 +1,6 @@
 // `shardc suggest`: proposes rules for a model that has no rules. Without
-// `--force` the rules are written only if they are proven. They are proven if
-// each tensor is won by the rule that is intended for it, and `check` reports
+// `--force` the rules are written only if they are proven. This means that each
+// tensor is won by the rule that is intended for it, and that `check` reports
 // no error or warning about the rules.
 #include <algorithm>
 
@@ -29,7 +29,7 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  bool none_fits = false;  // no mesh fits; a finding has reported it
+  bool none_fits = false;  // no mesh fits, which a finding reports
 };
 
 // Reads the parameter tree of the manifest or, without a manifest, builds it
@@ -48,7 +48,8 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
   return std::nullopt;
 }
 
-// Reads the inputs. If no mesh is given, chooses one for the number of devices.
+// Reads the inputs. If no mesh is given, chooses a mesh for the number of
+// devices. Returns nullopt after a finding.
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Preferences& preferences,
@@ -60,8 +61,8 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   std::optional<Mesh> mesh;
   if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
   auto manifest = ReadTree(flags, target, findings);
-  // If the tree should have been built from the configuration, errors in the
-  // configuration are already reported.
+  // If building the tree from the configuration has failed, the errors of the
+  // configuration have already been reported.
   const bool checked = !manifest && target.manifest.empty();
   if (!target.model.empty() && !checked) {
     out.model = ReadModelConfig(target.model, findings);

@@ -28,16 +28,17 @@
 namespace shardc::cli {
 namespace {
 
-// The largest rules file in bytes. People could not review a larger file.
+// The largest rules file in bytes. Nobody could review a larger file.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
-// The bound of `--scan-axis`: -kMostRank <= value < kMostRank.
+// The bound of `--scan-axis`, which is at least -kMostRank and less than
+// kMostRank.
 constexpr int kMostRank = 16;
 
 // Returns whether a finding is about the mesh, so that no rules could avoid it.
 bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
-  // SHD207 reports large replicated tensors, which are intended on a mesh with
-  // data parallelism only.
+  // SHD207 reports large replicated tensors. On a mesh with only data
+  // parallelism, replicated tensors are intended.
   if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
   return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
@@ -110,10 +111,10 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
   return out;
 }
 
-// Lists up to three meshes, the fastest first, for which the suggested rules
-// are proven. The meshes have as many devices as `mesh`. If there is no such
-// mesh, meshes with the next power of two as the number of devices are tried.
-// Returns an empty text if there is none either.
+// Returns a list of up to three meshes, the fastest first, for which suggested
+// rules are proven. The meshes have as many devices as `mesh`. If there is no
+// such mesh, the number of devices is raised to the next power of two. Returns
+// an empty text if no mesh is found for that number either.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const std::optional<ModelConfig>& model,
                         const Common& common) {
@@ -165,10 +166,10 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the layer stack for which the user is prompted: the only stack, if
-// sizes and names do not determine its dimension of layers. Otherwise returns
-// null. With several stacks there is no prompt, because one answer might not be
-// right for all.
+// Returns the layer stack about which the user is prompted. This is the only
+// stack, if sizes and names do not determine which of its dimensions counts
+// layers. Otherwise returns null. If there are several stacks, one answer might
+// not be right for all of them.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&
@@ -176,7 +177,7 @@ const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   return alone ? &stacks.front() : nullptr;
 }
 
-// Prompts the user for the dimension that counts layers. An answer is a value
+// Prompts the user for the dimension that counts layers. The answer is a value
 // of `--scan-axis`, or empty to accept the assumed dimension. Returns nullopt
 // if there is no terminal or the answer is invalid.
 std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,

@@ -1,5 +1,5 @@
-// Suggested rules with their proof: before the text is written, it is compiled
-// and linted in the same way as by `plan` and `check`.
+// Suggested rules with their proof. Before the text of the rules is written, it
+// is compiled and linted in the same way as by `plan` and `check`.
 #ifndef SHARDC_CLI_SUGGESTED_H_
 #define SHARDC_CLI_SUGGESTED_H_
 
@@ -21,11 +21,11 @@ namespace shardc::cli {
 
 struct SuggestedRules {
   suggest::Suggestion suggestion;
-  suggest::Preferences preferences;          // the inputs of the suggestion
-  std::string text;                          // YAML
-  std::unique_ptr<const Compiled> compiled;  // null: did not compile
-  // Errors and warnings of `check` about the rules. Those about the mesh are
-  // not included.
+  suggest::Preferences preferences;          // inputs of the suggestion
+  std::string text;                          // rules file, as YAML
+  std::unique_ptr<const Compiled> compiled;  // null if they did not compile
+  // Errors and warnings of `check` about the rules, without findings that no
+  // rules could avoid.
   std::vector<Finding> left;
   // Why the model does not fit on the mesh; empty if it fits.
   std::string misfit;
@@ -33,27 +33,27 @@ struct SuggestedRules {
   bool Good() const { return left.empty() && misfit.empty(); }
 };
 
-// Returns whether the manifest has parameters, all with a shape; otherwise adds
-// a finding.
+// Returns whether the manifest has parameters and all of them have a shape.
+// Otherwise adds a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
 // Suggests rules. `manifest` must have shapes. `name` is the file name in
-// findings about the rules' text. The user may be prompted for the dimension of
-// layers: if there is one layer stack, its sizes and names allow several
-// dimensions, and there is a terminal.
+// findings about the rules' text. The user is prompted for the dimension that
+// counts layers if there is a terminal, and if the sizes and names of the only
+// layer stack allow several dimensions.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
                           const Common& common, const std::string& name);
 
-// Adds the remaining findings, which are the reason why the rules are not
-// written. The manifest of the suggestion must still exist.
+// Adds the findings in `left` and the misfit, because of which the rules are
+// not written. The manifest of the suggestion must still exist.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, const Common& common,
             Findings& findings);
 
-// Returns a line for each layer stack whose dimension of layers is not
-// determined by names and sizes, with the dimension that was assumed.
+// Returns a line for each layer stack whose layer dimension is not determined
+// by names and sizes. The line has the dimension that was assumed.
 std::string UndecidedText(const SuggestedRules& rules);
 
 Option ScanAxisOption(std::string* axis);
@@ -62,7 +62,7 @@ Option ScanAxisOption(std::string* axis);
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// Returns the summary: the choices of the suggestion, and what is undecided.
+// Returns a summary of the choices of the suggestion and of what is undecided.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

@@ -2,7 +2,7 @@
 // may be missing or outdated. For each key of the target's section `audit`,
 // `check` reports:
 //
-//   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if it sends anything
+//   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if there is any all_gather
 //   locked: llama.audit.json       SHD612 at the Python line that sends more
 //   flaws of the program           SHD601 ... unless the summary lists them
 #include "cli/target_audit.h"
@@ -49,7 +49,7 @@ std::optional<audit::Lock> ReadTargetLock(const Target& target,
 }
 
 // Returns whether the committed summary `lock` can be compared with the
-// program: both are for the same number of devices and of the same stage of
+// program. Both must be for the same number of devices and of the same stage of
 // compilation (partitioned or optimised). Adds a finding if they are not.
 bool Suits(const audit::Lock& lock, const TargetProgram& program,
            const Target& target, const AuditInput& audit, Findings& findings) {

@@ -36,13 +36,14 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const Mesh& mesh,
                                                        Findings& findings);
 
-// Returns the selected findings. There is one for each limit of the budget that
-// the program exceeds, and one for each flaw that the committed summary does
-// not list. With `locked`, there is also one for each kind of collective and
-// its mesh axes on which a device sends more bytes than the summary records. If
-// the program's file does not exist, `locked` makes that an error. Without
-// `locked` nothing is checked then, because the program may not have been
-// compiled yet.
+// Returns the selected findings about a target's program:
+// - one for each limit of the budget that the program exceeds
+// - one for each flaw that the committed summary does not list
+// - with `locked`, one for each kind of collective and its mesh axes on which a
+//   device sends more bytes than the summary records
+//
+// The program may not have been compiled yet. If its file does not exist,
+// nothing is checked, but with `locked` this is an error.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);
@@ -53,12 +54,12 @@ std::optional<std::vector<std::string>> SummaryChanges(
     const Target& target, const AuditInput& audit, const TargetProgram& program,
     Findings& findings);
 
-// Caches the bytes that each program sends, so that the language server does
-// not read a program again at each keystroke. Several threads may use it.
+// Caches the bytes that each program sends. Without it, the language server
+// would read a program again at each keystroke. Several threads may use it.
 class ProgramSums {
  public:
-  // Returns the sums of the target's program; null if the program does not
-  // exist or cannot be read.
+  // Returns the sums of bytes of the target's program. Returns null if the
+  // program does not exist or cannot be read.
   std::shared_ptr<const audit::Sums> Of(const Target& target,
                                         const AuditInput& audit,
                                         const Mesh& mesh);
@@ -70,13 +71,13 @@ class ProgramSums {
     std::shared_ptr<const audit::Sums> sums;
   };
   std::mutex mutex_;
-  // Keyed by the file and the mesh.
+  // Keyed by the program's file and the mesh.
   std::map<std::pair<std::string, std::string>, Known> known_;
 };
 
-// Adds an error for each limit whose axis the mesh lacks, because no program
-// can send bytes over such an axis. The usual names of axes (dp, fsdp, ...) are
-// accepted even if the mesh lacks the axis.
+// Adds an error for each limit with an axis that the mesh lacks. No program can
+// send bytes over such an axis, so the name is probably wrong. The usual names
+// of axes (dp, fsdp, ...) are accepted even if the mesh lacks the axis.
 void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
                      Findings& findings);
 

@@ -1,7 +1,7 @@
-// Writes a tree, a folder in the format of orbax or DCP, for split, merge and
-// reshard. The tree is written into a folder with a temporary name, which is
-// renamed when the tree is complete. A run after an interruption continues with
-// the contents of that folder. Several processes may each write a share.
+// Writes a tree for split, merge and reshard. A tree is a folder in the format
+// of orbax or DCP. It is written under a temporary name, and renamed when it is
+// complete. A run after an interruption continues with the contents of that
+// folder. Several processes may each write a share.
 //
 //   reshard ckpt --plan new.json --to orbax --out new
 //   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end
@@ -20,7 +20,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the folder in which a tree is written until it is complete.
+// Returns the path of the folder in which a tree is written until it is
+// complete.
 std::string UnfinishedPath(const CheckpointFlags& flags) {
   std::string out = flags.out;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
@@ -30,8 +31,8 @@ std::string UnfinishedPath(const CheckpointFlags& flags) {
   return out;
 }
 
-// Returns the message about a tree that was written. `text` has its number of
-// arrays, its bytes and its folder.
+// Returns the message that a tree was written. `text` has the number of arrays,
+// the bytes and the folder.
 std::string TreeText(const std::string& text, const CheckpointFlags& flags,
                      const ProcessShare& share,
                      const stored::WriteReport& written) {

@@ -23,8 +23,8 @@ const OutputFormat& FormatOf(const CheckpointFlags& flags);
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
 // Writes the tensors of the transfer in the format of `--to`. With --dry-run,
-// only prints what would be written. `index` has the shardings to record, or is
-// null if there are none. Returns the exit status.
+// only prints what would be written. `index` has the shardings to record, and
+// is null if there are none. Returns the exit status.
 int RunTreeOutput(const Stored& stored, const Transfer& transfer,
                   const ShardsIndex* index, const CheckpointFlags& flags,
                   const CheckpointSettings& settings, const Common& common,

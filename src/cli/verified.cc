@@ -1,12 +1,12 @@
 // Reads the results of `verify` for the report page. The member `schema` of the
-// file determines how it is read. Attention cases that differ only in layout,
-// dtype and features share a row. The row has the largest error as a fraction
-// of the tolerance, and the first reason of a case that did not pass:
+// file determines how the file is read. Attention cases that differ only in
+// layout, dtype and features share a row. The row has the largest error as a
+// fraction of the tolerance, and the first reason of a case that did not pass:
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
-// A step becomes a table of its own, with the bytes that it sends, in the order
-// of the program.
+// Each step becomes a table with the bytes that it sends, in the order of its
+// program.
 #include "cli/verified.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kWriteAgain =
     "write it again with `shardc verify --format json`";
 
-// Reads the members of one file. After the first error, all members are
+// Reads the members of one file. After the first error, all further members are
 // skipped.
 class ReportReader {
  public:
@@ -52,7 +52,7 @@ class ReportReader {
     const auto value = Member(object, key, JsonKind::kString);
     return value ? value->string() : std::string_view();
   }
-  // Returns nullopt if the member is null.
+  // Reads a text. Returns nullopt if the member is null or absent.
   std::optional<std::string_view> TextOrNull(const JsonValue& object,
                                              std::string_view key) {
     if (IsNull(object, key)) return std::nullopt;
@@ -63,7 +63,7 @@ class ReportReader {
     if (value && value->integer() < 0) Refuse(*value, "this is not a count");
     return value ? value->integer() : 0;
   }
-  // Returns nullopt if the member is null.
+  // Reads a number. Returns nullopt if the member is null or absent.
   std::optional<double> Real(const JsonValue& object, std::string_view key) {
     const auto value = object.Find(key);
     if (!value || value->IsNull()) return std::nullopt;
@@ -93,8 +93,8 @@ class ReportReader {
     }
     return out;
   }
-  // Returns whether the verified mesh is the plan's mesh. For a case that ran
-  // on a reduced mesh, the member `given_mesh` is compared.
+  // Returns whether the results are for the plan's mesh. For a case that ran on
+  // a reduced mesh, the member `given_mesh` has the mesh to compare.
   bool OfThisMesh(const JsonValue& object) {
     const bool reduced = object.IsObject() && object.Find("given_mesh");
     const auto value =
@@ -138,7 +138,8 @@ class ReportReader {
   bool good_ = true;
 };
 
-// Formats a fraction with two digits (0.62), or with four near 0 and 1.
+// Formats a fraction with two digits (0.62), or with four digits if it is near
+// 0 or 1.
 std::string PartText(double part) {
   std::array<char, 32> text{};
   const int digits = part < 0.005 || part > 0.995 ? 4 : 2;
@@ -220,8 +221,8 @@ std::string AboutStep(ReportReader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// Adds the op to the table if it is a collective. The ops of equal layers are
-// listed once in the file, but their bytes are sent by each layer.
+// Adds the op to the table if it is a collective. The file lists an op of equal
+// layers once, but each of these layers sends its bytes.
 void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

@@ -16,12 +16,12 @@ namespace shardc::cli {
 
 struct Verified {
   std::vector<report::Table> tables;
-  bool failed = false;  // whether a case or a step failed
+  bool failed = false;  // whether a case or step failed
 };
 
 // Reads a file of results. Returns nullopt after a finding in these cases: the
-// file or its JSON cannot be read; it does not have the schema, or its mesh is
-// not valid; the results are for another mesh than `mesh`, or of a self-test.
+// file or its JSON cannot be read, the schema or the mesh in it is not valid,
+// or the results are for another mesh than `mesh` or of a self-test.
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

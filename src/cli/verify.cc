@@ -28,8 +28,9 @@ Metrics MetricsOf(const VerifyFlags& flags) {
   return flags.metrics == "stacked" ? Metrics::kStacked : Metrics::kReduced;
 }
 
-// Returns whether the exit status is 1. `asked` is true if operations were
-// named. A named operation that is unsupported is a failure.
+// Returns whether the exit status is 1 because of the report. `asked` is true
+// if the user named operations. A named operation must be supported, and is a
+// failure otherwise.
 bool Found(const verify::Report& report, bool asked) {
   if (report.Count(verify::Status::kFail) > 0 || report.NothingRan() ||
       std::any_of(report.projections.begin(), report.projections.end(),
@@ -59,8 +60,8 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
   return result.Holds() && sharpness.Holds() && known.Hold() ? kDone : kFound;
 }
 
-// Returns false, and adds a finding, if there are more processes than devices
-// in a case's mesh.
+// Returns false, and adds a finding, if a case's mesh has fewer devices than
+// there are processes.
 bool HasDevices(const VerifyWork& work, const Ranks& ranks,
                 Findings& findings) {
   if (ranks.count() == 1) return true;

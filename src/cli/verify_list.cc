@@ -1,6 +1,6 @@
-// Lists the attention operations and how each supports a split of each
-// dimension, as text or JSON. In an operation's record, `-` marks a split that
-// is not supported. It is printed as `unsupported`, and as null in JSON.
+// Lists the attention operations, and how each operation supports a split of
+// each dimension, as text or JSON. In an operation's record, `-` marks a split
+// that is not supported. It is printed as `unsupported`, and as null in JSON.
 #include "cli/verify_list.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace shardc::cli {
 std::string OperationsText();
 // Writes {"operations": [{"name", "summary", "supports": {"batch",
 // "query_length", "key_length", "heads", "dim"}}]}. A value of `supports` is
-// null if the operation does not support the split.
+// null if the operation does not support a split of that dimension.
 void WriteOperationsJson(Sink& out);
 
 }  // namespace shardc::cli

@@ -14,21 +14,24 @@
 
 namespace shardc::cli {
 
-// Returns a function that redraws a progress bar on stderr, counting `what`
-// ("cases"). The function is empty with --quiet or if stderr is no terminal.
+// Returns a function that redraws a progress bar on stderr. `what` is the word
+// for the counted items, such as "cases". With --quiet, or if stderr is not a
+// terminal, the function is empty.
 verify::Progress ProgressLine(const Common& common, std::string_view what);
-// Returns a progress bar for a self-test, which counts faults.
+// Returns a function that redraws a progress bar for a self-test and counts
+// faults.
 std::function<void(size_t done, size_t all)> FaultProgressLine(
     const Common& common);
 
-// A self-test runs in one process. If several were started, adds a finding on
-// the first rank and returns false.
+// Returns whether a self-test may run, which it may in only one process. If
+// several processes were started, adds a finding on the first rank and returns
+// false.
 bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
-// Bytes, summed over all cases or steps of a run. `recorded`: bytes that the
-// simulated mesh recorded for its collectives. `moved`: bytes that devices sent
-// to each other. `crossed`: the part of `moved` that was sent to another
-// process.
+// Numbers of bytes, summed over all cases or steps of a run. `recorded`: bytes
+// that the simulated mesh recorded for its collectives. `moved`: bytes that
+// devices sent to each other. `crossed`: the part of `moved` that was sent to
+// another process.
 struct MovedBytes {
   int64_t recorded = 0, moved = 0, crossed = 0;
 };

@@ -62,7 +62,8 @@ std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
   return out;
 }
 
-// Adds one remark for each reason, with the names of all its parameters.
+// Adds one remark for each reason why parameters were not compared, with the
+// names of these parameters.
 void AddRemarks(verify::Report& report) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const verify::Projection& one : report.projections) {

@@ -7,8 +7,8 @@
 
 namespace shardc::cli {
 
-// Sets Report::projections, and adds a remark for each reason why parameters
-// were not compared.
+// Sets Report::projections to the compared projections of the plan. Adds a
+// remark for each reason why parameters were not compared.
 void AddProjections(const VerifyWork& work, verify::Report& report);
 
 }  // namespace shardc::cli

@@ -1,7 +1,7 @@
 // Makes one request from flags, target and model. Each size is taken from
 // --attention, else from the model's config, else from the target. The number
-// of heads must be given. The default batch is the number of devices. The
-// default length is 128 times that number. Every axis divides these defaults. A
+// of heads must be given. The default batch is the number of devices, and the
+// default length is 128 times that number, so that every axis divides them. A
 // request that no machine could hold in memory is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
@@ -55,7 +55,7 @@ void AddOnce(std::vector<T>& to, T value) {
   if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
 }
 
-// Records that the target lists the operation in this mode.
+// Records that the target lists this mode for the operation.
 void AddMode(const exec::Operation* operation, Mode mode,
              verify::Request& request) {
   for (auto& [one, modes] : request.only) {
@@ -64,8 +64,8 @@ void AddMode(const exec::Operation* operation, Mode mode,
   request.only.push_back({operation, {mode}});
 }
 
-// Chooses the operations that the flag names. Without the flag, chooses the
-// target's operations, or all operations if the target names none.
+// Chooses the operations: those that the flag names, else those of the target,
+// else all. Returns false after a finding.
 bool ChooseOperations(const std::vector<std::string>& names,
                       const VerifyInput& input, verify::Request& request,
                       Findings& findings) {
@@ -87,9 +87,9 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the modes of the flag. Without the flag, these are the target's modes
-// for each operation. If there are none, they are the target's modes, or else
-// all modes that an operation may have.
+// Chooses the modes: those of the flag, else those that the target lists for
+// each operation, else the target's modes, else all modes that an operation may
+// have. Returns false after a finding.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
@@ -125,7 +125,8 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
 }
 
 // Chooses the features: `all`, `none` or names. The features that the model
-// itself has are always added, unless the flag is `none`.
+// itself has are added, unless the flag is `none`. Returns false after a
+// finding.
 bool ChooseFeatures(const std::vector<std::string>& names,
                     verify::Request& request, Findings& findings) {
   const auto all = verify::AllFeatures();
@@ -166,7 +167,7 @@ bool ChooseFeatures(const std::vector<std::string>& names,
 }
 
 // Chooses the sizes. Each size is taken from --attention, else from the model,
-// else from the target. If none of them states the number of heads, adds a
+// else from the target. The number of heads must be given; otherwise adds a
 // finding. Other sizes have defaults.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
@@ -222,6 +223,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
 }
 
 // Chooses layouts and dtypes: the flag's values, else the target's, else all.
+// Returns false after a finding.
 bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
                    verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
@@ -400,7 +402,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
     compiled = LoadAndCompile(flags.inputs, *target, common, findings);
     if (compiled == nullptr) return std::nullopt;
   }
-  // Without rules files, the axis rules have their defaults.
+  // If there are no rules files, all axis rules have their default values.
   std::optional<RuleSet> rules = RuleSet{};
   if (compiled != nullptr) {
     rules = compiled->rules;
@@ -417,7 +419,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
     if (!model) return std::nullopt;
   }
   const ModelConfig* const config = model ? &*model : nullptr;
-  // With `--features none` the model's own features are left out too.
+  // `--features none` leaves out the features that the model itself has, too.
   const bool plain = flags.features == std::vector<std::string>{"none"};
   const ModelConfig* const own = plain ? nullptr : config;
   const auto sizes =

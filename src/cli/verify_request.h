@@ -1,5 +1,5 @@
-// The flags of `shardc verify`. Flags, a target, a model's config.json and
-// defaults together select the cases.
+// The flags of `shardc verify`. Together with a target, a model's config.json
+// and defaults, they select the cases to run.
 #ifndef SHARDC_CLI_VERIFY_REQUEST_H_
 #define SHARDC_CLI_VERIFY_REQUEST_H_
 
@@ -39,19 +39,19 @@ const exec::Operation* NamedOperation(const std::string& name,
 struct VerifyWork {
   verify::Request request;
   verify::Matrix matrix;
-  // Whether a flag or the target named operations. A named operation must be
-  // supported.
+  // Whether a flag or the target named operations. It is a failure if a named
+  // operation is not supported.
   bool asked = false;
-  // `has_rules`: whether rules were named. `compiled`: the plan of the rules
-  // and the manifest; null without a manifest or without rules.
+  // `has_rules`: whether rules files were named. `compiled`: the plan of the
+  // rules and the manifest; null if one of the two is missing.
   bool has_rules = false;
   std::shared_ptr<const Compiled> compiled;
   std::optional<ModelConfig> model;
 };
 
-// Makes the work of a run. Returns nullopt, and adds findings (usage, reading),
-// if a flag or a file is invalid or if the work is too large for a simulation.
-// The reduced mesh has at least one device for each process.
+// Makes the work of a run. Returns nullopt, and adds findings, if a flag or a
+// file is invalid or if the work is too large for a simulation. The reduced
+// mesh has at least one device for each of `processes` processes.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
                                          const Common& common,

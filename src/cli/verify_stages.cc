@@ -1,5 +1,5 @@
 // Divides a model into stages for `verify step`, in the same way as `cost`. The
-// layers are inferred from the names of the parameters:
+// layers are recognised by the names of the parameters:
 //
 //   --stages pp --schedule zbv on pp:4,tp:2  ->  the table of zbv on 4 ranks, 8
 //   stages of 4 layers, the mesh tp:2
@@ -50,8 +50,8 @@ bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
   return false;
 }
 
-// Returns the stages for verification. If the numbers of layers are not given,
-// the cost model chooses them.
+// Returns the stages for verification. If the number of layers of each stage is
+// not given, the cost model chooses these numbers.
 std::optional<verify::StageSettings> StagesToVerify(
     const PlannedStages& planned, const Compiled& compiled,
     const std::optional<ModelConfig>& model, const verify::StepRequest& request,
@@ -81,8 +81,8 @@ std::optional<verify::StageSettings> StagesToVerify(
 }
 
 // Returns the default batch of a step in stages. A stage has fewer devices than
-// the mesh, so a micro-batch has the usual batch divided by the number of
-// ranks. For a usual batch of 16 rows on pp:4, a micro-batch has 4 rows, and 8
+// the mesh, so each micro-batch has the usual batch divided by the number of
+// ranks. If the usual batch is 16 rows on pp:4, a micro-batch has 4 rows, and 8
 // micro-batches have 8 * 4 rows.
 int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
                     int64_t microbatches) {

@@ -17,18 +17,18 @@ inline constexpr int64_t kMostMicrobatches = 64;
 
 struct StepDivision {
   const StageFlags& flags;
-  bool microbatches_given = false;             // a flag gives their number
-  const StageDeclaration* declared = nullptr;  // null if none are declared
-  bool trains = true;  // if false, declared stages are ignored
+  bool microbatches_given = false;  // whether a flag gives the number
+  const StageDeclaration* declared = nullptr;  // null if no stages are declared
+  bool trains = true;  // false: declared stages are ignored
   int64_t usual_batch = 0;
 };
 
 // Sets the batch and the micro-batches of the request. If a flag, the rules or
 // the target declare stages, divides the model into them as `cost` does and
-// sets `out`. Returns false after findings: too many micro-batches, a batch
-// that they do not divide, stages that `cost` refuses, or a setting of the
-// request that a step in stages does not support (a single part of the step,
-// real sizes, several processes).
+// sets `out`. Returns false after findings. These are about too many
+// micro-batches, a batch that the micro-batches do not divide, stages that
+// `cost` refuses, or a setting that a step in stages does not support (a single
+// part of the step, real sizes, several processes).
 bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,

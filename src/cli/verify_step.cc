@@ -1,6 +1,6 @@
 // `shardc verify step`: compiles a target as `plan` does, and lowers the model
-// that its rules describe to one program per mode. Prints a report of each
-// program in each dtype:
+// that its rules describe to one program per mode. Each program runs in each
+// dtype, and a report of each run is printed:
 //
 //   --mode train,decode --dtype float64,float32  ->  four reports
 #include "cli/verify_step.h"
@@ -37,7 +37,7 @@
 namespace shardc::cli {
 namespace {
 
-// The inputs of a run. The steps of the run have pointers to them.
+// The inputs of a run. The steps of the run have pointers to these members.
 struct StepInputFiles {
   StepSettings settings;
   std::optional<ModelConfig> model;
@@ -55,7 +55,8 @@ bool WriteDump(const std::string& folder, size_t index,
                      StepDumpTensors(report), findings);
 }
 
-// Sets `found` to true if the plan has unmatched or illegal parameters.
+// Returns whether the model's step can be described. Sets `found` to true if it
+// cannot because the plan has unmatched or illegal parameters.
 bool CanDescribe(const Compiled& compiled, bool& found, Findings& findings) {
   Findings wrong = PlanFindings(compiled);
   found = wrong.HasErrors();

@@ -13,10 +13,11 @@
 
 namespace shardc::cli {
 
-// Returns false, and adds a finding, if no rules file has a `model:` section.
+// Returns whether a rules file has a `model:` section, which describes the
+// model. If none has, adds a finding.
 bool HasDescription(const Compiled& compiled, Findings& findings);
-// Returns a request for a step at real sizes. If `batch` is not set, there are
-// two samples per device.
+// Returns a request for a step at real sizes. If `batch` is not set, the batch
+// is two samples per device.
 verify::StepRequest UsualStep(const Compiled& compiled,
                               const std::optional<ModelConfig>& model,
                               std::optional<int64_t> batch);

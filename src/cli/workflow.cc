@@ -1,8 +1,8 @@
 // Writes a CI workflow that checks the project. The workflow downloads the
-// program that wrote it, compares the digest of the download, and runs `check
-// --locked`. Actions are pinned by commit. If the repository already has a
-// workflow shardc.yaml, the file of a project in a subfolder is named after the
-// project:
+// program that wrote the workflow, compares the digest of the download, and
+// runs `check --locked`. Actions are pinned by commit. A project in a subfolder
+// may find that the repository already has a workflow shardc.yaml. Its own file
+// is then named after the project:
 //
 //   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"

@@ -11,9 +11,10 @@
 namespace shardc::cli {
 
 // Returns the workflow for the project `name` in `folder`. In a repository, the
-// file is in its root, where CI services look for it. Outside of a repository
-// it is in `folder`. Returns nullopt after a finding if this program cannot be
-// read, because the workflow has the program's digest.
+// file is below the repository's root, where CI services look for it. Outside
+// of a repository it is below `folder`. Returns nullopt after a finding if the
+// file of this program cannot be read, because the workflow contains its
+// digest.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,
                                      Findings& findings);
