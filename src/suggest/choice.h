@@ -1,5 +1,5 @@
-// The spec that was chosen for each parameter group, and the reason for the
-// choice.
+// The types in which the suggested sharding of each parameter group is
+// recorded: its spec, and the reason for the spec.
 #ifndef SHARDC_SUGGEST_CHOICE_H_
 #define SHARDC_SUGGEST_CHOICE_H_
 
@@ -14,23 +14,24 @@
 namespace shardc::suggest {
 
 struct Preferences {
-  // Whether a vocabulary that tp does not divide stays replicated over tp,
-  // which takes more memory but less communication.
+  // If true, a vocabulary whose size tp does not divide stays replicated over
+  // tp. This takes more memory, but sends fewer bytes.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
-  // Whether fsdp preferably divides the experts. Experts that are separate
-  // tensors are divided over ep instead if the mesh has an ep axis.
+  // If true, fsdp preferably shards the dimension of experts. Experts that are
+  // separate tensors are distributed over fsdp, or over ep if the mesh has an
+  // ep axis.
   bool place_experts = false;
 };
 
-// One logical axis in a spec, as the file writes it, and the size of its mesh
-// axis.
+// A logical axis in a spec, such as FSDP or HEAD, spelled as in the rules file,
+// and the size of the mesh axis to which it resolves.
 struct AxisAssignment {
   std::string axis;
   int64_t size = 1;
 };
 
-// The purpose of the mesh axis that a logical axis resolves to.
+// The kind of parallelism of the mesh axis to which a logical axis resolves.
 enum class AxisPurpose : uint8_t { kData, kExpert, kTensor };
 AxisPurpose PurposeOf(std::string_view logical_axis);
 
@@ -38,6 +39,7 @@ AxisPurpose PurposeOf(std::string_view logical_axis);
 // outermost.
 using AxisSpec = std::vector<std::vector<AxisAssignment>>;
 
+// Returns the number of shards: the product of the sizes of all axes.
 int64_t PartsOf(const std::vector<AxisAssignment>& assigned);
 int64_t PartsOf(const AxisSpec& spec);
 bool IsReplicated(const AxisSpec& spec);
@@ -45,24 +47,27 @@ bool IsReplicated(const AxisSpec& spec);
 // The reason why a spec differs from the first choice for its role.
 enum class Reason : uint8_t {
   kUsual,
-  kSlices,          // tp shards the width; gathered before use
-  kReplicatedKeys,  // few KV heads of few bytes, replicated over tp
+  kSlices,          // tp shards the width; the weight is gathered before use
+  kReplicatedKeys,  // the few KV heads are replicated over tp
   kExpertsOverTp,   // tp divides the number of experts
   kNotOverTensor,   // tp shards no dimension
-  kDataOnInner,     // data axes shard the dimension that tp shards
+  kDataOnInner,     // data axes shard the same dimension as tp
   kLessData         // at least one data axis shards no dimension
 };
 
 struct Choice {
-  AxisSpec spec;           // empty if replicated
-  std::string place_axis;  // logical axis that divides expert tensors; or empty
+  AxisSpec spec;  // one entry for each dimension; empty if replicated
+  // The logical axis over whose coordinates experts that are separate tensors
+  // are distributed; empty if they are not distributed.
+  std::string place_axis;
+  // The number of experts that are distributed.
   int64_t place_count = 0;
-  int64_t place_size = 1;  // size of `place_axis`
+  int64_t place_size = 1;  // size of the mesh axis of `place_axis`
   Reason reason = Reason::kUsual;
-  bool inner_sharded = false;  // tp shards the inner dimension
+  bool inner_sharded = false;  // whether tp shards the inner dimension
   bool width_slices = false;
-  // Whether the file suppresses SHD214, which would report the spec although no
-  // better one exists.
+  // Whether the rule gets a comment that suppresses SHD214. That lint would
+  // report the spec, although no better spec exists.
   bool ignore_reshard = false;
 
   bool replicated() const { return IsReplicated(spec); }
@@ -70,8 +75,8 @@ struct Choice {
 };
 
 struct Choices {
-  std::vector<Choice> groups;  // in the order of the tree's groups
-  AxisRules axes;              // the file's `axes` section
+  std::vector<Choice> groups;  // indexed as Tree::groups
+  AxisRules axes;              // the `axes:` section of the rules file
   bool heads_unsharded = false;
   bool kv_heads_unsharded = false;
   bool batch_over_experts = false;

@@ -1,9 +1,10 @@
 // Chooses the spec of each parameter group. One side of a weight matrix is the
-// model's width (its hidden size), and the other is an inner dimension, such as
-// heads or a feed-forward width (dims.h). Tensor parallelism shards the inner
+// model's width (its hidden size). The other side is an inner dimension, such
+// as heads or a feed-forward width. Tensor parallelism shards the inner
 // dimension, and data axes shard the width. Four passes choose a strategy for
 // each block, a spec for each weight, the specs of biases, scales and head
-// vectors, and the axis rules of the file:
+// vectors, and the axis rules of the file. In the examples, an arrow leads to
+// the result:
 //
 //   q_proj [4096, 4096], fsdp 16, tp 4    ->  [HEAD, [FSDP, SP]]
 //   q_proj.bias [4096]                    ->  [HEAD]
@@ -19,8 +20,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Returns the mesh axes of the batch. The expert axis is one of them, because
-// it shards tokens too.
+// Returns the mesh axes over which the batch is sharded: fsdp, ep and dp. The
+// expert axis ep is one of them, because it shards tokens as well as experts.
 AxisGroup BatchOverExperts(const AxisRules& axes) {
   AxisGroup batch;
   for (AxisRule rule : {AxisRule::kFullyShardedDataParallel,

@@ -1,4 +1,4 @@
-// Chooses specs for all parameter groups of a tree on a mesh.
+// Chooses a spec for each parameter group of a model on a mesh.
 #ifndef SHARDC_SUGGEST_CHOOSE_H_
 #define SHARDC_SUGGEST_CHOOSE_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc::suggest {
 
-// Returns the choices for all groups. Never fails: a dimension that no axis
-// divides stays unsharded.
+// Returns the choices for all groups, in the order of `tree.groups`. Never
+// fails: a dimension that no axis divides stays unsharded.
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences);
 

@@ -1,8 +1,9 @@
-// Chooses specs that follow from the specs of weights. A scale is sharded as
-// its weight is, dimension by dimension. A bias is added to the output of its
-// weight, so it is sharded only over the axes of the output and of the experts.
-// A norm over all columns of the query or key, and attention sinks, are sharded
-// as the projection of their block is:
+// Chooses the specs of biases, scales and head vectors from the specs of
+// weights. A scale is sharded as its weight is, dimension by dimension. A bias
+// is added to the output of its weight, so it is sharded only over the axes of
+// the output and of the experts. A norm over all columns of the query or key is
+// sharded as the projection of its block is, and so are attention sinks (one
+// number per head):
 //
 //   q_proj [HEAD, FSDP], 64 heads of 64  ->  q_proj.bias [HEAD], sinks [HEAD]
 //   q_norm [4096] over all columns       ->  [HEAD]
@@ -18,9 +19,9 @@ namespace shardc::suggest {
 namespace {
 
 // Shards each dimension of the scale over the axes of the same dimension of the
-// weight, if the number of shards divides it and it has more than one element.
-// If the dimensions do not correspond, only the axes of the experts' dimension
-// are copied.
+// weight. A dimension stays unsharded if it has one element, or if the number
+// of shards does not divide it. If scale and weight have different ranks, only
+// the axes of the experts' dimension are copied.
 void ShardScale(const InferredDims& scale, const InferredDims& weight,
                 const Choice& choice, AxisSpec& spec) {
   const size_t rank = scale.dims.size();
@@ -47,8 +48,8 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
   if (!weight.column || !choice.inner_sharded) return;
   const size_t inner = AsIndex(weight.inner);
-  // If the bias has two dimensions for heads and their columns, the heads are
-  // the first of the two.
+  // If the bias has one dimension for heads and one for their columns, the
+  // heads are the first of the two.
   const std::vector<size_t> own = bias.OfOneLayer();
   for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
     const size_t at = own[own.size() - 1 - i];
@@ -59,9 +60,9 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Returns whether the block normalises its queries head by head. It then
-// normalises its keys head by head too. With one KV head, the norm of the keys
-// is as wide as the key projection, so its size alone does not show this.
+// Returns whether the queries of a block are normalised head by head. The keys
+// are then normalised head by head too. The size of the keys' norm alone does
+// not show this: with one KV head, it is the width of the key projection.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

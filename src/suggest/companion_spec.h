@@ -1,5 +1,5 @@
-// Chooses the specs of parameters that follow a weight: biases, scales, and
-// vectors with a number for each head.
+// Chooses the specs of companions: biases, quantisation scales, and vectors
+// with a number for each head. Their sharding follows that of a weight.
 #ifndef SHARDC_SUGGEST_COMPANION_SPEC_H_
 #define SHARDC_SUGGEST_COMPANION_SPEC_H_
 
@@ -12,18 +12,20 @@
 
 namespace shardc::suggest {
 
-// Returns whether parameters of this role follow a weight: biases, scales and
-// head vectors.
+// Returns whether the role is that of a companion: a bias, a scale or a head
+// vector.
 bool IsCompanion(Role role);
 
-// Returns the spec of a bias or scale whose weight is known. `weights` are the
-// choices for all groups that are not companions.
+// Returns the spec of a bias or scale whose weight is known. `weights` is
+// indexed by parameter group and holds the choices for all groups that are not
+// companions.
 Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
                           const std::vector<Choice>& weights);
 
-// Returns the spec of a head vector. If it has a number for each head, or for
-// each column of the heads, it is sharded as the heads of its block's
-// projection are; otherwise it is replicated.
+// Returns the spec of a head vector, the parameter group with the index `k`. A
+// vector with a number for each head, or for each column of all heads, is
+// sharded as the heads of the projection in the same block are. Another vector
+// is replicated.
 Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
                            const std::vector<Choice>& weights);
 

@@ -1,6 +1,7 @@
 // Links biases, scales and other vectors to their weights, which have the same
-// module path. The number of scales along a dimension determines the block of
-// elements that share a scale:
+// module path. A block is a run of weights along a dimension that share one
+// quantisation scale. Its length is the size of the weight's dimension divided
+// by the size of the scale's dimension:
 //
 //   down_proj.weight [576, 7168], weight_scale_inv [5, 56]  ->  blocks of 128
 //
@@ -41,7 +42,8 @@ void SetBlocksOfScale(const InferredDims& scale, InferredDims& weight) {
 }  // namespace
 
 void LinkCompanions(const Tree& tree, ModelDims& dims) {
-  std::map<std::string_view, size_t> weights;  // keyed by module path
+  // From a module path to the index of its weight.
+  std::map<std::string_view, size_t> weights;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     if (!IsWeight(tree, dims, k)) continue;
     const auto [at, fresh] =

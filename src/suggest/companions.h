@@ -10,17 +10,17 @@
 
 namespace shardc::suggest {
 
-// Sets `weight` of each bias, scale and other vector to the group of weights
-// with the same module path. If there are several such groups, chooses the one
-// with the most tensors. If there is none, `weight` stays -1. The roles must
-// already be refined by sizes.
+// Sets `weight` of each bias, scale and other vector to the index of the group
+// of weights with the same module path. If several groups have this path, the
+// group with the most tensors is chosen. If no group has it, `weight` stays -1.
+// The roles must already be refined by sizes.
 void LinkCompanions(const Tree& tree, ModelDims& dims);
 
 // Sets `block` of each dimension: the number of elements that must stay in one
 // shard because they share a scale, or because the dtype stores them together.
-// LinkCompanions must be called before. If the tree has no scales, the
-// quantisation group size of `model` (which may be null) becomes the block of
-// the input dimension of attention and MLP matrices.
+// LinkCompanions must be called before. If the model has no scales, the input
+// dimension of attention and MLP matrices gets the quantisation group size of
+// the configuration `model` as its block. `model` may be null.
 void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims);
 
 }  // namespace shardc::suggest

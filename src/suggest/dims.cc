@@ -1,14 +1,15 @@
-// Infers the use of each dimension. Most weight matrices have one side that is
-// the model's width and one inner side, such as a feed-forward width, heads, or
-// a vocabulary. Tensor parallelism shards the inner side. The length of a bias
-// and the sizes decide which side it is. If both sides have the same size,
-// their orientation (roles/orientation.h) decides:
+// Infers what each dimension of a parameter means. Most weight matrices have
+// one side that is the model's width (hidden size) and one inner side, such as
+// a feed-forward width, heads, or a vocabulary. Tensor parallelism shards the
+// inner side, so it must be known which side that is. The length of the bias
+// and the sizes of the two sides decide this. If both sides have the same size,
+// their orientation ([in, out] or [out, in], see roles/orientation.h) decides:
 //
 //   up_proj [14336, 4096], width 4096  ->  inner is dimension 0
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
-// The passes in their order: layer stacks, roles by name, gates, outputs of
+// Passes run in this order: layer stacks, roles by name, gates, outputs of
 // attention, experts, matrices, vocabularies, sides, companions and blocks,
 // heads.
 #include "suggest/dims.h"
@@ -28,11 +29,12 @@
 namespace shardc::suggest {
 namespace {
 
-// A vocabulary has at least this many rows, and at least four times as many
-// rows as the width has elements.
+// The size of a vocabulary is at least kLeastVocabulary, and at least
+// kLeastRowsByWidth times the model's width.
 constexpr int64_t kLeastVocabulary = 1000;
 constexpr int64_t kLeastRowsByWidth = 4;
-// A vocabulary is in at most two tensors, an embedding and an output head.
+// A vocabulary is a side of at most two tensors: an embedding and an output
+// head.
 constexpr int64_t kMostTables = 2;
 
 ModelDims NameRoles(const Tree& tree) {
@@ -55,8 +57,8 @@ ModelDims NameRoles(const Tree& tree) {
 
 // Corrects the role of gates. A parameter named `gate` may be a router or the
 // gate of an MLP. It is the gate of an MLP if it has the same shape as an up
-// projection of its block, such as `gate` [1024, 4096] next to `up` [1024,
-// 4096].
+// projection of its block. An example is `gate` [1024, 4096] next to `up`
+// [1024, 4096].
 void NameGates(const Tree& tree, ModelDims& dims) {
   std::set<std::pair<std::string_view, Shape>> inward;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -78,9 +80,10 @@ int64_t OtherSide(const Matrix& matrix, int64_t width) {
   return matrix.sides[0] == width ? matrix.sides[1] : matrix.sides[0];
 }
 
-// Returns the sizes of vocabularies: the long side of matrices that occur in
-// one or two tensors and have the width as the other side, and the vocabulary
-// of the configuration.
+// Returns the sizes of all vocabularies of the model. The vocabulary of the
+// configuration is one of them. Others are found in matrices that occur in one
+// or two tensors and have the model's width as one side: their other side, if
+// it is long enough.
 std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
                                    const ModelDims& dims,
                                    const Matrices& matrices) {
@@ -120,8 +123,8 @@ class SideFinder {
     }
   }
 
-  // Refines the role of a matrix by its sizes, and sets which of its two
-  // dimensions is the inner one and which is the width. If the inner dimension
+  // Refines the role of a matrix by its sizes. Sets `inner` and `width` to the
+  // indices of the inner dimension and of the width. If the inner dimension
   // remains unknown, the role of an attention or feed-forward matrix becomes
   // kOther.
   void SetSides(size_t k, bool unknown_names, InferredDims& inferred) const {
@@ -165,9 +168,10 @@ class SideFinder {
   }
 
  private:
-  // Returns whether the sides are [in, out] according to the bias, whose length
-  // is the output size of its weight. Returns nullopt if there is no bias, or
-  // if not exactly one side has this length.
+  // Returns true if the sides are [in, out], and false if they are [out, in].
+  // The bias decides, because its length is the output size of its weight.
+  // Returns nullopt if there is no bias, or if not exactly one side has its
+  // length.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
     const Shape& sides = matrices_.groups[k].sides;
@@ -192,8 +196,8 @@ class SideFinder {
     return matrix.in_first.value_or(true);
   }
 
-  // Returns whether the first side is the inner one; nullopt if that is
-  // unknown.
+  // Returns whether the first side of the matrix is the inner side; nullopt if
+  // it is unknown which side is.
   std::optional<bool> InnerIsFirst(size_t k, int64_t width,
                                    const InferredDims& inferred) const {
     const Matrix& matrix = matrices_.groups[k];
@@ -204,7 +208,8 @@ class SideFinder {
     if (role == Role::kEmbedding || role == Role::kHead) {
       return VocabularyIsFirst(k, width, role);
     }
-    // The latent of latent attention is shorter than the width.
+    // In latent attention, the compressed representation (the latent) is
+    // shorter than the width, so the latent is the shorter side.
     if (role == Role::kLatentDown)
       return rectangle ? first != width : first < last;
     if (role == Role::kRouter) return first < last;
@@ -222,7 +227,8 @@ class SideFinder {
   const Tree& tree_;
   const Matrices& matrices_;
   const std::set<int64_t>& vocabularies_;
-  // Lengths of biases, keyed by module path and number of tensors.
+  // The length of each bias, keyed by its module path and its number of
+  // tensors.
   std::map<std::pair<std::string, int64_t>, int64_t> biases_;
 };
 
@@ -244,8 +250,9 @@ void SetFacts(const Widths& widths, ModelDims& dims) {
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
 }
 
-// Sets `layers_shown`: whether the decided stacks of the tree, found without
-// --scan-axis, are those of `used`.
+// Sets `layers_shown` of each group: whether the stacks found without
+// --scan-axis (`shown`), apart from undecided ones, have the same dimensions as
+// the stacks in use (`used`).
 void MarkShownLayers(const LayerStacks& used, const LayerStacks& shown,
                      ModelDims& dims) {
   for (size_t k = 0; k < dims.groups.size(); ++k) {

@@ -1,6 +1,6 @@
-// Finds the use of each dimension of a parameter group (the model's width,
-// heads, a feed-forward width, experts, layers), and which elements must stay
-// in one shard.
+// Infers what each dimension of a parameter group means (the model's width,
+// heads, a feed-forward width, experts, layers), and how many consecutive
+// elements must stay in one shard.
 #ifndef SHARDC_SUGGEST_DIMS_H_
 #define SHARDC_SUGGEST_DIMS_H_
 
@@ -15,75 +15,82 @@
 
 namespace shardc::suggest {
 
+// What a dimension of a parameter means.
 enum class DimUse : uint8_t {
-  kUnsharded,  // convolution taps, packed bytes, columns of one head
-  kLayers,     // counts scanned layers; never sharded
-  kExperts,    // counts experts
-  kWidth,      // the width (hidden size) of the model
-  kInner,      // heads, a feed-forward width, a vocabulary
+  // Never sharded: convolution taps, packed bytes, columns of a head.
+  kUnsharded,
+  kLayers,   // counts scanned layers; never sharded
+  kExperts,  // counts experts
+  kWidth,    // the width (hidden size) of the model
+  kInner,    // heads, a feed-forward width, a vocabulary
   kUnknown
 };
 
 struct Dim {
   DimUse use = DimUse::kUnknown;
   int64_t size = 1;
-  int64_t block = 1;  // the size of a shard must be a multiple of it
+  int64_t block = 1;  // the size of a shard must be a multiple of this number
 };
 
 // The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
-  Role role = Role::kOther;  // the role by name, refined by sizes
+  Role role = Role::kOther;  // the role by name, refined by the sizes
   std::vector<Dim> dims;
-  // Indices into `dims`; -1 if there is no such dimension or it is unknown.
-  int inner = -1;            // the dimension that tensor parallelism shards
-  int width = -1;            // the other dimension of the matrix
-  int experts = -1;          // the dimension of experts
-  int64_t expert_count = 0;  // number of experts if each is a separate tensor
+  // The next three are indices into `dims`. They are -1 if there is no such
+  // dimension, or if it is unknown which one it is.
+  int inner = -1;    // the dimension that tensor parallelism shards
+  int width = -1;    // the other side of the matrix: the model's width
+  int experts = -1;  // the dimension that counts experts
+  // The number of experts if each is a separate tensor.
+  int64_t expert_count = 0;
   // The sizes of the two sides of the matrix, in elements. If heads and their
-  // columns are two dimensions, the side is their product. Packed blocks are
-  // counted after unpacking.
+  // columns are two dimensions, the size of the side is their product. For
+  // packed weights, the sizes are those after unpacking.
   int64_t width_size = 0;
   int64_t inner_size = 0;
-  // The counts along the inner dimension that the size of the tensor-parallel
-  // axis has to divide: {32, 8} for a fused projection to 32 heads and 8 KV
-  // heads, or the number of columns of one half of a fused gate-up projection.
+  // The numbers that the size of the tensor-parallel axis has to divide. A
+  // fused projection to 32 heads and 8 KV heads has {32, 8}. A fused gate-up
+  // projection has the number of columns of one half.
   std::vector<int64_t> units;
   // For a bias, a scale or another vector, the index of the group of its
-  // weight; -1 if there is none.
+  // weight; -1 if the weight is unknown. Also -1 for a weight.
   int weight = -1;
-  // Whether the inner dimension is the output, so that a bias has it as well.
+  // Whether the inner dimension is the output of the weight. A bias then has
+  // the same dimension.
   bool column = false;
-  // Whether the tree alone shows the same layers, so that lints, which do not
-  // know --scan-axis, leave out the same dimensions.
+  // Whether the names and shapes alone, without --scan-axis, show the same
+  // scanned layers. Lints do not know --scan-axis: if false, they see other
+  // layers.
   bool layers_shown = true;
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
   // Returns the number of experts, whether they are a dimension or separate
-  // tensors; 0 if there are none.
+  // tensors; 0 if the group has no experts.
   int64_t Experts() const;
-  // Returns the indices of the dimensions that do not count layers.
+  // Returns the indices of the dimensions that do not count scanned layers.
   std::vector<size_t> OfOneLayer() const;
 };
 
 // Facts inferred about the model, for the comment at the top of the rules file.
 struct ModelFacts {
   std::vector<int64_t> widths, vocabularies;
-  std::vector<std::string> heads;  // "32 heads of 128, 8 KV heads"
+  std::vector<std::string> heads;  // such as "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
   bool heads_assumed = false;
-  bool unknown_names = false;  // no name contains a known word
+  // Whether no parameter name contains a known word.
+  bool unknown_names = false;
 };
 
 struct ModelDims {
-  std::vector<InferredDims> groups;  // in the order of Tree::groups
+  std::vector<InferredDims> groups;  // indexed as Tree::groups
   ModelFacts facts;
-  LayerStacks stacks;  // scanned layers, in the order of Tree::groups
+  LayerStacks stacks;  // scanned layers; its `dims` are indexed as Tree::groups
 };
 
-// Infers the dimensions. `model` may be null. A value of the configuration that
-// contradicts the shapes is ignored. `tensor_parts` is the size of the
-// tensor-parallel axis.
+// Infers the role and the dimensions of each group. `model` is the
+// configuration and may be null; a value in it that contradicts the shapes is
+// ignored. `tensor_parts` is the size of the tensor-parallel axis.
 ModelDims InferDims(const Tree& tree, const ModelConfig* model,
                     int64_t tensor_parts, const ScanAxis& axis = {});
 

@@ -1,9 +1,10 @@
-// Rates the confidence in a role. It is high if the role comes from a known
-// name that sizes do not contradict, and for all vectors. It is medium if the
-// name has other meanings in other programs, and low if the role comes from
-// sizes only. The confidence of a rule is the lowest of its parameter groups.
-// Doubt about which dimension counts scanned layers lowers the confidence, also
-// of vectors:
+// Rates the confidence in the inferred roles, for the comment of a suggested
+// rule. It is high for vectors, and for a role that comes from a known name
+// that sizes do not contradict. It is medium if other programs use the name
+// with another meaning. It is low if the role comes from sizes only. The
+// confidence of a rule is the lowest of its parameter groups. If it is doubtful
+// which dimension counts scanned layers, the confidence is lower, for vectors
+// too:
 //
 //   verses/query, next to a norm [12, 1024] whose 12 are layers  ->  high
 //   trunk/up, whose first dimension may count layers or experts  ->  low

@@ -1,5 +1,5 @@
-// Describes the confidence in the role and the layers of a parameter group, and
-// the reason for it.
+// Describes, for the comment of a suggested rule, how certain the inferred role
+// and layers of its parameters are, and why.
 #ifndef SHARDC_SUGGEST_EVIDENCE_H_
 #define SHARDC_SUGGEST_EVIDENCE_H_
 

@@ -1,8 +1,8 @@
 // Infers the number of heads of an attention block. If heads are a dimension of
-// the projections, the number is the size of that dimension. Otherwise it is
-// the number in the configuration if this number fits the sizes of the block.
-// If it does not fit, the number follows from the block's vectors or, without
-// these, from a likely head size that divides all projections of the block:
+// the projections, its size is the number. Otherwise the number of heads in the
+// configuration is used if it fits the sizes of the block. Otherwise the number
+// is derived from the block's vectors, such as a query norm. A block without
+// such vectors gets a common head size that divides all its projections:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
 //   qkv [4672, 4544], o [4544, 4544]        ->  64 divides the queries (4544)
@@ -18,9 +18,10 @@
 namespace shardc::suggest {
 namespace {
 
+// Common head sizes, in columns, in the order in which they are tried.
 constexpr std::array<int64_t, 5> kLikely = {64, 80, 96, 128, 256};
-// Most models that are narrower than this have heads of 64 columns, and other
-// models heads of 128.
+// Most models whose width is less than this have heads of 64 columns. Most
+// wider models have heads of 128 columns.
 constexpr int64_t kNarrow = 2048;
 // The head size that is assumed for latent attention.
 constexpr int64_t kLatentHead = 128;
@@ -103,8 +104,8 @@ class HeadInference {
 
   InferredDims& At(size_t k) { return dims_.groups[k]; }
 
-  // Sets the heads of a block with latent attention, in which the size of a
-  // head differs between projections.
+  // Sets the number of heads of a block with latent attention. In such a block,
+  // the size of a head differs from one projection to another.
   void SetLatent(AttentionBlock& block) {
     std::vector<size_t> all = block.latents;
     all.insert(all.end(), block.outputs.begin(), block.outputs.end());
@@ -121,7 +122,8 @@ class HeadInference {
     AddText({heads, heads, 0, false});
   }
 
-  // Returns the width of all query heads together; 0 if it is unknown.
+  // Returns the number of columns of all query heads together; 0 if it is
+  // unknown.
   int64_t QueryWidth(const AttentionBlock& block) {
     for (const size_t k : block.outputs) return At(k).inner_size;
     for (const size_t k : block.queries) return At(k).inner_size;
@@ -131,7 +133,8 @@ class HeadInference {
     return 0;
   }
 
-  // Returns the width of all KV heads together, or `query` if it is unknown.
+  // Returns the number of columns of all KV heads together; `query`, the
+  // columns of the query heads, if it is unknown.
   int64_t KeyWidth(const AttentionBlock& block, int64_t query) {
     for (const size_t k : block.keys) return At(k).inner_size;
     for (const size_t k : block.joined) return At(k).inner_size / 2;
@@ -142,9 +145,10 @@ class HeadInference {
     return query;
   }
 
-  // Returns the heads of the configuration if their number and size agree with
-  // the widths of the query and the key, else nullopt. If only the number of KV
-  // heads contradicts the width of the key, it is computed from this width.
+  // Returns the heads of the configuration, or nullopt if their number and size
+  // contradict the widths of the query and the key. If only the number of KV
+  // heads contradicts the width of the key, this number is computed from the
+  // width.
   std::optional<Heads> Configured(int64_t query, int64_t key) const {
     if (model_ == nullptr || !model_->heads) return std::nullopt;
     Heads out;
@@ -158,9 +162,9 @@ class HeadInference {
     return out;
   }
 
-  // Returns the size of a head if the block has a norm over the columns of one
-  // head, or a vector or position table with a number for each head. Returns 0
-  // if it has none of these.
+  // Returns the size of a head, derived from a vector of the block: a norm over
+  // the columns of one head, or a vector or position table with a number for
+  // each head. Returns 0 if the block has no such vector.
   int64_t HeadSizeOfVectors(const AttentionBlock& block, int64_t query,
                             int64_t key) {
     for (const size_t k : block.vectors) {
@@ -196,9 +200,9 @@ class HeadInference {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // A number of shards that is not a power of two may divide the number of
-    // heads for one likely head size but not for another. A head size that is a
-    // multiple of all likely sizes is safe.
+    // If the number of shards is not a power of two, it may divide the number
+    // of heads for one likely head size but not for another. A head size that
+    // is a multiple of all likely sizes is safe.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {
@@ -215,8 +219,8 @@ class HeadInference {
   void SetPlain(AttentionBlock& block) {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
-      // If the number of heads is unknown, no boundary between two heads is
-      // known, so these dimensions must not be divided.
+      // Without the number of heads, it is unknown where one head ends and the
+      // next begins. The unit 1 keeps these dimensions unsharded.
       for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
         for (const size_t k : *groups) {
           if (At(k).units.empty()) At(k).units = {1};
@@ -255,8 +259,9 @@ class HeadInference {
     }
   }
 
-  // Returns the number and the size of heads from projections in which heads
-  // are a dimension of their own; nullopt if the block has no such projection.
+  // Returns the number and size of the heads from a projection that has one
+  // dimension for heads and one for columns; nullopt if the block has no such
+  // projection.
   std::optional<Heads> Unfolded(const AttentionBlock& block) {
     Heads out;
     for (const auto* groups : {&block.queries, &block.outputs}) {

@@ -9,12 +9,12 @@
 
 namespace shardc::suggest {
 
-// Sets InferredDims::units (the counts that the tensor-parallel axis has to
-// divide) of attention projections and of fused gate-up projections.
-// `tensor_parts` is the number of shards along the heads. If the size of a head
+// Sets InferredDims::units, the numbers that the size of the tensor-parallel
+// axis has to divide, for attention projections and for fused gate-up
+// projections. `tensor_parts` is the size of that axis. If the size of a head
 // is only assumed and `tensor_parts` is not a power of two, the units are
-// chosen so that each shard has an integral number of heads for every likely
-// head size that divides the projections.
+// chosen so that every likely head size that divides the projections leads to
+// complete heads in each shard.
 void InferHeads(const Tree& tree, const ModelConfig* model,
                 int64_t tensor_parts, ModelDims& dims);
 

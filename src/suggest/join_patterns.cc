@@ -1,9 +1,9 @@
-// Joins the suffixes of a rule group into few patterns. Each suffix becomes an
-// ending, which is a list of words (the parts of the path). If the pattern
-// lists the numbers of a counter, the ending has the numbers too. Several
-// endings of norms are shortened to `norm` if no other rule group has such an
-// ending. Then two endings that differ in one word are joined, until no such
-// pair is left:
+// Makes few regular expressions for the parameter names of one suggested rule.
+// Each suffix of a name becomes an ending: a list of words, which are the parts
+// of the path. An ending may also list the numbers that a counter (`*`) in it
+// may have. Several endings of norms are shortened to `norm` if no parameter of
+// another rule has such an ending. Then two endings that differ in one word are
+// joined, until no two endings differ in only one word:
 //
 //   input_layernorm.weight, norm.weight           ->  norm\.weight$
 //   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
@@ -23,31 +23,33 @@
 namespace shardc::suggest {
 namespace {
 
-// If a rule group has more endings than this, no pairs are joined.
+// If a rule has more endings than this, they are not joined, because all pairs
+// of endings would have to be compared.
 constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 
-// The ending of a name, and the groups whose names have it. The flags are those
-// of Suffix.
+// The ending of a name, and the groups whose names end with it. `at_boundary`
+// and `at_start` have the same meaning as in Suffix.
 struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  int counter = -1;  // index of the counter whose numbers are listed
-  // The numbers, as a pattern; null if none are listed. A text of NumberTexts,
-  // so that equal texts have equal addresses.
+  // Index of the counter whose numbers are listed; -1 if none.
+  int counter = -1;
+  // The pattern of the listed numbers; null if no numbers are listed. It points
+  // to a string of NumberTexts, so that equal patterns have equal addresses.
   const std::string* numbers = nullptr;
   std::vector<uint32_t> groups;
 
-  // Returns whether the endings are equal except for their words.
+  // Returns whether two endings have the same flags, counter and numbers.
   bool SameBesides(const Ending& other) const {
     return at_boundary == other.at_boundary && at_start == other.at_start &&
            counter == other.counter && numbers == other.numbers;
   }
 };
 
-// The patterns of the numbers that are listed, one copy of each: all endings of
-// one name and counter in a rule group list the same numbers.
+// Holds one copy of each pattern of listed numbers. All endings of one name and
+// counter in a rule list the same numbers, so they share the copy.
 class NumberTexts {
  public:
   explicit NumberTexts(const NameIndex& names) : names_(names) {}
@@ -70,6 +72,7 @@ class NumberTexts {
   std::set<std::string> texts_;
 };
 
+// Returns the number of counters (`*`) in the parts before the index `end`.
 int CountersBefore(const std::vector<std::string_view>& parts, size_t end) {
   int out = 0;
   for (size_t i = 0; i < end; ++i) {
@@ -93,8 +96,8 @@ Ending EndingOf(const NameIndex& names, uint32_t k, const Suffix& suffix,
   return out;
 }
 
-// Returns the different endings of the groups, in the order of their first
-// groups. Groups whose names have the same ending share it.
+// Returns the distinct endings of the groups, ordered by the first group that
+// has each ending.
 std::vector<Ending> EndingsOf(const NameIndex& names,
                               const std::vector<uint32_t>& groups,
                               const std::vector<Suffix>& suffixes,
@@ -119,8 +122,8 @@ std::vector<Ending> EndingsOf(const NameIndex& names,
 
 // ---- norms
 
-// Returns the indices of the endings `...norm` (key "") and `...norm.LEAF` (key
-// "LEAF").
+// Returns the indices of the endings of norms. The key "" has the endings
+// `...norm`, and the key "LEAF" has the endings `...norm.LEAF`.
 std::map<std::string, std::vector<size_t>> NormEndings(
     const NameIndex& names, const std::vector<Ending>& endings) {
   std::map<std::string, std::vector<size_t>> out;
@@ -138,8 +141,8 @@ std::map<std::string, std::vector<size_t>> NormEndings(
   return out;
 }
 
-// Returns whether a group of these endings has the same name as a group in
-// another rule group.
+// Returns whether a group of these endings has the same name as a group of
+// another rule.
 bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
                  const std::vector<size_t>& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](size_t i) {
@@ -192,9 +195,9 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 
 // ---- pairs
 
-// Returns the index of the only word in which two endings differ. Returns
-// nullopt if the number of differing words is not one, if the endings also
-// differ in something else, or if one of the two words contains a counter.
+// Returns the index of the word in which two endings differ. Returns nullopt if
+// they differ in no word, in several words or in something other than words, or
+// if one of the two words contains a counter.
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
   if (a.words.size() != b.words.size() || !a.SameBesides(b)) {
     return std::nullopt;
@@ -242,13 +245,14 @@ void Join(std::vector<Ending>& endings) {
 // ---- texts
 
 // Returns the expression to put before a pattern that may match only from the
-// beginning of a part of the path.
+// beginning of a part of the path: `(^|\.)` if the separator is a dot.
 std::string Boundary(char separator) {
   if (separator == 0) return "(^|[^0-9A-Za-z_])";
   return "(^|" + Escaped(std::string_view(&separator, 1)) + ")";
 }
 
-// Replaces the counter with this index by the pattern of its numbers.
+// Replaces the `\d+` of the counter with this index by the pattern of its
+// numbers.
 void ReplaceCounter(std::string& text, int counter,
                     const std::string& numbers) {
   size_t at = text.find("\\d+");

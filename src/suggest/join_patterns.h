@@ -1,5 +1,5 @@
-// Makes the patterns of one rule group (suggest.h), and joins patterns that
-// differ in only one part of the path.
+// Makes the patterns of one suggested rule. Patterns that differ in only one
+// part of the path are joined into one pattern.
 #ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
 #define SHARDC_SUGGEST_JOIN_PATTERNS_H_
 
@@ -12,8 +12,9 @@
 
 namespace shardc::suggest {
 
-// Returns patterns that together match the suffixes of these groups, in the
-// order of the tree. Patterns that list complete names come last.
+// Returns patterns that together match the names of the groups in `group`.
+// `suffixes`, indexed by group, has the ending that is matched. The patterns
+// are in the order of the groups; patterns that list complete names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

@@ -1,12 +1,14 @@
-// Finds the two sides of each matrix. A projection to heads may have more than
-// two dimensions, and a packed weight has fewer stored numbers than weights.
-// Both are treated as the matrix that they represent:
+// Finds the two sides of each weight matrix. A projection to heads may have
+// more than two dimensions, and a packed weight stores several weights in one
+// number. In both cases the sides are those of the matrix that the tensor
+// represents:
 //
 //   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128], dims 0 and 1
 //   gate_up_proj_blocks [8, 5760, 90, 16]  ->  8 experts of [5760, 90 * 16 * 2]
 //   qweight [512, 4096], scales [32, 4096] ->  [512 * 8, 4096], 4 bits each
 //
-// The orientation of all matrices is decided together (roles/orientation.h).
+// The orientations of all matrices ([in, out] or [out, in]) are decided
+// together, by roles/orientation.h.
 #include "suggest/matrices.h"
 
 #include <algorithm>
@@ -26,19 +28,19 @@ namespace {
 
 // A byte in the last dimension of a packed block holds two values.
 constexpr int64_t kValuesPerByte = 2;
-// The largest number of projections (query, key and value) that are joined in a
-// leading dimension.
+// The largest number of projections that one tensor stacks in a leading
+// dimension: query, key and value.
 constexpr int64_t kMostJoined = 3;
 
 void SetUnsharded(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
 }
 
-// Returns the matrix that a parameter with a dimension for heads represents.
-// Its shape is [width, heads, columns] for a projection, perhaps with the width
-// in the middle, or [heads, columns, width] for an attention output. Leading
-// dimensions may count joined projections. A parameter of another shape gets
-// the role of a convolution.
+// Returns the matrix that a parameter with a dimension for heads represents. A
+// projection has the shape [width, heads, columns] or [heads, width, columns],
+// and an attention output has [heads, columns, width]. Leading dimensions may
+// count joined projections. A parameter of another rank gets the role of a
+// convolution.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
@@ -51,7 +53,8 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
     inferred.role = Role::kConvolution;
     return out;
   }
-  // A head has few columns; the width is the largest of the other dimensions.
+  // A head has few columns. The width of a projection is its first dimension,
+  // or its second dimension if that is the largest of the three.
   const bool output = inferred.role == Role::kOutput;
   int width = output ? sides[2] : sides[0];
   if (!output && size(sides[1]) > size(width) &&
@@ -71,8 +74,8 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   return out;
 }
 
-// Returns whether one of the last two parts of the name is the word for an
-// output in attention.
+// Returns whether one of the last two parts of the name is a word for the
+// output projection of attention, such as `o_proj`.
 bool IsCalledOutput(const ParameterGroup& group) {
   const auto names = [](std::string_view part) {
     return RoleOfWord(part, {.in_attention = true}, Confidence::kSure) ==
@@ -102,7 +105,7 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   if (heads && sides.size() >= 3 && size(sides.back()) > 1) {
     return HeadsMatrix(group.shape, std::move(sides), inferred);
   }
-  // A leading dimension of 2 joins a gate and an up projection.
+  // A leading dimension of size 2 holds a gate and an up projection.
   if (IsMlp(inferred.role) && sides.size() == 3 && size(sides[0]) == 2) {
     SetUnsharded(inferred, sides[0]);
     sides.erase(sides.begin());
@@ -119,9 +122,9 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   return out;
 }
 
-// Returns whether a matrix is included in the vote on the common orientation.
-// The matrices of a state space mixer are not, because they have widths of
-// their own.
+// Returns whether a matrix is included when the common orientation is decided.
+// The matrices of a state space mixer are excluded, because their widths differ
+// from the model's.
 bool Votes(const Matrix& matrix, const InferredDims& inferred) {
   return matrix.valid() && inferred.role != Role::kStateSpace;
 }
@@ -136,8 +139,8 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
     const InferredDims& inferred = dims.groups[k];
     const Matrix& matrix = out.groups[k];
     shapes[k] = matrix.valid() ? matrix.sides : group.shape;
-    // Matrices of experts get a leading dimension, so that they vote separately
-    // from other matrices (roles/orientation.h).
+    // Matrices of experts get a leading dimension of 1. OrientationsOf() then
+    // decides their orientation separately from that of other matrices.
     if (inferred.experts >= 0 && matrix.valid()) {
       shapes[k].insert(shapes[k].begin(), 1);
     }
@@ -167,17 +170,18 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
   }
 }
 
-// A side of a packed weight along which each stored number holds several
-// weights.
+// A side of a matrix whose weights are packed: each stored number holds several
+// weights that follow each other along this side.
 struct PackedSide {
   size_t group = 0;
   size_t side = 0;
 };
 
-// Infers how many bits each weight has in the packed numbers of a layer stack.
-// Sizes recur in a stack: the inputs of a matrix are the width or the outputs
-// of another matrix. Therefore each number of bits is tried, and the one with
-// which the most packed sides get a size that occurs in the stack is chosen:
+// Infers how many bits each weight has in the packed tensors of a layer stack.
+// In a stack, the same sizes recur: the input size of a matrix is the width, or
+// the output size of another matrix. Each possible number of bits is tried. The
+// number is chosen with which the most packed sides get a size that occurs in
+// the stack:
 //
 //   up [16, 256], down [64, 64], both packed along the inputs in 32 bits
 //     4 bits: inputs 128 and 512, but the only sizes are 256 and 64
@@ -217,7 +221,8 @@ class PackedBits {
     const auto most = std::max_element(votes.begin(), votes.end());
     const int64_t usual = kBits[AsIndex(most - votes.begin())];
     if (Recurs(of, usual)) return Held(of, usual);
-    // A stack may have weights of different bit widths.
+    // The number of bits that fits most sides does not fit this side. A stack
+    // may have weights of different bit widths, so the other numbers are tried.
     for (const int64_t bits : kBits) {
       if (Recurs(of, bits)) return Held(of, bits);
     }
@@ -225,7 +230,8 @@ class PackedBits {
   }
 
  private:
-  static constexpr std::array<int64_t, 3> kBits = {4, 8, 2};  // usual first
+  // The bit widths that are tried, the most common first.
+  static constexpr std::array<int64_t, 3> kBits = {4, 8, 2};
 
   std::string_view StackOf(const PackedSide& of) const {
     return tree_.groups[of.group].stack();
@@ -233,8 +239,8 @@ class PackedBits {
   int64_t Held(const PackedSide& of, int64_t bits) const {
     return DtypeBits(*tree_.groups[of.group].dtype) / bits;
   }
-  // Returns whether the side, unpacked with `bits` for each weight, has a size
-  // that occurs in its stack.
+  // Returns whether the unpacked size of the side, if each weight has `bits`
+  // bits, is a size that occurs in the side's layer stack.
   bool Recurs(const PackedSide& of, int64_t bits) const {
     const auto sizes = sizes_.find(StackOf(of));
     const auto unpacked =
@@ -245,18 +251,19 @@ class PackedBits {
 
   const Tree& tree_;
   const Matrices& matrices_;
-  std::map<std::string_view, std::set<int64_t>> sizes_;  // keyed by stack
-  // Keyed by stack: for each of kBits, the number of packed sides for which
-  // Recurs() is true.
+  // The sizes that occur in each layer stack, keyed by the path of the stack.
+  std::map<std::string_view, std::set<int64_t>> sizes_;
+  // Keyed by the path of the stack: for each number of bits in kBits, the
+  // number of packed sides for which Recurs() is true.
   std::map<std::string_view, std::array<int, 3>> votes_;
 };
 
-// Returns the packed sides whose unpacked size the scales do not show. If the
-// scales have as many columns as a row has weights, the stored side is set to
-// this size instead.
+// Returns the packed sides whose unpacked size is still unknown. If the scales
+// have as many columns as a row has weights, the side is not returned: its size
+// is set to the number of columns.
 std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
                                    Matrices& out) {
-  std::map<std::string_view, const Shape*> scales;  // keyed by module
+  std::map<std::string_view, const Shape*> scales;  // keyed by module path
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const ParameterRole& role = dims.groups[k].by_name;
     if (role.leaf == Leaf::kScale && tree.groups[k].rank() == 2) {
@@ -287,8 +294,8 @@ std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
   return packed;
 }
 
-// Replaces the stored sides of packed weights by the sides of the weights, if
-// the scales determine them.
+// Replaces the stored sizes of packed sides by the numbers of weights along
+// them, if the weight has scales from which these numbers can be inferred.
 void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
   const std::vector<PackedSide> packed = FindPacked(tree, dims, out);
   const PackedBits bits(tree, out, packed);
@@ -315,7 +322,8 @@ int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
 }
 
 void NameOutputs(const Tree& tree, ModelDims& dims) {
-  // The shape that an output must have to belong to the queries of a block.
+  // For each attention block, the shape that the output projection must have to
+  // fit the queries.
   std::map<std::string_view, Shape> outputs;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const InferredDims& inferred = dims.groups[k];
@@ -336,8 +344,9 @@ void NameOutputs(const Tree& tree, ModelDims& dims) {
     if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
     std::string_view path = inferred.by_name.block_path;
     auto output = outputs.find(path);
-    // If the last part of the block's path is an unknown word, the path without
-    // it is used.
+    // If no such block exists and the role is unknown, the last part of the
+    // path may be a word that is not known. The path without this part is
+    // tried.
     if (output == outputs.end() && inferred.role == Role::kOther) {
       const size_t end = path.rfind(tree.separator);
       if (end != path.npos) output = outputs.find(path.substr(0, end));

@@ -1,4 +1,4 @@
-// Reads parameter groups as matrices with two sides.
+// Reads parameter groups as matrices with two sides, whatever their rank.
 #ifndef SHARDC_SUGGEST_MATRICES_H_
 #define SHARDC_SUGGEST_MATRICES_H_
 
@@ -14,47 +14,52 @@
 namespace shardc::suggest {
 
 struct Matrix {
-  int first = -1;  // dimension of the parameter; -1 if it is no matrix
+  // The dimensions of the parameter that are the first and the last side; -1 if
+  // the parameter is no matrix.
+  int first = -1;
   int last = -1;
-  // The sizes of both sides. If heads and their columns are two dimensions, a
-  // side is their product. Packed blocks are counted after unpacking.
+  // The sizes of the first and the last side. If heads and their columns are
+  // two dimensions, the size of the side is their product. For packed weights,
+  // the sizes are those after unpacking.
   Shape sides;
-  // Whether `sides` are the sides of the weight. False for packed weights whose
-  // scales do not determine the sides: `sides` are then the stored sizes.
+  // Whether `sides` are the sizes of the weight. If false, the weight is packed
+  // and its unpacked sizes are unknown: `sides` are the stored sizes.
   bool sides_known = true;
-  // Whether the sides are [in, out] (not [out, in]); nullopt if neither sizes
-  // nor the name decide.
+  // True if the sides are [in, out], and false if they are [out, in]; nullopt
+  // if neither the sizes nor the name show the orientation.
   std::optional<bool> in_first;
 
   bool valid() const { return first >= 0 && last >= 0; }
 };
 
 struct Matrices {
-  std::vector<Matrix> groups;  // in the order of Tree::groups
+  std::vector<Matrix> groups;  // indexed as Tree::groups
   Widths widths;
 
-  // Returns the size of a matrix's side that is the model's width; 0 if neither
-  // side is, or if the sides are unknown.
+  // Returns the model's width if it is a side of the matrix of group `k`.
+  // Returns 0 if neither side is the width, or if the sides are unknown.
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
-// Sets the role of output projections of attention whose names do not show it:
-// their role by name is unknown, or that of a down projection. Such a
-// projection is in a block with a query or a fused projection. Its first
-// dimensions are the heads and columns of the query, or its name is a word for
-// an output and its shape is that of the query, transposed:
+// Finds the output projections of attention whose names do not show their role,
+// and sets it. Only groups whose role by name is unknown or a down projection
+// are considered. The group must be in a block with a query or a fused
+// projection. Its first dimensions are the heads and columns of the query. A
+// group with two dimensions must have a word for an output in its name, and the
+// transposed shape of the query:
 //
 //   query [1024, 16, 64], out [16, 64, 1024]
 void NameOutputs(const Tree& tree, ModelDims& dims);
 
 // Finds the two sides of each group, and their orientation. Marks dimensions
-// that are never sharded. A group of more than two dimensions that is not a
-// matrix gets the role of a convolution, unless it has positions. The tree must
-// come from WithoutLayers, and MarkExperts must have been called.
+// that are never sharded. A group with more than two dimensions that is not a
+// matrix gets the role of a convolution, unless it is a position table. The
+// tree must come from WithoutLayers(), and MarkExperts() must have been called.
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims);
 
-// Returns whether one stored number may hold several weights of this group.
+// Returns whether the dtype of the group may store several weights in one
+// number.
 bool MayPack(const ParameterGroup& group);
 
 }  // namespace shardc::suggest

@@ -1,10 +1,11 @@
-// Searches for the best mesh. Every factorisation of the devices into dp x fsdp
-// x ep x tp is tried, with the specs that Choose() finds for it. tp must be
-// within a host, and ep must divide the experts. The memory of a device must
-// hold the Adam states in float32 and the activations under full
-// rematerialisation (the inputs of all layers, and the tensors of one). Of the
-// meshes that fit and whose time per token is within 1 % of the least, the one
-// with the fewest axes wins:
+// Searches for the best mesh of a number of devices. Every factorisation of
+// this number into dp x fsdp x ep x tp is tried, with the specs that Choose()
+// finds for it. tp must not exceed the devices of a host, and ep must divide
+// the number of experts. A mesh fits if a device's memory holds the Adam states
+// in float32 and the activations under full rematerialisation: the inputs of
+// all layers, and the tensors of one layer. Of the meshes that fit and whose
+// time per token is within 1 % of the fastest, the mesh with the fewest axes is
+// first:
 //
 //   8 billion parameters, 64 devices of 80 GiB  ->  dp 8, fsdp 8
 #include "suggest/mesh.h"
@@ -20,17 +21,17 @@
 namespace shardc::suggest {
 namespace {
 
-// The usable fraction of the memory; the rest is for tensors that are not
-// counted.
+// The usable fraction of a device's memory. The rest is kept for tensors that
+// this estimate does not include.
 constexpr double kUsable = 0.9;
-// Times that exceed the least time by at most this fraction are treated as
-// equal to it.
+// A time that exceeds the lowest time by at most this fraction is treated as
+// equal to the lowest time.
 constexpr double kTie = 0.01;
 // The bytes per second that one device sends to other hosts (400 Gbit/s).
 constexpr double kHostLink = 50e9;
-// Bytes of activations per token and unit of the width: the bytes kept for each
-// layer, and the bytes of a layer while it is recomputed (34 in arXiv
-// 2205.05198).
+// Bytes of activations per token and unit of the model's width. kKept is for
+// each layer's input, which is kept. kWorking is for the one layer that is
+// being recomputed (34 in arXiv 2205.05198).
 constexpr double kKept = 2;
 constexpr double kWorking = 34;
 
@@ -68,7 +69,7 @@ class MeshSearch {
  private:
   void Try(const ModelDims& model_dims, int64_t dp, int64_t fsdp, int64_t ep,
            int64_t tp) {
-    // On a mesh of dp alone, every device would hold all parameters.
+    // On a mesh with dp only, every device would hold all parameters.
     if (dp > 1 && fsdp * ep * tp == 1) return;
     MeshAxes axes;
     axes.dp = dp;
@@ -138,8 +139,8 @@ class MeshSearch {
     };
     std::stable_sort(out_.begin(), out_.end(), better);
     if (out_.empty() || !out_.front().fits) return;
-    // Meshes that are about as fast as the fastest are sorted by the number of
-    // axes, then by bytes.
+    // Meshes whose time is within kTie of the fastest are sorted by their
+    // number of axes, and then by bytes.
     const double limit = out_.front().nanoseconds * (1 + kTie);
     const auto end =
         std::find_if(out_.begin(), out_.end(), [&](const MeshOption& option) {

@@ -19,23 +19,24 @@ namespace shardc::suggest {
 struct MeshRequest {
   int64_t devices = 1;
   int64_t memory = 0;    // memory of one device, in bytes
-  int64_t per_host = 8;  // devices that share the fast links
+  int64_t per_host = 8;  // number of devices that share the fast links
+  // The number of tokens of a sequence.
   int64_t sequence = 8192;
-  // The number of sequences in a step; nullopt: one for each data shard.
+  // The number of sequences in a step; nullopt for one sequence per data shard.
   std::optional<int64_t> batch;
 };
 
 struct MeshOption {
   Mesh mesh;
-  double bytes = 0;        // states and activations of a device
-  double nanoseconds = 0;  // per token, all devices together
-  bool fits = false;       // `bytes` are at most 0.9 of a device's memory
+  double bytes = 0;  // bytes of states and activations that a device holds
+  double nanoseconds = 0;  // time per token, with all devices together
+  bool fits = false;  // whether `bytes` are at most 0.9 of a device's memory
 };
 
-// Returns the meshes of dp, fsdp, ep and tp that MisfitOf() accepts for the
-// model. tp is at most `per_host`, and ep divides the experts. A mesh of dp
-// alone is not considered. The batch must divide the number of data shards or
-// be divided by it. The result may be empty.
+// Returns the meshes of the axes dp, fsdp, ep and tp for which MisfitOf()
+// reports no problem. The size of tp is at most `per_host`, and ep divides the
+// number of experts. A mesh with dp only is not considered. The batch must be a
+// multiple or a divisor of the number of data shards. The result may be empty.
 std::vector<MeshOption> MeshesFor(const Tree& tree, const ModelConfig* model,
                                   const MeshRequest& request,
                                   const Preferences& preferences);

@@ -1,7 +1,7 @@
-// Finds the purpose of each mesh axis. An axis with the name of an axis rule
-// (dp, fsdp, tp, sp, ep) has that rule's purpose. Any other axis gets the
-// purpose that its name has in other systems, unless another axis already has
-// it:
+// Infers the kind of parallelism of each mesh axis from its name. An axis named
+// dp, fsdp, tp, sp or ep has the parallelism of that name. Another axis gets
+// the parallelism that its name has in other systems, unless a different axis
+// of the mesh already has this parallelism:
 //
 //   data:8,model:4  ->  fsdp 8, tp 4, and both renamed in `axes`
 #include "suggest/mesh_axes.h"
@@ -78,8 +78,8 @@ MeshAxes AxesOf(const Mesh& mesh) {
         [&](const Synonym& synonym) { return synonym.name == axis->name; });
     AxisRule rule =
         known == std::end(kSynonyms) ? AxisRule::kBatch : known->rule;
-    // If the mesh has no axis for fsdp, an axis `data` is used for fsdp, so
-    // that it shards weights and not only the batch.
+    // If the mesh has no axis for fsdp, an axis named `data` is used as fsdp.
+    // It then shards the weights as well as the batch.
     if (rule == AxisRule::kDataParallel && axis->name == "data" &&
         !has_axis(AxisRule::kFullyShardedDataParallel)) {
       rule = AxisRule::kFullyShardedDataParallel;

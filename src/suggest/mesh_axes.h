@@ -12,20 +12,22 @@
 
 namespace shardc::suggest {
 
-// The sizes of axes by purpose; 1 if the mesh has no such axis.
+// The sizes of the axes by kind of parallelism. The size is 1 if the mesh has
+// no axis of the kind.
 struct MeshAxes {
   int64_t dp = 1, fsdp = 1, ep = 1, tp = 1, sp = 1;
-  AxisRules renamed;  // axis rules for axes with other names
-  // Axes larger than 1 whose purpose is unknown, or for which another axis is
-  // used already.
+  // Axis rules for axes whose names are not dp, fsdp, ep, tp or sp.
+  AxisRules renamed;
+  // The names of axes larger than 1 that are not used: the kind of parallelism
+  // is unknown, or another axis already has it.
   std::vector<std::string> unused;
   int64_t devices() const { return dp * fsdp * ep * tp * sp; }
-  // Returns how many devices together hold one copy of the model.
+  // Returns the number of devices that together hold one copy of the model.
   int64_t DevicesOfReplica() const { return devices() / dp; }
 };
 
-// Reads the purpose of each axis from its name. For example, other systems call
-// tp `model` and fsdp `data`.
+// Infers the kind of parallelism of each axis from its name. For example, other
+// systems call tp `model` and fsdp `data`.
 MeshAxes AxesOf(const Mesh& mesh);
 
 }  // namespace shardc::suggest

@@ -1,5 +1,6 @@
-// Finds names by their ending. The index is a sorted list of the reversed
-// names, in which names with the same ending are neighbours:
+// Finds the parameter names that end with a text. The index is a sorted list of
+// the reversed names, in which names with the same ending are neighbours. Here
+// a search for an ending becomes a search for a beginning:
 //
 //   "proj.weight"  ->  all entries from "thgiew.jorp" on that begin with it
 #include "suggest/name_index.h"

@@ -1,4 +1,4 @@
-// The names of a tree's parameter groups, indexed by name and by ending.
+// An index of the names of parameter groups, which finds names by their ending.
 #ifndef SHARDC_SUGGEST_NAME_INDEX_H_
 #define SHARDC_SUGGEST_NAME_INDEX_H_
 
@@ -18,53 +18,58 @@ namespace shardc::suggest {
 
 class NameIndex {
  public:
-  // The arguments must outlive the index. Each group of the tree must be in
-  // exactly one of `rule_groups`.
+  // The arguments must outlive the index. Each element of `rule_groups` lists
+  // the parameter groups of one rule. Each group of the tree must be in exactly
+  // one of these lists.
   NameIndex(const Tree& tree,
             const std::vector<std::vector<uint32_t>>& rule_groups);
 
   const Tree& tree() const { return tree_; }
   const ParameterGroup& GroupAt(uint32_t k) const { return tree_.groups[k]; }
-  // Returns the last `parts` parts of a name, joined by the separator.
+  // Returns the last `parts` parts of the name of group `k`, joined by the
+  // separator.
   std::string Suffix(uint32_t k, size_t parts) const;
 
-  // Returns whether a group in another rule group has a name that ends with
-  // this text. Names that equal the name of group `k` do not count.
+  // Returns whether a group in another rule group than that of `k` has a name
+  // that ends with `text`. Names that equal the name of group `k` are ignored.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Returns whether another rule group has a group with the name of group `k`,
-  // which then differs from `k` in shape or dtype.
+  // Returns whether another rule group has a group with the same name as group
+  // `k`. The two groups then differ in shape or dtype.
   bool IsNameElsewhere(uint32_t k) const;
 
-  // Returns the digit strings that tensors have at the `*` with the index
-  // `counter` in the name of group `k`: the tensors of all groups with this
-  // name in the rule group of `k`. A string may be returned several times.
+  // Returns the digit strings at one counter (`*`) of the name of group `k`;
+  // `counter` is its index. The tensors of all groups with this name in the
+  // rule group of `k` are read. A string may be returned several times.
   std::vector<std::string> NumbersHere(uint32_t k, size_t counter) const;
-  // Returns whether no group with this name in another rule group has one of
-  // the digit strings that tensors of group `k` have there.
+  // Returns whether the digit strings of group `k` at this counter occur only
+  // in its own rule group. Other groups with the same name are compared.
   bool HasOwnNumbers(uint32_t k, size_t counter) const;
 
  private:
+  // Marks a name or a digit string that occurs in several rule groups.
   static constexpr size_t kSeveral = SIZE_MAX;
 
-  // The groups of one name, ascending, and their rule group or kSeveral.
+  // The groups that have one name, in ascending order, and the index of their
+  // rule group; kSeveral if they are in several rule groups.
   struct Name {
     std::vector<uint32_t> groups;
     size_t rule_group = kSeveral;
   };
-  // The rule group of the tensors with a digit string at one counter of a name,
-  // or kSeveral.
+  // For one counter of a name: from each digit string to the rule group of the
+  // tensors that have it, or to kSeveral.
   using Owners = std::unordered_map<std::string_view, size_t>;
 
   std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
   const Owners& OwnersOf(const Name& name, size_t counter) const;
 
   const Tree& tree_;
+  // Indexed by parameter group: the rule group that contains it.
   std::vector<size_t> rule_group_of_;
   std::map<std::string_view, Name> by_name_;
-  std::vector<const Name*> name_of_;  // by group
-  // The reversed names, sorted, each with its groups. They are searched for
-  // names with a common ending.
+  std::vector<const Name*> name_of_;  // indexed by parameter group
+  // The reversed names in sorted order, each with its groups. Names with a
+  // common ending are found by binary search.
   std::vector<std::pair<std::string, const Name*>> reversed_;
   mutable std::map<std::pair<const Name*, size_t>, Owners> owners_;
 };

@@ -1,8 +1,9 @@
-// Computes the cost of a choice of specs, by the formulas below. Their factors
-// come from comm/collective.h. S are the bytes of a weight as a device uses it,
-// g its number of parts over data axes, t its number of parts over tp, n a
-// number of shards, T the tokens of a data shard times the bytes of an element,
-// d the width and k the number of experts per token:
+// Estimates the bytes that a device sends in a training step with a choice of
+// specs, by the formulas below. Their factors come from comm/collective.h. S is
+// the bytes of a weight as a device uses it, g its number of parts over data
+// axes and t its number of parts over tp. n is a number of shards, and T the
+// tokens of a data shard times the bytes of an element. d is the width, and k
+// the number of experts per token:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g
@@ -27,6 +28,8 @@
 namespace shardc::suggest {
 namespace {
 
+// The bytes of training state per parameter: the weight, gradient and Adam
+// moments in float32.
 constexpr double kStateBytes = 16;
 
 // Returns the bytes that each of n devices sends to gather `bytes`.
@@ -87,8 +90,8 @@ class CostCounter {
       if (const int64_t count = inferred.Experts()) {
         share = std::min(1.0, static_cast<double>(assumed_.experts_per_token) /
                                   static_cast<double>(count));
-        // A device receives the tokens of all coordinates of the expert axis,
-        // but only for the few experts that it holds.
+        // A device receives tokens from all coordinates of the expert axis, but
+        // only the tokens of the experts that it holds.
         share *= ExpertShards(piece, inferred);
       }
       out_.flops += 6 * share * elements / (experts * inner) *
@@ -96,8 +99,8 @@ class CostCounter {
     }
   }
 
-  // Returns the number of shards into which the axes that also shard tokens
-  // (ep, but not tp) divide the experts; 1 if they do not divide the experts.
+  // Returns the number of shards of the experts over axes that also shard
+  // tokens: ep but not tp. Returns 1 if no such axis divides the experts.
   double ExpertShards(const ShardedGroup& piece,
                       const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);
@@ -110,9 +113,9 @@ class CostCounter {
 
   void AddWeights(const InferredDims& inferred, const ShardedGroup& piece,
                   double used, double data, double slices) {
-    // The expert axis shards tokens as well, but all tokens of an expert are
-    // sent to one coordinate of this axis. The gradient of the expert is
-    // therefore not reduced over it.
+    // The expert axis shards tokens too, but all tokens of an expert are sent
+    // to one coordinate of this axis. The expert's gradient is therefore
+    // complete there, and is not reduced over the axis.
     double shards = static_cast<double>(mesh_.fsdp * mesh_.sp);
     if (ExpertShards(piece, inferred) <= 1) {
       shards *= static_cast<double>(mesh_.ep);
@@ -124,7 +127,8 @@ class CostCounter {
     out_.tensor += 3 * Gathered(used, slices);
   }
 
-  // Returns the bytes of one activation of the model's width.
+  // Returns the bytes of an activation of the model's width, for all tokens of
+  // a data shard.
   double Activations(const InferredDims& inferred) const {
     return static_cast<double>(assumed_.tokens * assumed_.activation_bytes) *
            static_cast<double>(inferred.width_size);
@@ -158,7 +162,7 @@ class CostCounter {
       case Role::kUp:
       case Role::kFusedGateUp:
         // In the backward pass, the gradients of all projections with the same
-        // input are added first, so one sum is communicated.
+        // input are added before they are communicated. Only one sum is sent.
         if (by_tensor && FirstReader(inferred, layers)) out_.tensor += sum;
         break;
       case Role::kKey:
@@ -181,14 +185,17 @@ class CostCounter {
     }
   }
 
+  // Returns true for the first projection that reads the input of its block,
+  // and false for the other projections of the block.
   bool FirstReader(const InferredDims& inferred, double layers) {
     return read_
         .insert({inferred.by_name.block_path, IsMlp(inferred.role), layers})
         .second;
   }
 
-  // Adds the cost of resharding outputs whose shards end inside a head, or
-  // inside the query, key, value, gate or up part of a fused projection.
+  // Adds the cost of resharding outputs with misaligned shards. A shard may end
+  // inside a head, or inside one part (query, key, value, gate or up) of a
+  // fused projection.
   void AddStraddling(const InferredDims& inferred, double layers,
                      double inner) {
     if (inner <= 1 || !(IsAttention(inferred.role) || IsMlp(inferred.role))) {

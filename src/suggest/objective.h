@@ -1,5 +1,5 @@
-// Estimates what specs cost one device in a training step, to compare specs:
-// bytes held, bytes sent and floating-point operations.
+// Estimates the cost of specs for one device in a training step, so that specs
+// can be compared: bytes held, bytes sent and floating-point operations.
 #ifndef SHARDC_SUGGEST_OBJECTIVE_H_
 #define SHARDC_SUGGEST_OBJECTIVE_H_
 
@@ -19,11 +19,13 @@ namespace shardc::suggest {
 struct Assumed {
   int64_t tokens = 8192;  // tokens in one data shard
   int64_t experts_per_token = 2;
-  int64_t activation_bytes = 2;  // bytes of one element
-  double flops = 989e12;         // per second, of an H100 in bfloat16
-  double tensor_link = 450e9;    // bytes per second, within a host
-  double data_link = 450e9;      // among the devices of the data axes
-  double replica_link = 450e9;   // among copies of the model, over dp
+  int64_t activation_bytes = 2;  // bytes of one element of an activation
+  double flops = 989e12;       // operations per second, of an H100 in bfloat16
+  double tensor_link = 450e9;  // bytes per second, within a host
+  // Bytes per second among the devices of the data axes.
+  double data_link = 450e9;
+  // Bytes per second among the copies of the model, over dp.
+  double replica_link = 450e9;
 };
 
 // The number of parts into which axes of each purpose divide one dimension.
@@ -33,12 +35,14 @@ struct ShardedDim {
 
 // Tensors of a parameter group that have the same sharding.
 struct ShardedGroup {
+  // The index of the parameter group, and the number of its tensors that have
+  // this sharding.
   size_t group = 0;
   int64_t count = 0;
   std::vector<ShardedDim> dims;
-  // The number of coordinates of an axis among which complete tensors are
-  // distributed; 1 if each device has all. The axis is the tensor-parallel axis
-  // if `placed_tensor` is set.
+  // The number of coordinates over which complete tensors, such as experts, are
+  // distributed; 1 if they are not distributed. The coordinates are those of
+  // the tensor-parallel axis if `placed_tensor` is set.
   int64_t placed = 1;
   bool placed_tensor = false;
 };
@@ -47,25 +51,27 @@ ShardedGroup ShardedGroupOf(const Tree& tree, size_t group,
                             const Choice& choice);
 std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
                                           const Choices& choices);
-// Returns the shardings of a compiled plan in mode train. `tree` must be made
-// of the plan's manifest.
+// Returns the shardings that a compiled plan has in mode train. `tree` must
+// have been made from the plan's manifest.
 std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
                                           const ModelDims& model_dims,
                                           const AxisRules& axes,
                                           const Plan& plan);
 
 struct Costs {
-  double memory = 0;    // bytes of the parameters
-  double state = 0;     // with gradients and Adam moments, 16 bytes a parameter
-  double data = 0;      // bytes sent over data axes
-  double replicas = 0;  // sent over dp
-  double tensor = 0;    // sent over the tensor parallel axis
-  double experts = 0;   // sent by all_to_alls between experts
+  double memory = 0;  // bytes of the parameters that a device holds
+  double state = 0;   // bytes with gradients and Adam moments, 16 per parameter
+  double data = 0;    // bytes sent over the data axes
+  double replicas = 0;  // bytes sent over dp
+  double tensor = 0;    // bytes sent over the tensor-parallel axis
+  double experts = 0;   // bytes sent by all_to_alls between experts
+  // Floating-point operations of a device.
   double flops = 0;
 
   double traffic() const { return data + replicas + tensor + experts; }
-  // Returns the estimated seconds. The traffic `data` and `replicas` overlaps
-  // with computation; `tensor` and `experts` do not.
+  // Returns the estimated seconds of a step. The transfers of `data` and
+  // `replicas` overlap with computation; those of `tensor` and `experts` do
+  // not.
   double Seconds(const Assumed& assumed) const;
 };
 

@@ -1,12 +1,13 @@
-// Groups tensors by name. A part of a name that consists of digits is a
-// counter. Digits at the end of a part are a counter if at least four different
-// numbers follow the same stem in the tree:
+// Groups tensors whose names differ only in counters, such as layer numbers. A
+// part of a name that consists of digits is a counter. Digits at the end of a
+// part are a counter if at least four different numbers follow the same stem
+// (the text before the digits) in the model:
 //
 //   layers.0.fc1.w .. layers.31.fc1.w  ->  layers.*.fc1.w, 32 tensors
 //   h_0.w .. h_11.w                    ->  h_*.w: 12 numbers after `h_`
 //
-// `fc1` and `fc2` are different names. Tensors of one name but two shapes or
-// data types are two groups.
+// `fc1` and `fc2` stay different names, because only two numbers follow `fc`.
+// Tensors with one name but two shapes or data types are two groups.
 #include "suggest/parameter_groups.h"
 
 #include <algorithm>
@@ -19,21 +20,22 @@
 namespace shardc::suggest {
 namespace {
 
-// If fewer numbers follow a stem, they distinguish parts of one layer, such as
-// fc1 and fc2.
+// If fewer than this many different numbers follow a stem, they name the parts
+// of one layer, such as fc1 and fc2.
 constexpr size_t kFewestCounted = 4;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the index at which the digits at the end of a part begin; the size of
-// the part if there are none.
+// Returns the index at which the digits at the end of a part begin. If the part
+// does not end with a digit, returns its size.
 size_t StemEnd(std::string_view part) {
   size_t end = part.size();
   while (end > 0 && IsDigit(part[end - 1])) --end;
   return end;
 }
 
-// The numbers after each stem. At most kFewestCounted of them are collected.
+// From each stem to the different numbers that follow it. At most
+// kFewestCounted numbers are collected.
 using Stems =
     std::unordered_map<std::string_view, std::vector<std::string_view>>;
 

@@ -3,9 +3,10 @@
 // patterns that are proven to match.
 // Includes: source, model, match, roles, plan.
 //
-// The stages are, in this order: parameter_groups, dims, choose, patterns,
-// write. If only a number of devices is given, mesh chooses a mesh first. All
-// work is done for parameter groups and not for single tensors.
+// The stages run in this order: parameter_groups, dims, choose, patterns,
+// write. If the user gives only a number of devices, the stage `mesh` first
+// chooses a mesh. All stages work on parameter groups and not on single
+// tensors.
 #ifndef SHARDC_SUGGEST_PARAMETER_GROUPS_H_
 #define SHARDC_SUGGEST_PARAMETER_GROUPS_H_
 
@@ -21,38 +22,42 @@
 namespace shardc::suggest {
 
 // Tensors of the same shape and dtype whose names differ only in counters, such
-// as the number of the layer.
+// as the layer number.
 struct ParameterGroup {
-  std::string name;                     // with `*` in place of each counter
-  std::vector<std::string_view> parts;  // of the name
+  std::string name;  // with `*` in place of each counter
+  // The parts of `name`, between separators.
+  std::vector<std::string_view> parts;
   Shape shape;
   std::optional<Dtype> dtype;
-  int64_t elements = 0;  // of one tensor
-  // Bytes of one tensor; one byte for each element if the dtype is unknown.
+  int64_t elements = 0;  // elements of one tensor
+  // The bytes of one tensor. If the dtype is unknown, one byte per element is
+  // assumed.
   int64_t bytes = 0;
-  uint32_t begin = 0;  // range into Tree::members
+  uint32_t begin = 0;  // the group's tensors are Tree::members[begin, end)
   uint32_t end = 0;
 
-  // The number of scanned layers in one tensor. Only InferDims sets it, in its
-  // own copy of the tree.
+  // The number of scanned layers in one tensor. It is 1 except in the copy of
+  // the tree that InferDims() makes.
   int64_t layers = 1;
-  // Length of the layer stack's path in `name`.
+  // The length of the layer stack's path, which is a prefix of `name`; nullopt
+  // if no dimension counts scanned layers.
   std::optional<size_t> stack_size;
 
   int64_t count() const { return end - begin; }
-  // Returns the number of tensors, where a tensor of scanned layers counts once
+  // Returns the number of tensors. A tensor of scanned layers is counted once
   // for each layer.
   int64_t instances() const { return count() * layers; }
   int64_t total_bytes() const { return bytes * count(); }
   int rank() const { return static_cast<int>(shape.size()); }
-  // Returns the path of the layer stack: the path of scanned layers or, without
-  // these, the name up to its first counter. Empty if the name has no counter.
+  // Returns the path of the layer stack that contains the group. Without
+  // scanned layers, this is the name up to its first counter; it is empty if
+  // the name has no counter.
   std::string_view stack() const;
   bool Has(std::string_view part) const;
 };
 
-// The parameter groups of a manifest. A tree is moved and never copied, because
-// parts of names are views into it.
+// The parameter groups of a manifest. A tree cannot be copied, because
+// ParameterGroup::parts are views into the names of its groups.
 struct Tree {
   Tree() = default;
   Tree(Tree&&) = default;
@@ -60,10 +65,13 @@ struct Tree {
 
   const Manifest* manifest = nullptr;  // outlives the tree
   char separator = 0;
-  std::vector<ParameterGroup> groups;  // in the order of their first tensors
-  std::vector<uint32_t> members;       // indices of tensors, ordered by group
+  // In the order of the first tensor of each group.
+  std::vector<ParameterGroup> groups;
+  // Indices into the manifest's tensors, ordered by group.
+  std::vector<uint32_t> members;
   int64_t bytes = 0;
-  int64_t shapeless = 0;  // number of tensors without a shape; not in a group
+  // Number of tensors without a shape, which are in no group.
+  int64_t shapeless = 0;
 
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members).subspan(group.begin, group.end - group.begin);

@@ -1,7 +1,7 @@
-// Checks that every name is matched by exactly one pattern. Then the order of
-// rules does not matter, and no rule is dead or shadowed. If a pattern matches
-// a name of another rule, the pattern must become narrower. If no pattern
-// matches a name, the pattern of the name's group must change:
+// Checks that exactly one pattern matches each parameter name. The order of the
+// suggested rules then does not matter, and every rule is used. If a pattern
+// matches a name of another rule, this pattern must become narrower. If no
+// pattern matches a name, the pattern of the name's own group must change:
 //
 //   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
 //       ->  Disprove() returns the groups of `norm\.weight$`
@@ -19,11 +19,13 @@
 namespace shardc::suggest {
 namespace {
 
-// The matches of all patterns with all names of the tree.
+// The patterns of all rules, the names of all tensors, and which pattern
+// matches which name.
 struct AllMatches {
   std::vector<PatternOf*> patterns;
   std::vector<std::string_view> names;
-  std::optional<Matches> matches;  // nullopt if they cannot be compiled
+  // nullopt if the patterns are too many to compile.
+  std::optional<Matches> matches;
 };
 
 AllMatches MatchAll(const Tree& tree, Patterns& made) {
@@ -62,7 +64,8 @@ std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns) {
     patterns.unproven = "the patterns are more than can be compiled";
     return {0};
   }
-  // Each group has one pattern.
+  // Each parameter group has one pattern. The index of its pattern is stored
+  // here.
   std::vector<size_t> pattern_of(tree.groups.size(), all.patterns.size());
   for (size_t p = 0; p < all.patterns.size(); ++p) {
     for (const uint32_t k : all.patterns[p]->groups) pattern_of[k] = p;

@@ -1,5 +1,5 @@
-// Matches patterns with all names of a tree, to prove that each name is matched
-// once.
+// Matches the suggested patterns with all parameter names, to prove that
+// exactly one pattern matches each name.
 #ifndef SHARDC_SUGGEST_PATTERN_PROOF_H_
 #define SHARDC_SUGGEST_PATTERN_PROOF_H_
 
@@ -13,23 +13,22 @@
 
 namespace shardc::suggest {
 
-// Returns the message for a name that is not matched by exactly one pattern of
-// its own rule. `matches` is the number of patterns that match the name: 0,
-// several, or 1 if the pattern is of another rule.
+// Returns the message for a name that is not matched by exactly one pattern, of
+// its own rule. `matches` is the number of patterns that match the name. If it
+// is 1, the one pattern is of another rule.
 std::string MatchFault(std::string_view name, size_t matches);
 
-// Matches the patterns with all names of the tree. Each name must be matched by
-// exactly one pattern, of its own group. Returns the groups whose patterns have
-// to change: groups whose pattern matches a name of another group, groups with
-// a name that no pattern matches, and groups with a name that several of their
-// own patterns match. Considers only the first such name of each group, and
-// sets `patterns.unproven` to the message for it. If the patterns cannot be
-// compiled, sets `patterns.unproven` to that reason and returns {0}.
+// Matches all patterns with all names. Returns the groups whose patterns have
+// to change: a group whose pattern matches a name of another group, a group
+// with a name that no pattern matches, and a group with a name that several of
+// its own patterns match. Only the first such name of each group is considered;
+// the message for it is stored in `patterns.unproven`. If the patterns cannot
+// be compiled, the reason is stored there, and {0} is returned.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` (patterns.h) of each pattern that begins with `^`: the groups
-// that linting would take for optimizer states of parameters that the pattern
-// matches.
+// Sets `missed` of each pattern that begins with `^`. These are the groups that
+// linting would report as optimizer states of the matched parameters, because
+// the pattern does not match the names of the states.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest

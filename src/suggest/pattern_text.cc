@@ -1,10 +1,11 @@
-// Writes patterns. Words that differ in one part become alternatives. Their
-// common beginning and end, delimited by underscores, are written once:
+// Writes the regular expressions of suggested rules. Words that differ become
+// alternatives. A common beginning and end of the words, delimited by
+// underscores, is written once:
 //
 //   gate_proj|up_proj  ->  (gate|up)_proj
 //
-// Up to six numbers are listed. More are written as a trie of their digits, in
-// which equal branches become one class:
+// Up to six numbers are listed. More numbers are written as a trie (prefix
+// tree) of their digits, in which digits with equal branches become one class:
 //
 //   0 .. 31  ->  ([04-9]|[12]\d?|3[01]?)
 #include "suggest/pattern_text.h"
@@ -16,7 +17,7 @@
 namespace shardc::suggest {
 namespace {
 
-// The largest number of listed numbers; more are written as a trie.
+// The largest number of numbers that are listed; more are written as a trie.
 constexpr size_t kListedNumbers = 6;
 
 struct Trie {
@@ -24,6 +25,7 @@ struct Trie {
   std::map<char, Trie> next;
 };
 
+// Returns the pattern of one digit of a set, such as `[0-39]`.
 std::string ClassOf(const std::string& digits) {
   if (digits.size() == 1) return digits;
   if (digits.size() == 10) return "\\d";
@@ -40,7 +42,8 @@ std::string ClassOf(const std::string& digits) {
 }
 
 std::string TrieText(const Trie& trie) {
-  std::map<std::string, std::string> digits;  // keyed by the rest of the number
+  // From the pattern of the remaining digits to the digits before it.
+  std::map<std::string, std::string> digits;
   std::vector<std::string> order;
   for (const auto& [digit, child] : trie.next) {
     const std::string rest = TrieText(child);
@@ -74,8 +77,8 @@ std::vector<std::string> SplitAlternatives(const std::string& part) {
 
 // CommonHead returns the length of the longest common prefix of all words that
 // is empty or ends with an underscore. CommonTail returns the length of the
-// longest common suffix, after that prefix, that is empty or begins with an
-// underscore.
+// longest common suffix that is empty or begins with an underscore. The suffix
+// does not overlap the prefix, whose length is `head`.
 size_t CommonHead(const std::vector<std::string>& words) {
   size_t head = words[0].size();
   for (const std::string& word : words) {

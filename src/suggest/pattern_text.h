@@ -1,4 +1,4 @@
-// Makes the texts of regular expressions (RE2) for names and numbers.
+// Writes regular expressions in RE2 syntax that match names and numbers.
 #ifndef SHARDC_SUGGEST_PATTERN_TEXT_H_
 #define SHARDC_SUGGEST_PATTERN_TEXT_H_
 
@@ -8,14 +8,15 @@
 
 namespace shardc::suggest {
 
-// The parts of a name. In a part, `*` stands for a number, and `|` separates
-// alternatives: "gate_proj|up_proj".
+// The parts of a name, between separators. In a part, `*` represents a number,
+// and `|` separates alternatives: "gate_proj|up_proj".
 using PartWords = std::vector<std::string>;
 
-// Returns a pattern for the part. Characters with a meaning in regular
+// Returns a pattern for one part. Characters that have a meaning in regular
 // expressions are escaped, and `*` becomes `\d+`.
 std::string Escaped(std::string_view text);
-// Returns a pattern that matches the text literally; `*` is escaped too.
+// Returns a pattern that matches exactly this text. Here `*` is escaped and is
+// not a counter.
 std::string EscapedName(std::string_view name);
 
 // Returns the pattern of several parts: `(gate|up)_proj\.weight` for

@@ -1,8 +1,8 @@
-// Makes the patterns of rules. Each parameter group gets a short suffix of its
-// name that no group of another rule has. The suffixes of one rule are joined
-// into patterns, and all patterns are matched with all names. If a pattern
-// matches a name of another rule, its suffixes become longer, and the patterns
-// are made and matched again:
+// Makes the patterns of suggested rules. Each parameter group gets a short
+// suffix of its name with which no name of another rule ends. The suffixes of
+// one rule are joined into patterns, and all patterns are matched with all
+// names. If a pattern matches a name of another rule, its suffixes become
+// longer, and the patterns are made and matched again:
 //
 //   layers.*.mlp.gate_proj.weight, layers.*.mlp.up_proj.weight
 //       ->  gate_proj.weight, up_proj.weight
@@ -19,9 +19,9 @@
 namespace shardc::suggest {
 namespace {
 
-// The most rounds. In each round, suffixes of patterns that match a name of
-// another rule become longer. Most names have fewer than 12 parts, so further
-// rounds would rarely help.
+// The largest number of rounds. In each round, the suffixes of patterns that
+// match a name of another rule become longer by one part. Most names have fewer
+// than 12 parts, so more rounds would rarely help.
 constexpr int kMostRounds = 12;
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Writes the comments of rules. A comment is a title, which depends on the
-// role, and a reason, which depends on the spec. For the usual spec of a role,
-// the second text explains the sharding instead:
+// Writes the comments of suggested rules. A comment is a title, which depends
+// on the role, and an explanation, which depends on the spec. For the usual
+// spec of the role, the explanation describes how tp shards the parameter. For
+// another spec, it states the reason:
 //
 //   q_proj [HEAD, FSDP]            ->  Queries: heads over tp.
 //   q_proj [null, [FSDP, SP, TP]]  ->  Queries: tp does not divide the
@@ -10,9 +11,9 @@
 namespace shardc::suggest {
 namespace {
 
-// Returns an explanation of how tp shards the parameter in the usual spec of
-// its role. It is empty if tp does not shard the parameter, or if the role
-// needs no explanation.
+// Returns the explanation of the usual spec of a role: how tp shards the
+// parameter. The text is empty if tp does not shard the parameter, or if the
+// role needs no explanation.
 std::string UsualText(Title title, const Choice& choice) {
   const bool sharded = choice.inner_sharded;
   switch (title) {
@@ -47,7 +48,8 @@ std::string UsualText(Title title, const Choice& choice) {
   }
 }
 
-// Returns the name of the dimension that tp would shard if tp divided it.
+// Returns the name of the dimension that tp would shard if its size were
+// divisible by the size of tp.
 std::string InnerText(Title title) {
   switch (title) {
     case Title::kEmbedding:

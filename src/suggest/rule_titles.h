@@ -12,8 +12,8 @@
 
 namespace shardc::suggest {
 
-// The title of a suggested rule, by the role of its parameters. The rules file
-// that is written lists the rules in this order.
+// The title of a suggested rule, which depends on the role of its parameters.
+// The written rules file lists the rules in this order.
 enum class Title : uint8_t {
   kEmbedding,
   kHead,
@@ -44,9 +44,10 @@ enum class Title : uint8_t {
 Title TitleOf(const InferredDims& inferred, const Choice& choice);
 std::string_view TitleText(Title title);
 
-// Returns the reason for a spec. If the spec is the first choice for its role,
-// returns an explanation of the sharding instead. `tensor` is whether the mesh
-// has tensor parallelism. The text is empty if there is nothing to explain.
+// Returns the text that explains a spec. If the spec is the usual one for its
+// role, the text describes how tp shards the parameter; otherwise it states the
+// reason. `tensor` is true if the mesh has a tensor-parallel axis. The text is
+// empty if there is nothing to explain.
 std::string ReasonText(const Choice& choice, Title title, bool tensor);
 
 }  // namespace shardc::suggest

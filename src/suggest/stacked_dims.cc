@@ -1,12 +1,13 @@
-// Removes the dimensions that count scanned layers before the other passes, and
-// adds them to their result. The other passes then read a tree in which each
-// tensor is one layer:
+// Removes the dimensions that count scanned layers before the other passes of
+// InferDims(), and adds them to the result. The other passes then read a tree
+// in which each tensor belongs to one layer:
 //
 //   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //
-// A leading dimension counts experts if the name contains `experts`. It also
-// counts experts if two groups of one stack have three dimensions and the same
-// leading size, unless their names or sizes show another use.
+// The leading dimension of a tensor counts experts if the name contains
+// `experts`. It also counts experts if two groups of one layer stack have three
+// dimensions and the same leading size, unless their names or sizes show
+// another meaning.
 #include "suggest/stacked_dims.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@
 namespace shardc::suggest {
 namespace {
 
-// The side of a matrix is larger than this. A smaller trailing dimension counts
-// the taps of a convolution's kernel.
+// A trailing dimension of at most this size is read as the taps of a
+// convolution's kernel, and not as the side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 void SetExperts(InferredDims& inferred, int dim) {
@@ -31,8 +32,8 @@ void SetExperts(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kExperts;
 }
 
-// Returns the number of experts: one more than the largest number after
-// `experts` in the names of a group.
+// Returns the number of experts of a group whose experts are separate tensors:
+// one more than the largest number after `experts` in their names.
 int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
   const size_t at = group.name.find("experts" + std::string(1, tree.separator));
   const auto before = static_cast<size_t>(std::count(
@@ -50,8 +51,8 @@ int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
   return most + 1;
 }
 
-// Returns whether the leading dimension of a group of unknown name may count
-// experts.
+// Returns whether the leading dimension of a group may count experts, although
+// its name does not contain `experts`.
 bool MayLeadWithExperts(const ParameterGroup& group,
                         const InferredDims& inferred) {
   return group.rank() == 3 && inferred.experts < 0 &&
@@ -64,8 +65,8 @@ bool MayLeadWithExperts(const ParameterGroup& group,
 
 // Returns whether a shape is the shape of an attention output, whose heads
 // times columns are the width: [16, 64, 1024]. Experts may have such a shape
-// too, but then a group with the transposed shape exists: [4, 256, 1024] and
-// [4, 1024, 256].
+// too. Then a group with the transposed shape exists, as for [4, 256, 1024] and
+// [4, 1024, 256], and the result is false.
 bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
   const Shape& shape = tree.groups[k].shape;
   return CheckedMul(shape[0], shape[1]) == shape[2] &&

@@ -1,4 +1,4 @@
-// Finds the dimensions that count layers or experts.
+// Finds the dimensions that count scanned layers or experts.
 #ifndef SHARDC_SUGGEST_STACKED_DIMS_H_
 #define SHARDC_SUGGEST_STACKED_DIMS_H_
 
@@ -12,20 +12,21 @@ namespace shardc::suggest {
 LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
                      const ScanAxis& axis);
 
-// Returns a copy of the tree in which groups have the shapes of one layer.
+// Returns a copy of the tree in which each group has the shape of one layer.
 Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
 
-// Adds the dimensions that count layers to `dims`, which were inferred for
-// WithoutLayers(tree, stacks). `tree` still has these dimensions.
+// Adds the dimensions that count layers to `dims`, which were inferred for the
+// tree that WithoutLayers() returned. `tree` is the original tree, which has
+// these dimensions.
 void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
                    ModelDims& dims);
 
-// Returns whether a group belongs to layers: scanned layers, or layers with a
-// number in the name.
+// Returns whether a group belongs to numbered layers: it is in a stack of
+// scanned layers, or its name contains a counter.
 bool InLayers(const ParameterGroup& group);
 
-// Marks the dimension of experts or, if each expert has its own tensor, counts
-// these tensors.
+// Finds the experts. Marks the dimension that counts them. If each expert has
+// its own tensor, sets `expert_count` to the number of experts.
 void MarkExperts(const Tree& tree, ModelDims& dims);
 
 }  // namespace shardc::suggest

@@ -1,14 +1,15 @@
-// Chooses a tensor-parallel strategy for each block. The output of one
-// projection of a block is the input of the next, so all of them share a
-// strategy. The first choice is to shard the inner dimension. Another strategy
-// wins if a device saves enough bytes:
+// Chooses a tensor-parallel strategy for each attention or feed-forward block.
+// The output of one projection of a block is the input of the next, so all
+// projections of a block share a strategy. The first choice is to shard the
+// inner dimension (heads or a feed-forward width). Another strategy is chosen
+// if a device then holds enough fewer bytes:
 //
 //   q, o of 71 heads, tp 8              ->  both in slices of the width
 //   8 experts of width 100, tp 8        ->  experts rather than widths
 //
-// Keys and values may have another strategy than queries, because there may be
-// few KV heads. They are sharded over the inner dimension only if the queries
-// are as well.
+// Keys and values may have another strategy than the queries, because there may
+// be too few KV heads to shard. They are sharded over the inner dimension only
+// if the queries are.
 #include "suggest/strategies.h"
 
 #include <algorithm>
@@ -21,21 +22,23 @@
 namespace shardc::suggest {
 namespace {
 
-// The bytes that another strategy must save to justify its traffic. Slices of
-// the width must save more than kWorthSlices thousandths of a device's fully
-// sharded bytes. Other strategies must save about a twentieth of the block's
-// bytes.
+// How much memory another strategy must save to justify its communication.
+// Slices of the width must save more than kWorthSlices thousandths of a
+// device's fully sharded bytes. With another strategy, the bytes of the block
+// times kWorthOther must be less than before.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 
 struct Block {
   std::vector<size_t> groups;
-  bool shards_inner = true;  // whether tp can shard the inner dimension of all
+  // Whether tp can shard the inner dimension of every group of the block.
+  bool shards_inner = true;
   TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
 };
 
-// Returns the key of a block. Feed-forward weights below one path that have two
-// widths (of a shared expert and of routed experts) have two keys.
+// Returns the key of a block: its path. For feed-forward weights, the key
+// includes their width, so that a shared expert and routed experts of another
+// width are two blocks.
 std::string BlockKey(const InferredDims& inferred) {
   const std::string& path = inferred.by_name.block_path;
   if (!IsMlp(inferred.role)) return path;
@@ -114,9 +117,9 @@ class BlockStrategies {
   }
 
   // Returns whether experts can be divided over tp. If experts are a dimension,
-  // the product of the sizes of ep and tp must divide this dimension. If each
-  // expert is a tensor, tp must divide their number, and they must not be
-  // placed over ep or fsdp.
+  // the size of ep times the size of tp must divide its size. If each expert is
+  // a tensor, tp must divide their number, and the experts must not be
+  // distributed over ep or fsdp.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;
@@ -125,7 +128,7 @@ class BlockStrategies {
            !preferences_.place_experts && inferred.expert_count % mesh_.tp == 0;
   }
 
-  // Returns the bytes that a device holds of a block.
+  // Returns the bytes of a block that a device holds under a strategy.
   double BytesWith(const Block& block, TensorParallelStrategy strategy) const {
     double out = 0;
     for (const size_t k : block.groups) {
@@ -140,7 +143,9 @@ class BlockStrategies {
   const MeshAxes& mesh_;
   const Preferences& preferences_;
   const SpecChooser& specs_;
-  std::map<std::string, Block> blocks_, keys_;  // `keys_`: keys and values
+  // Keyed by BlockKey(). `keys_` has the projections to keys and values, and
+  // `blocks_` has all other projections.
+  std::map<std::string, Block> blocks_, keys_;
 };
 
 }  // namespace

@@ -13,9 +13,10 @@
 
 namespace shardc::suggest {
 
-// Returns one strategy for each group of the tree. Strategies are chosen for
-// the projections of attention and of feed-forward blocks. Another group has
-// the strategy of the attention block that contains it, or else kInner.
+// Returns a strategy for each group of the tree, in the order of `tree.groups`.
+// Strategies are chosen for the projections of attention and of feed-forward
+// blocks. Another group gets the strategy of the attention block that contains
+// it; kInner if it is in no attention block.
 std::vector<TensorParallelStrategy> ChooseStrategies(
     const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
     const Preferences& preferences, const SpecChooser& specs);

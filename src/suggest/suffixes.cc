@@ -1,14 +1,15 @@
-// Chooses suffixes of names. A suffix has at least two parts, and grows until
-// no name of another rule group ends with it, or until it is the complete name.
-// A suffix that is not the complete name does not begin with a number, or with
-// a word of one or two letters, because that is hard to read:
+// Chooses, for each parameter group, the suffix of its name that a pattern
+// matches. A suffix has at least two parts. It grows until no name of another
+// rule ends with it, or until it is the complete name. A shorter suffix does
+// not begin with a number or with a word of one or two letters, because such a
+// pattern would be hard to read:
 //
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
 //
-// Two groups of the same name differ in shape or dtype. They are separated by
-// the first counter whose numbers in the two groups are disjoint or, if there
-// is none, by listing complete names.
+// Two groups with the same name differ in shape or dtype. Listed numbers of the
+// first counter whose numbers are disjoint separate the two groups. If there is
+// no such counter, the patterns list complete names.
 #include "suggest/suffixes.h"
 
 #include <algorithm>
@@ -17,10 +18,12 @@
 namespace shardc::suggest {
 namespace {
 
-// The most groups of a rule group for which AlignSuffixes compares all pairs of
-// groups. It does not change larger rule groups.
+// The largest number of groups for which AlignSuffixes() compares all pairs of
+// groups. It does not change the suffixes of larger rule groups.
 constexpr size_t kMostAligned = 512;
 
+// Returns whether a suffix begins with a number or with a word of one or two
+// letters.
 bool StartsBadly(const ParameterGroup& group, size_t parts) {
   if (parts >= group.parts.size()) return false;
   const std::string_view word = group.parts[group.parts.size() - parts];
@@ -31,9 +34,9 @@ size_t CountersIn(std::string_view text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '*'));
 }
 
-// Returns the number of parts from the counter to the end of the name. If the
-// counter is a complete part, the part before it is included. Returns 0 if the
-// name has no such counter.
+// Returns the number of parts from the counter (`*`) with this index to the end
+// of the name. If the counter is a complete part, the part before it is
+// included. Returns 0 if the name has no counter with this index.
 size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   size_t met = 0;
   for (size_t i = 0; i < group.parts.size(); ++i) {
@@ -45,9 +48,9 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   return 0;
 }
 
-// Separates group k from groups of the same name in other rule groups: by the
-// numbers of the first counter whose numbers none of these groups has, or by
-// complete names if there is no such counter.
+// Separates group k from groups of the same name in other rules. The pattern
+// lists the numbers of the first counter whose numbers no such group has. If
+// there is no such counter, the pattern lists complete names.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const size_t counters = CountersIn(names.GroupAt(k).name);
   for (size_t c = 0; c < counters; ++c) {
@@ -59,7 +62,8 @@ void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   out.by_names = true;
 }
 
-// Returns in how many of the last `parts` parts two names differ.
+// Returns the number of positions, among the last `parts` parts, at which two
+// names differ.
 size_t Differences(const ParameterGroup& a, const ParameterGroup& b,
                    size_t parts) {
   size_t out = 0;

@@ -1,4 +1,4 @@
-// Chooses the suffix of a group's name that its pattern must match.
+// Chooses the suffix of a parameter group's name that its pattern must match.
 #ifndef SHARDC_SUGGEST_SUFFIXES_H_
 #define SHARDC_SUGGEST_SUFFIXES_H_
 
@@ -10,34 +10,37 @@
 
 namespace shardc::suggest {
 
-// How a pattern matches the names of a group: by the last parts of a name,
-// restricted further by the flags.
+// How a pattern matches the names of a group: by the last parts of a name, and
+// under the conditions that the flags add.
 struct Suffix {
-  size_t parts = 1;          // number of the last parts that must match
-  bool at_boundary = false;  // also match only after a separator
-  bool at_start = false;     // also match only at the start of a name: `^`
+  size_t parts = 1;  // how many of the last parts must match
+  // Whether the match must begin after a separator or at the start.
+  bool at_boundary = false;
+  // Whether the match must begin at the start of the name: `^`.
+  bool at_start = false;
   // The index of the counter (a `*` of the group's name) whose numbers the
-  // pattern lists; -1 if it lists none.
+  // pattern lists; -1 if the pattern lists no numbers.
   int counter = -1;
-  bool by_names = false;  // the pattern lists each complete name
+  bool by_names = false;  // whether the pattern lists each complete name
 };
 
-// Returns a short suffix of a group's name with which no other name of another
-// rule group ends, or the complete name. Groups of the same name in other rule
-// groups are separated by numbers or, if that is not possible, by complete
-// names.
+// Returns a short suffix of the name of group `k` with which no other name of
+// another rule ends; the complete name if there is no such suffix. If another
+// rule has a group with the same name, the suffix also lists numbers or
+// complete names.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens suffixes so that one pattern can match several groups of a rule
-// group. If group a has a suffix of fewer parts than group b, and the names of
-// a and b differ in exactly one of the parts of b's suffix, a's suffix gets as
-// many parts as b's:
+// Lengthens suffixes so that one pattern can match several groups of a rule.
+// Suppose that the suffix of group a has fewer parts than the suffix of group
+// b. If the names differ in exactly one of the parts of b's suffix, the suffix
+// of a gets as many parts as that of b:
 //
 //   up_proj.weight, mlp.gate.weight  ->  mlp.up_proj.weight, mlp.gate.weight
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 
-// Makes a suffix one step narrower. Returns false if it already lists names.
+// Makes a suffix one step narrower. Returns false if the suffix already lists
+// complete names, which is the narrowest form.
 bool Narrow(const NameIndex& names, uint32_t k, Suffix& suffix);
 
 }  // namespace shardc::suggest

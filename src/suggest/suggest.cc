@@ -1,11 +1,12 @@
-// Runs the stages of a suggestion, in this order:
+// Suggests a rules file for a model without rules. The stages run in this
+// order:
 //
 //   names -> parameter groups -> inferred dimensions -> specs -> rule groups
 //         -> patterns -> a file, and the rule written for each tensor
 //
-// Finally, MisfitOf() judges the mesh. It is unsuitable if the purpose of one
-// of its axes is unknown, if its fsdp, ep or tp axis shards nothing, or if a
-// device holds far more than its fully sharded bytes.
+// Finally, MisfitOf() checks whether the mesh suits the model. It does not if
+// the parallelism of an axis is unknown, if fsdp, ep or tp shards no parameter,
+// or if a device holds far more than its fully sharded bytes.
 #include "suggest/suggest.h"
 
 #include <algorithm>
@@ -21,15 +22,15 @@
 namespace shardc::suggest {
 namespace {
 
-// A mesh is unsuitable if a device holds more than this multiple of its fully
-// sharded bytes.
+// A mesh does not suit a model if a device holds more than this multiple of its
+// fully sharded bytes.
 constexpr double kPoorRatio = 1.5;
 
 // If a device holds at most this many bytes, kPoorRatio is not checked.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees with more parameter groups get no patterns. A tree has so many groups
-// if its names have no layer numbers by which to group the tensors.
+// A model with more parameter groups gets no patterns. It has so many groups if
+// its names have no layer numbers by which tensors can be grouped.
 constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
@@ -42,14 +43,15 @@ int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
   return out;
 }
 
+// Returns the bytes of a device divided by its fully sharded bytes.
 double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
   if (tree.bytes <= 0) return 1;
   return static_cast<double>(bytes) * static_cast<double>(mesh.devices()) /
          static_cast<double>(mesh.dp) / static_cast<double>(tree.bytes);
 }
 
-// Returns the axes that shard no parameter, with their sizes. Only fsdp, tp and
-// ep are checked: dp makes replicas, and sp shards tokens.
+// Returns the names and sizes of the axes that shard no parameter. Only fsdp,
+// tp and ep are checked, because dp makes replicas and sp shards tokens.
 std::vector<std::pair<std::string, int64_t>> UnusedAxes(
     const MeshAxes& mesh, const Choices& choices) {
   std::set<std::string> used;

@@ -1,4 +1,4 @@
-// Suggests a rules file for a model on a mesh. Runs all stages.
+// Suggests a rules file for a model on a mesh.
 #ifndef SHARDC_SUGGEST_SUGGEST_H_
 #define SHARDC_SUGGEST_SUGGEST_H_
 
@@ -20,18 +20,18 @@
 namespace shardc::suggest {
 
 struct Request {
-  const Manifest* manifest = nullptr;  // outlives the suggestion
+  const Manifest* manifest = nullptr;  // must outlive the suggestion
   const Mesh* mesh = nullptr;
-  const ModelConfig* model = nullptr;  // may be null
+  const ModelConfig* model = nullptr;  // the model's configuration; may be null
   Preferences preferences = {};
 };
 
-// Parameter groups with the same role, spec and placement. They become one or
-// several rules, one for each pattern.
+// Parameter groups with the same role, spec and placement. They become one rule
+// for each pattern, so one or several rules.
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  int order = 0;  // position of its role in the file
+  int order = 0;  // a Title, which is also the position in the rules file
 };
 
 struct Suggestion {
@@ -44,18 +44,18 @@ struct Suggestion {
   Imported file;
   int64_t bytes_per_device = 0;
   std::string misfit;  // the result of MisfitOf()
-  // The index of the rule that matches each tensor; -1 for none.
+  // Indexed by the manifest's tensors: the index of the rule that matches the
+  // tensor; -1 if no rule matches it.
   std::vector<int32_t> rule_of;
 
-  // Returns the bytes that all devices of one replica hold together, divided by
-  // the bytes of the model.
+  // Returns how many times the model's bytes the devices of one replica hold
+  // together; 1 if the model is fully sharded.
   double Ratio() const;
 };
 
 Suggestion Suggest(const Request& request);
 
-// Returns the reason why a mesh is unsuitable for a model, or an empty text if
-// it is suitable.
+// Returns the reason why a mesh does not suit a model; empty if it does.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);
 

@@ -1,8 +1,9 @@
-// Chooses the spec of a weight. The dimension for tensor parallelism depends on
-// role and strategy. Then every assignment of the data axes (fsdp, sp, and ep
-// if it shards no experts) to dimensions is tried. The legal spec with the most
-// parts wins. Of specs with equally many parts, the spec whose data axes are
-// nearest to the width wins:
+// Chooses the spec of a weight. Its role and the strategy of its block decide
+// which dimension tp shards. Then every assignment of the data axes (fsdp, sp,
+// and ep if it shards no experts) to dimensions is tried. The legal spec with
+// the most parts is chosen. Of specs with equally many parts, the spec is
+// chosen whose data axes shard the most preferred dimensions, which are listed
+// at DataDims():
 //
 //   q [4096, 4096], tp 8, 32 heads           ->  [HEAD, [FSDP, SP]]
 //   q [4544, 4544], tp 8, 71 heads, slices   ->  [null, [FSDP, SP, TP]]
@@ -19,29 +20,31 @@
 namespace shardc::suggest {
 namespace {
 
-// Groups whose tensors have fewer elements stay replicated, unless their role
-// requires otherwise. In a small model the limit is a fiftieth of its elements.
+// Groups whose tensors have fewer elements than this stay replicated, unless
+// their role requires sharding. In a small model, the limit is a fiftieth of
+// the model's elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
 // Two limits on the bytes of a group, in thousandths of the model's bytes.
 // IsSmall() compares kSmallShare with the bytes times the number of devices of
-// a replica. Options() does not shard a group over tp if its bytes are below a
-// limit: kSmallShare for projections to a latent and of a state space,
-// kTableShare for groups of unknown role, and for embeddings and output heads
-// whose vocabulary tp does not divide.
+// a replica. Options() does not shard a group over tp if the bytes are below a
+// limit. The limit is kSmallShare for projections to a latent and of a state
+// space. It is kTableShare for groups of unknown role, and for embeddings and
+// output heads whose vocabulary tp does not divide.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// If tp cannot shard the KV heads, keys and values are replicated over tp,
-// provided that the copies add fewer than this many thousandths of the model's
-// bytes.
+// If tp cannot shard the KV heads, keys and values are replicated over tp. The
+// condition is that the copies add fewer than this many thousandths of the
+// model's bytes.
 constexpr double kKeysShare = 40;
 
+// Returns whether `parts` equal shards of a dimension end at block boundaries.
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
   return size % parts == 0 && (size / parts) % block == 0;
 }
 
-// Linting compares two projections of a module only if the roles of both are
-// sure.
+// Returns whether linting compares a projection with others of its module: its
+// role must be certain.
 bool IsComparedByLint(const ParameterRole& role) {
   return role.confidence == Confidence::kSure && IsWeight(role);
 }
@@ -54,9 +57,9 @@ bool IsLegal(const InferredDims& inferred, const AxisSpec& spec) {
   return true;
 }
 
-// Adds a data axis to the axes of a dimension. It is put after a logical axis
-// such as HEAD, so that heads stay together, but before TP, which shards slices
-// of the width.
+// Adds a data axis to the axes of a dimension. It is placed after a logical
+// axis such as HEAD, so that heads stay together. It is placed before TP, which
+// shards slices of the width.
 void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
                  int64_t size) {
   const auto at =
@@ -67,8 +70,8 @@ void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
 
 }  // namespace
 
-// A dimension that tensor parallelism may shard, with the logical axis for it.
-// `dim` is -1 if no dimension is sharded.
+// A dimension that tensor parallelism may shard, and the logical axis that the
+// spec then has. `dim` is -1 if tp shards no dimension.
 struct SpecChooser::Option {
   int dim = -1;
   std::string axis;
@@ -122,8 +125,8 @@ bool SpecChooser::IsSmall(size_t k) const {
          kSmallShare;
 }
 
-// Returns the options for tensor parallelism of a group, the preferred one
-// first. Of options with equally many parts, Choose() uses the first.
+// Returns what tp may shard in a group, the preferred option first. If several
+// options lead to equally many parts, Choose() uses the first.
 std::vector<SpecChooser::Option> SpecChooser::Options(
     size_t k, TensorParallelStrategy strategy) const {
   const InferredDims& inferred = dims_[k];
@@ -191,10 +194,10 @@ std::vector<SpecChooser::Option> SpecChooser::AnyDim(
   return out;
 }
 
-// Returns the dimensions that data axes may shard, the preferred one first: the
-// dimension of experts if Preferences::place_experts is set, the width,
-// dimensions of unknown use by descending size, and the inner dimension unless
-// the group is an adapter.
+// Returns the dimensions that data axes may shard, in order of preference. The
+// dimension of experts is first, if Preferences::place_experts is set. The
+// width is next, followed by dimensions of unknown use by descending size. The
+// inner dimension is last, and is left out for adapters.
 std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   std::vector<int> out;
   if (preferences_.place_experts && inferred.experts >= 0) {
@@ -217,9 +220,9 @@ std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   return out;
 }
 
-// Returns the data axes for a group, without an axis along which its experts
-// are placed. They include the expert axis only if this axis shards no experts
-// of the group and the group is not an adapter.
+// Returns the data axes that may shard a group. An axis over which the group's
+// experts are distributed (`placed`) is left out. The expert axis is included
+// only if it shards no experts of the group and the group is not an adapter.
 std::vector<SpecChooser::DataAxis> SpecChooser::DataAxes(
     const InferredDims& inferred, bool experts_sharded,
     const std::string& placed) const {
@@ -233,13 +236,14 @@ std::vector<SpecChooser::DataAxis> SpecChooser::DataAxes(
   return out;
 }
 
-// Tries every assignment of data axes to dimensions, where each axis shards one
-// dimension or none. Returns the legal spec with the most parts.
+// Tries every assignment of data axes to dimensions, in which each axis shards
+// one dimension or no dimension. Returns the legal spec with the most parts.
 AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
                                   const AxisSpec& base,
                                   const std::vector<DataAxis>& axes) const {
   const std::vector<int> dims = DataDims(inferred);
-  const size_t choices = dims.size() + 1;  // the last choice is no dimension
+  // The last choice is to shard no dimension.
+  const size_t choices = dims.size() + 1;
   size_t all = 1;
   for (size_t i = 0; i < axes.size(); ++i) all *= choices;
   AxisSpec best = base;
@@ -248,7 +252,7 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    size_t moved = 0;  // distance from the preferred dimensions
+    size_t moved = 0;  // how far the dimensions are from the preferred ones
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {
       const size_t pick = rest % choices;
@@ -311,9 +315,9 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
   return out;
 }
 
-// Distributes experts that are separate tensors along an axis that divides
-// their number: tp if the strategy is kExpertsOverTp, fsdp if the user prefers
-// it and the mesh has no ep, else ep.
+// Distributes experts that are separate tensors over an axis that divides their
+// number. The axis is tp if the strategy is kExpertsOverTp. It is fsdp if the
+// user prefers that and the mesh has no ep axis. Otherwise it is ep.
 void SpecChooser::PlaceExperts(const InferredDims& inferred,
                                TensorParallelStrategy strategy,
                                Choice& out) const {
@@ -358,8 +362,8 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   if (used < parts) out.reason = Reason::kLessData;
 }
 
-// Returns whether linting compares this projection with another projection of
-// its module, which has another role.
+// Returns whether linting compares this projection with a projection of another
+// role in the same module.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
   const ParameterRole& own = inferred.by_name;
   return IsComparedByLint(own) && siblings_.at(own.sibling_path).several;

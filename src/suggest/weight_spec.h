@@ -16,18 +16,17 @@
 
 namespace shardc::suggest {
 
-// The dimension over which tensor parallelism shards the projections of one
-// block. They share one strategy because the output of one is the input of the
-// next.
+// What tensor parallelism shards in the projections of one block. All
+// projections of a block share one strategy, because the output of one is the
+// input of the next.
 enum class TensorParallelStrategy : uint8_t {
   kInner,          // the inner dimension
-  kExpertsOverTp,  // the dimension of experts, or experts placed by tp
-  kWidthSlices     // the width: stored in slices and gathered before use
+  kExpertsOverTp,  // the experts: their dimension, or their tensors over tp
+  kWidthSlices     // the width; each weight is gathered before use
 };
 
-// Returns whether tensor parallelism can divide the inner dimension into
-// `parts` shards. Every unit (a head, a column) and every block must be in one
-// shard.
+// Returns whether the inner dimension can be sharded into `parts` equal shards.
+// No unit (a head, a column) and no quantisation block may be split.
 bool ShardsInner(const InferredDims& inferred, int64_t parts);
 
 class SpecChooser {
@@ -36,16 +35,16 @@ class SpecChooser {
   SpecChooser(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
               const Preferences& preferences);
 
-  // Returns the spec for a group, and the reason if the spec is not the first
-  // choice for its role. Norms and most small groups are replicated. Other
-  // groups get the legal spec with the most parts. `strategy` is used only for
+  // Returns the spec of group `k`, and the reason if the spec is not the first
+  // choice for its role. Norms and most small groups are replicated. Another
+  // group gets the legal spec with the most parts. `strategy` is used only for
   // projections of attention and of feed-forward blocks.
   Choice Choose(size_t k, TensorParallelStrategy strategy) const;
 
-  // Returns whether a group is small, so that it stays replicated unless its
-  // role requires otherwise.
+  // Returns whether a group is so small that it stays replicated, unless its
+  // role requires sharding.
   bool IsSmall(size_t k) const;
-  // Returns the bytes in thousandths of the model's bytes.
+  // Returns the bytes as thousandths of the model's bytes.
   double Thousandths(int64_t bytes) const;
 
  private:
@@ -71,11 +70,12 @@ class SpecChooser {
   const MeshAxes& mesh_;
   const Preferences& preferences_;
   int64_t key_bytes_ = 0;  // bytes of all key and value projections
-  // Elements of the model, at most kSmallElements a tensor.
+  // The number of elements of the model, where each tensor is counted with at
+  // most kSmallElements.
   int64_t elements_ = 0;
-  // Keyed by sibling path: the modules with projections that linting compares.
-  // `first` is the role of the first projection, and `several` is whether the
-  // module has projections of other roles.
+  // The modules with projections that linting compares, keyed by sibling path.
+  // `first` is the role of the first projection. `several` is true if the
+  // module also has projections of other roles.
   struct Siblings {
     Role first = Role::kOther;
     bool several = false;

@@ -1,7 +1,7 @@
-// Writes the rules file. Rules are in the order in which one reads a model: the
-// embedding, attention, feed-forward layers, biases and scales, and finally
-// replicated parameters. Each rule has a comment with its purpose and its
-// bytes:
+// Writes the suggested rules file. The rules are in the order in which one
+// reads a model: the embedding, attention, feed-forward layers, biases and
+// scales, and finally replicated parameters. The comment of each rule states
+// what its parameters are, their number, shapes and bytes:
 //
 //   # Queries: heads over tp. (32 x [4096, 4096]: 1 GiB)
 //   - match: 'q_proj\.weight$'
@@ -23,6 +23,8 @@
 namespace shardc::suggest {
 namespace {
 
+// The width of a comment line, in characters, and the largest number of shapes
+// that a comment lists.
 constexpr size_t kCommentWidth = 74;
 constexpr size_t kListedShapes = 3;
 
@@ -95,8 +97,8 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// Returns the sentence on a layer stack in the comment at the top of the
-// suggested rules file: which dimension counts layers, and why.
+// Returns the sentence about a layer stack for the comment at the top of the
+// suggested file: which dimension counts layers, and why.
 std::string StackEvidence(const LayerStack& stack) {
   switch (stack.confidence) {
     case StackConfidence::kSure:
@@ -178,8 +180,8 @@ SpecSource SourceOf(const Choice& choice) {
   return list;
 }
 
-// Returns the axes of each dimension without axes of size 1, because linting
-// compares specs in this form.
+// Returns the kinds of axes that shard each dimension, without axes of size 1.
+// Linting compares specs in this form.
 std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   std::vector<std::multiset<std::string>> out;
   for (const auto& dim : choice.spec) {
@@ -203,6 +205,8 @@ std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   return out;
 }
 
+// Returns whether a group that the pattern misses (PatternOf::missed) has
+// another spec than the rule.
 bool MissesOtherSpecs(const Suggestion& suggestion, const PatternOf& pattern,
                       const Choice& choice) {
   return std::any_of(
@@ -211,8 +215,9 @@ bool MissesOtherSpecs(const Suggestion& suggestion, const PatternOf& pattern,
       });
 }
 
-// Returns the placement of experts: their mesh axis, and the pattern that finds
-// an expert's number in a name.
+// Returns the placement of experts that are separate tensors: the mesh axis
+// over which they are distributed, and the pattern that finds an expert's
+// number in a name.
 Placement PlacementOf(const Suggestion& suggestion, const Choice& choice) {
   Placement out;
   const AxisRule rule = choice.place_axis == "EP" ? AxisRule::kExpertParallel
@@ -280,7 +285,7 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       if (!reason.empty()) text += ": " + reason;
       text += ".";
       const std::string shapes = ShapesText(suggestion, pattern);
-      // If the previous rule has the same title and reason, the comment has
+      // If the previous rule has the same title and reason, the comment repeats
       // only the shapes.
       one.comments = Wrapped(text == previous ? Capital(shapes) + "."
                                               : text + " (" + shapes + ")");

@@ -1,4 +1,4 @@
-// Writes rule groups and their patterns as a rules file with comments.
+// Writes a suggestion as a rules file with comments.
 #ifndef SHARDC_SUGGEST_WRITE_H_
 #define SHARDC_SUGGEST_WRITE_H_
 
@@ -6,8 +6,8 @@
 
 namespace shardc::suggest {
 
-// Returns the rule groups, each with the parameter groups that share a comment
-// and a spec, in the order in which the file lists them.
+// Returns the rule groups in the order in which the file lists them. Parameter
+// groups are in one rule group if they have the same comment and spec.
 std::vector<RuleGroup> RuleGroupsOf(const Tree& tree, const ModelDims& dims,
                                     const Choices& choices);
 
