@@ -1,15 +1,17 @@
-// Candidates are evaluated in ascending order of their lower bounds of time. A
-// candidate is skipped if a point that was already found is better than the
-// candidate's bounds of both time and memory. If the bound of time is so low
-// that the candidate may tie with the fastest point, the better point must be
-// of the same group (front.h). A candidate is also skipped if its bound of time
-// is more than kFrontWindow times the fastest time:
+// Finds the fastest shardings of a model without evaluating all candidates. A
+// candidate is a mesh with rules; it has one point (time and memory) for each
+// setting of the training step. Candidates are evaluated in ascending order of
+// their lower bounds of time. A candidate is skipped if a known point is better
+// than its bounds of both time and memory. A candidate whose bound may tie with
+// the fastest point is skipped only if the better point has the same properties
+// (GroupOf). A candidate is also skipped if its bound of time is more than
+// kFrontWindow times the fastest time:
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
-// Candidates are evaluated in blocks. Candidates of a block are compared only
-// with points of earlier blocks, so the result does not depend on the number of
-// threads.
+// Candidates are evaluated in blocks, by several threads. They are compared
+// only with points of earlier blocks, so the result does not depend on the
+// number of threads.
 #include "search/branch_and_bound.h"
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 namespace shardc::search {
 namespace {
 
+// The number of candidates in the first block, and the most in any block.
 constexpr size_t kFirstBlock = 2, kMostBlock = 8;
 
 }  // namespace
@@ -57,8 +60,9 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   });
   const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
-  // Each ZeRO stage puts the candidate into another group (GroupOf), so a
-  // candidate is excluded only if it is excluded with every stage.
+  // Each ZeRO stage puts the points of a candidate into another group
+  // (GroupOf). Therefore a candidate is excluded only if it is excluded with
+  // every stage.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {

@@ -1,5 +1,5 @@
-// Finds the points of a search space that may be on the Pareto front of time
-// and memory (front.h) or may be the winner, without evaluating all candidates.
+// Finds the points of a search space that may win or be on the Pareto front of
+// time and memory, without evaluating all candidates.
 #ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 #define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 
@@ -16,26 +16,29 @@
 namespace shardc::search {
 
 struct Searched {
-  std::vector<Bound> bounds;  // one for each candidate
-  // The points of the evaluated candidates, except for points that can neither
-  // be on the front (front.h) nor win.
+  std::vector<Bound> bounds;  // indexed by candidate
+  // The points of the evaluated candidates. Points that can neither win nor be
+  // on the Pareto front (front.h) are left out.
   std::vector<Point> points;
-  int64_t evaluated = 0;     // candidates whose points were computed
-  int64_t out_of_reach = 0;  // not evaluated because of their bounds
+  int64_t evaluated = 0;  // candidates whose points were computed
+  // Candidates that were skipped because of their bounds.
+  int64_t out_of_reach = 0;
+  // The numbers of candidates that are illegal, and that no device memory
+  // holds.
   int64_t illegal = 0, too_large = 0;
-  // The candidates that were not evaluated because the deadline had passed.
+  // The number of candidates that were not evaluated when the deadline passed.
   int64_t left = 0;
 };
 
-// Computes the bound of each candidate, and then the points of the candidates
+// Computes the bounds of each candidate, and then the points of the candidates
 // that may be on the front or tie with the fastest point. The result is the
 // same for any number of threads, unless the deadline passes.
 Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
                         const Deadline& deadline, ThreadPool& threads);
 
-// Returns the points of all legal candidates, with every setting that fits,
-// without excluding any by bounds. For tests.
+// Returns the points of all legal candidates with every setting that fits.
+// Bounds exclude no point. Used by tests.
 std::vector<Point> AllPoints(const Pricer& pricer,
                              const std::vector<Candidate>& candidates);
 

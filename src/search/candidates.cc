@@ -1,7 +1,8 @@
-// Enumerates the candidates. Every factorisation of the number of devices over
-// the axes is a mesh. Two orders of a mesh's axes are different candidates only
-// if the groups of an axis, or of two axes, are placed differently in the
-// network, for example with another number of members in a host:
+// Enumerates the shardings that a search considers. Every factorisation of the
+// number of devices over the axes is a mesh. The order of the axes decides
+// which devices form a group along an axis. Two orders are different candidates
+// only if the groups along an axis, or along two axes, are placed differently
+// in the network. For example, they have another number of members in a host:
 //
 //   dp=2 fsdp=32 on hosts of 8: fsdp has 8 members in a host, dp has 1
 //   fsdp=32 dp=2:               fsdp has 4, dp has 2
@@ -18,11 +19,12 @@
 namespace shardc::search {
 namespace {
 
+// If a search has more meshes than this, none is tried.
 constexpr size_t kMostMeshes = 100'000;
 
-// Returns numbers that describe how the groups of every axis, and of every pair
-// of axes, are placed in the network. Orders of the axes with equal results are
-// one candidate.
+// Returns numbers that describe how the device groups along every axis, and
+// along every pair of axes, are placed in the network. Orders of the axes with
+// equal results are one candidate.
 std::vector<int64_t> PlacementOf(const Mesh& mesh,
                                  const std::vector<std::string>& axes,
                                  const DeviceProfile& profile) {

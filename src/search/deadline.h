@@ -1,4 +1,4 @@
-// The time at which a search stops evaluating shardings.
+// The time at which a search stops, even if it is not complete.
 #ifndef SHARDC_SEARCH_DEADLINE_H_
 #define SHARDC_SEARCH_DEADLINE_H_
 

@@ -1,5 +1,6 @@
-// Compares the times of two shardings. Both have the same parts in the same
-// order, so the differences of the parts add up to the difference of the times:
+// Explains why one sharding is slower than another. The times of both have the
+// same parts in the same order, so the differences of the parts add up to the
+// difference of the times:
 //
 //   products 1.00 s and 1.02 s, optimizer 30 ms and 20 ms
 //     ->  products +20 ms, optimizer -10 ms
@@ -13,8 +14,8 @@
 namespace shardc::search {
 namespace {
 
-// Parts whose difference is smaller than this fraction of the largest
-// difference are not printed.
+// A part is not printed if its difference is smaller than this fraction of the
+// largest difference. At most kMostParts parts are printed.
 constexpr double kSmallPart = 0.25;
 constexpr size_t kMostParts = 3;
 
@@ -30,6 +31,7 @@ std::string SignedSeconds(double seconds) {
   return text.data();
 }
 
+// Returns a name as words: "tensor_collectives" becomes "tensor collectives".
 std::string Words(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', ' ');

@@ -1,6 +1,7 @@
-// Names are matched and parameters are grouped once for each rules file. For a
-// mesh only one parameter of each group is compiled, and the result is
-// evaluated with any number of settings:
+// Computes the time and memory of many meshes with one rules file. Patterns are
+// matched and parameters are grouped once for the file. For a mesh, only one
+// parameter of each group is compiled. The result is evaluated with any number
+// of settings:
 //
 //   builtin:llama/hf on dp:2,fsdp:32, everything kept, 1 micro-batch
 //     ->  1.70 s and 61 GiB
@@ -20,15 +21,16 @@ namespace shardc::search {
 namespace {
 
 // ZeRO stages above 0 are tried only if more than this fraction of a device's
-// parameters is replicated. Routers and the weights of norms have a smaller
-// fraction.
+// parameters is replicated. The fraction is smaller if only routers and the
+// weights of norms are replicated.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// Every setting has at least kLeastParts / kParts of the communication of its
-// reference setting.
+// A setting sends at least kLeastParts / kParts of the bytes that its reference
+// setting sends.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
-// Returns the settings on which the communication by formulas depends.
+// Returns the part of the settings on which the communication depends when it
+// is computed by formulas.
 std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
   return {settings.zero, cost::RecomputesOutputProjection(settings),
           settings.microbatches};
@@ -112,7 +114,7 @@ cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
 }
 
 Room Evaluator::RoomOf(const cost::Memory& memory) {
-  // Bytes that do not fit in 64 bits exceed the memory of every device.
+  // A size that does not fit in 64 bits exceeds the memory of every device.
   if (!memory.taken) return {INT64_MAX, cost::Fit::kExceeds};
   return {memory.taken->expected,
           memory.VerdictOfKnown().value_or(cost::Fit::kExceeds)};
@@ -148,8 +150,8 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
 }
 
 // The ZeRO stage and the number of micro-batches decide how gradients are
-// reduced. All other communication is lowest in the reference setting:
-// activations have the same bytes for any number of micro-batches, and a policy
+// reduced. All other communication is lowest in the reference setting.
+// Activations have the same bytes for any number of micro-batches, and a policy
 // that keeps fewer values repeats collectives. A setting that keeps a value in
 // another sharding can still send a few bytes less, so 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(

@@ -1,5 +1,5 @@
-// Computes the time and the memory of shardings with one rules file, by the
-// cost model (cost/).
+// Computes the time and the memory of shardings that use one rules file, with
+// the cost model of the room cost.
 #ifndef SHARDC_SEARCH_EVALUATOR_H_
 #define SHARDC_SEARCH_EVALUATOR_H_
 
@@ -26,21 +26,21 @@
 
 namespace shardc::search {
 
-// The compiled plan of a mesh, with inputs and communication for the cost
-// model.
+// The plan that was compiled for one mesh, with the inputs of the cost model.
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
-  // The communication that formulas give, keyed by what changes it: the ZeRO
-  // stage, whether the policy recomputes attention's output projection in the
-  // backward pass, and the number of micro-batches.
+  // Communication that is computed by formulas. The key has everything that
+  // changes it: the ZeRO stage, whether the policy recomputes attention's
+  // output projection in the backward pass, and the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // The communication that formulas give without the attention operation, by
-  // the same key.
+  // Communication that is computed by formulas without the attention operation.
+  // The key is that of `formulas`.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
-// The bytes that a step is expected to take on a device, and whether they fit.
+// The bytes of device memory that a step is expected to need, and whether they
+// fit.
 struct Room {
   int64_t bytes = 0;
   cost::Fit fit = cost::Fit::kFits;
@@ -48,22 +48,23 @@ struct Room {
 
 // Evaluates meshes and settings with one rules file. Work that does not depend
 // on the mesh is done once. Several threads may use one evaluator at the same
-// time if each passes a different number as `worker`.
+// time if each thread passes a different number as `worker`.
 class Evaluator {
  public:
-  // Returns null if the rules do not compile or leave parameters without a
-  // rule. The request and the grid must outlive the evaluator. Evaluators of
-  // rules with the same model description may share `graphs`.
+  // Returns null if the rules do not compile, or if some parameter matches no
+  // rule. `request` and `grid` must outlive the evaluator. Evaluators of rules
+  // with the same model description may share `graphs`.
   static std::unique_ptr<Evaluator> Make(
       RuleSet rules, const std::vector<std::string>& axes,
       const Request& request, const SettingsGrid& grid,
       std::shared_ptr<cost::StepGraphs> graphs);
 
-  // Compiles the rules for a mesh. Returns nullopt if that fails.
+  // Compiles the rules for a mesh. Returns nullopt if the compilation fails.
   std::optional<Prepared> On(const Mesh& mesh) const;
-  // Returns why the mesh is illegal for all settings; empty if it is legal.
+  // Returns why the mesh is illegal with every setting; empty if it is legal.
   std::vector<std::string> ReasonsAgainst(const Prepared& on) const;
-  // Returns whether the micro-batches divide the rows of a device.
+  // Returns whether the number of micro-batches divides the rows of the batch
+  // that one device has.
   bool Divides(const Prepared& on, int64_t micro) const;
   bool DividesAt(const Prepared& on, size_t setting) const {
     return Divides(on, grid_[setting].microbatches);
@@ -77,41 +78,46 @@ class Evaluator {
     return RoomOf(MemoryOf(on, setting));
   }
   static Room RoomOf(const cost::Memory& memory);
-  // Returns the expected seconds of a step, or infinity if the cost model gives
-  // none.
+  // Returns the expected seconds of a step, or infinity if the cost model
+  // computes no time.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns the communication of a setting, by the step's program or, without
-  // one, by formulas.
+  // Returns the communication of a setting. It is read from the program of the
+  // step or, if the model has no program, computed by formulas.
   cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
-  // The transfers of a reference setting that other settings have at least.
+  // Which transfers of a reference setting are a lower bound for other
+  // settings.
   enum class Shared : uint8_t {
-    kAll,  // settings that differ in the rematerialisation policy alone
-    // Settings that also have more micro-batches, or a ZeRO stage that has this
-    // reference (SettingsGrid::ReferenceOf).
+    // All transfers: the other setting differs only in its rematerialisation
+    // policy.
+    kAll,
+    // All transfers except gradients and the optimizer's: the other setting may
+    // also have more micro-batches, or a ZeRO stage whose reference this is
+    // (SettingsGrid::ReferenceOf).
     kNoGradients,
   };
-  // Returns whether larger messages never have a lower rate.
+  // Returns whether the rate of a transfer never falls if the message is
+  // larger.
   bool RatesAscend() const;
   // Returns a lower bound of the communication of other settings: 97 % of the
-  // shared transfers of `reference`, which is the communication of the setting
-  // that keeps the most values. Returns no communication if larger messages may
-  // have a lower rate.
+  // shared transfers of `reference`. `reference` is the communication of the
+  // setting that keeps the most values. If larger messages may have a lower
+  // rate, the bound has no communication.
   cost::Communication LeastMovesOf(const cost::Communication& reference,
                                    Shared shared) const;
   // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
-  // Returns the seconds of the tasks of all micro-batches, and of the gradients
-  // and the update after them, with the settings of a pipeline's stages
-  // (cost::StageSettings). Returns nullopt if the cost model gives none. The
-  // communication is computed by formulas, as for a stage, except that of the
-  // attention operation: only the transfers in `attention` are counted for it.
+  // Returns the seconds of a step in a pipeline, with the settings of its
+  // stages (cost::StageSettings): the tasks of all micro-batches, and the
+  // gradients and update after them. Returns nullopt if the cost model computes
+  // no time. As for a stage, the communication is computed by formulas. For the
+  // attention operation, only the transfers in `attention` are counted.
   static std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, const cost::Settings& settings, const cost::Memory& memory,
       const std::vector<cost::Transfer>& attention);
-  // Returns the complete report, as `cost` makes it.
+  // Returns the report that the command `cost` prints.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 
   const AxisRules& axes() const { return representatives_.rules.axes; }
@@ -129,9 +135,10 @@ class Evaluator {
   const SettingsGrid& grid_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // The plan of the representatives. Null if their rules do not compile.
+  // The plan of the representatives, one parameter of each group; null if their
+  // rules do not compile.
   std::unique_ptr<const Compiled> few_;
-  // Indexed by worker. Each entry is created when it is first needed.
+  // Indexed by worker. Each element is created when the worker first needs it.
   std::vector<std::optional<cost::StepTraffic>> traffic_;
   const std::shared_ptr<cost::StepGraphs> graphs_;
 };

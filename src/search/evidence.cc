@@ -1,9 +1,10 @@
-// Decides whether measured runs support a choice. The measured runs are the 364
-// published runs to which the cost model was fitted. On GPUs no tensor group
-// had more than the eight devices of a host. The sequence was sharded only with
-// a fused attention kernel, at 32,768 tokens or more, or over two devices at
-// 8,192 or more with cuDNN's attention. On TPUs a step had one micro-batch, and
-// a tensor group had at most 16 devices:
+// Decides whether a measured run is like a sharding that the search considers.
+// The measured runs are the 364 published runs to which the cost model was
+// fitted. On GPUs, no tensor-parallel group had more than the eight devices of
+// a host. The sequence was sharded only with a fused attention kernel: at
+// 32,768 tokens or more, or over two devices with cuDNN's attention at 8,192 or
+// more. On TPUs, a step had one micro-batch, and a tensor-parallel group at
+// most 16 devices:
 //
 //   tp=16 on hosts of 8 H100s
 //     ->  "no measured run has a tensor group of 16 over hosts of 8 devices"

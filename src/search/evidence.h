@@ -1,6 +1,6 @@
-// Decides which choices measured runs support. A search would exploit every
-// cost that the cost model leaves out, so a choice without a measured run wins
-// only if the user allows that.
+// Decides which choices of a search are supported by measured runs. A search
+// finds every cost that the cost model leaves out, and would exploit it.
+// Therefore a choice without a measured run wins only if the user allows that.
 #ifndef SHARDC_SEARCH_EVIDENCE_H_
 #define SHARDC_SEARCH_EVIDENCE_H_
 
@@ -15,26 +15,26 @@
 namespace shardc::search {
 
 // The number of devices for each kind of parallelism: the product of the sizes
-// of the mesh axes in its axis rule.
+// of all mesh axes in the axis rule of this kind.
 struct AxisSizes {
   int64_t data = 1, sharded = 1, experts = 1, sequence = 1, tensor = 1;
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
-// Return why no measured run resembles a mesh or settings; empty if one does.
-// The settings must have a profile.
+// Return why no measured run is like a mesh or like the settings; empty if one
+// is. The settings must have a profile.
 std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings);
 std::string WhyUnmeasuredSettings(const cost::Settings& settings);
 
-// The evidence of measured runs for one choice.
+// How measured runs support one choice of the search, as a text for the user.
 struct Known {
-  std::string choice;  // for example "mesh"
+  std::string choice;  // the name of the choice, for example "mesh"
   std::string text;
 };
 // Returns an entry for each choice of a search. If the model has experts, one
-// more entry states that runs support neither meshes with expert parallelism
-// nor meshes without.
+// more entry states that no run supports a mesh with expert parallelism, or one
+// without.
 std::vector<Known> KnownChoices(bool has_experts);
 
 }  // namespace shardc::search

@@ -1,7 +1,7 @@
-// The cost model predicts the times of published runs with a median error of 4
-// %. It predicts the ratio of the times of two shardings with a median error of
-// 1 % if both use the same axes and ZeRO stage. Smaller differences are
-// therefore ties:
+// Selects the winner among the shardings that fit. The cost model predicts the
+// times of published runs with a median error of 4 %. It predicts the ratio of
+// the times of two shardings with a median error of 1 % if both use the same
+// axes and ZeRO stage. Smaller differences are therefore treated as ties:
 //
 //   fsdp=64: 1.703 s, dp=2 fsdp=32: 1.702 s  ->  a tie; fsdp=64 has fewer axes
 #include "search/front.h"
@@ -13,13 +13,13 @@
 namespace shardc::search {
 namespace {
 
-// A device's memory is divided into this many equal shares, and the printed
-// front has at most one point in each.
+// A device's memory is divided into this many equal shares. The printed front
+// has at most one point in each share.
 constexpr int64_t kMemoryShares = 12;
 
 struct Ties {
   double fastest = 0;
-  std::string kind;  // kind of the fastest point
+  std::string kind;  // the result of KindOf() for the fastest point
   double LimitFor(const std::string& other) const {
     return fastest * (1 + (other == kind ? kTieSameKind : kTieOther));
   }

@@ -1,5 +1,5 @@
-// Selects from the points that fit the Pareto front of time and memory, and the
-// winner among the points that tie with the fastest.
+// Selects the winner and the Pareto front from the points of a search. A point
+// is the time and the memory of a sharding with one setting that fits.
 #ifndef SHARDC_SEARCH_FRONT_H_
 #define SHARDC_SEARCH_FRONT_H_
 
@@ -15,58 +15,63 @@
 
 namespace shardc::search {
 
-// The front has points whose time is at most this multiple of the fastest time.
+// A point is on the front only if its time is at most this multiple of the
+// fastest time.
 inline constexpr double kFrontWindow = 1.3;
-// Two times are a tie if they differ by less than this fraction: the first
-// number applies to shardings that use the same axes and ZeRO stage, the second
-// to others.
+// Two times are a tie if they differ by less than this fraction. The first
+// number is for two shardings that use the same axes and ZeRO stage, and the
+// second for all other pairs.
 inline constexpr double kTieSameKind = 0.02, kTieOther = 0.05;
 
-// Returns the verdict for a time that is `ratio` times another one. `tie` is
-// one of the two numbers above.
+// Returns the verdict for a time that is `ratio` times another time. `tie` is
+// kTieSameKind or kTieOther.
 Verdict VerdictOf(double ratio, double tie);
 
-// Orders points by time, then by memory, then by their order in the search
-// space.
+// Returns whether `a` precedes `b` in the order of points: by time, then by
+// memory, then by their order in the search space.
 bool Before(const Point& a, const Point& b);
 
-// Returns the Pareto front of time and memory within kFrontWindow, the fastest
-// point first. Of equal points the first one is kept.
+// Returns the Pareto front of time and memory within kFrontWindow; the fastest
+// point is the first. Of points with equal time and memory, the first one is
+// kept.
 std::vector<Point> FrontOf(std::vector<Point> points);
 
-// Returns the indices of the points of a front that are printed: of the points
-// whose bytes are in the same twelfth of the capacity, the fastest one.
+// Returns the indices of the points of a front that are printed. Of the points
+// whose bytes are in the same twelfth of the capacity, only the fastest is
+// printed.
 std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
-// Returns the index of the knee. This is the printed point after which the next
-// printed point costs the most time for each byte that it saves. Returns the
+// Returns the index of the knee. The knee is the printed point after which the
+// next printed point costs the most time per byte that it saves. Returns the
 // front's size if there is no knee.
 size_t KneeOf(const std::vector<Point>& front,
               const std::vector<size_t>& thinned);
 
-// Returns the axes in use and the ZeRO stage if it is not 0: "dp+fsdp, ZeRO 1",
-// "one device", or with several ranks of a pipeline "pp+dp, ZeRO 1".
+// Returns the axes larger than 1, and the ZeRO stage if it is not 0: "dp+fsdp,
+// ZeRO 1" or "one device". A pipeline of several ranks begins with pp: "pp+dp,
+// ZeRO 1".
 std::string KindOf(int64_t ranks, const AxisSizes& sizes, int zero);
 inline std::string KindOf(const Candidate& candidate, int zero) {
   return KindOf(1, candidate.sizes, zero);
 }
 
-// Returns as a text the properties on which ties and the choice of the winner
+// Returns, as a text, the properties on which ties and the choice of the winner
 // depend. Points with the same text are a group. Of two points of one group,
-// the faster one is always preferred if it has no more bytes.
+// the faster point is always preferred if it does not need more bytes.
 std::string GroupOf(const Candidate& candidate, int zero);
 
-// Returns the winner. It is the fastest point, or a point that ties with the
-// fastest and is not slower than `most_seconds`. Of these points, points that a
-// measured run supports are preferred, then points with the fewest axes, then
-// points without a divided sequence, then points with the lowest ZeRO stage. Of
-// the equally preferred points that tie with the fastest of them, the point
-// with the least memory wins. `points` must not be empty.
+// Returns the winner. It is the fastest point, or a point that ties with it and
+// is not slower than `most_seconds`. Among these points, a point that a
+// measured run supports is preferred. Next, a point with fewer axes is
+// preferred, then a point whose sequence is not sharded, then a point with a
+// lower ZeRO stage. Of the equally preferred points, those that tie with the
+// fastest of them are compared by memory, and the point with the least memory
+// wins. `points` must not be empty.
 Point WinnerOf(const std::vector<Point>& points,
                const std::vector<Candidate>& candidates,
                const SettingsGrid& grid, double most_seconds);
 
-// Returns the best point of each kind that ties with the fastest point, the
-// fastest first.
+// Returns, for each kind of sharding (KindOf) that ties with the fastest point,
+// the best point of the kind. The fastest point is first.
 std::vector<Point> TiesOf(const std::vector<Point>& points,
                           const std::vector<Candidate>& candidates,
                           const SettingsGrid& grid);

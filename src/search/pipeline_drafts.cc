@@ -1,17 +1,18 @@
-// Computes a lower bound of a pipeline's time: the time that a rank computes
-// and communicates if the layers are divided evenly and nothing is sent between
-// stages, plus the least bubble of the schedule:
+// Computes lower bounds of the times of pipelines, because the exact time of a
+// pipeline is expensive to compute. The bound assumes that the layers are
+// divided evenly and that nothing is sent between stages. It is the time that a
+// rank computes and communicates, plus the least bubble of the schedule:
 //
 //   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
 //     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
 //         of the gradients and the update after them
 //
-// With few micro-batches the bound is the time of one of them instead, if it is
-// longer: its tasks run one after another, each on the result of the stage
-// before.
+// With few micro-batches, the time of a single micro-batch may be longer and is
+// then the bound. Its tasks run one after another, because each task needs the
+// result of the stage before.
 //
 // Pipelines whose states and activations exceed a device's memory are left out,
-// even if every rank has only an equal part of them.
+// even if every rank would have only an equal part of them.
 #include "search/pipeline_drafts.h"
 
 #include <algorithm>
@@ -32,17 +33,20 @@
 namespace shardc::search {
 namespace {
 
+// The numbers of stages per rank (chunks) that are tried.
 constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
 constexpr int32_t kMostChunks = 10;
-// The least part of a stage's time that is its forward task, with a margin. A
-// backward task takes at most 3.5 times as long as the forward task: at most
+// A forward task takes at least this fraction of a stage's time, with a margin.
+// A backward task takes at most 3.5 times as long as the forward task: at most
 // 2.5 times for its gradients, and once for rematerialisation.
 constexpr double kLeastForward = 0.2;
-// With tasks F (forward), B (gradients of inputs) and W (gradients of weights),
-// the bubble is (ranks - 1)(F + B + W) in 1f1b and (ranks - 1)(F + B - W) in
-// zb-h1. W is at most a third of F + B + W, so at least a third remains.
+// The least bubble of zero-bubble schedules, as a fraction of 1f1b's. With
+// tasks F (forward), B (gradients of inputs) and W (gradients of weights), the
+// bubble is (ranks - 1)(F + B + W) in 1f1b and (ranks - 1)(F + B - W) in zb-h1.
+// W is at most a third of F + B + W, so at least a third remains.
 constexpr double kFilled = 1.0 / 3;
-// The fraction of a micro-batch's tasks that are not gradients of weights.
+// The least fraction of a micro-batch's tasks that are not gradients of
+// weights.
 constexpr double kWithoutWeights = 2.0 / 3;
 
 int64_t AllOthers(int64_t ranks) { return ranks - 1; }
@@ -51,8 +55,8 @@ int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
 }
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
-// The formulas of `kept` agree with schedule::HeldByRank, which counts the
-// chunks in the schedule's table.
+// The functions `kept` return the same numbers as schedule::HeldByRank, which
+// counts the kept chunks in the table of a schedule.
 constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,
@@ -134,7 +138,8 @@ class Drafter {
          ++ranks) {
       if (request_.devices % ranks == 0) CollectMeshes(ranks);
     }
-    // The candidates are made on one thread, because that may add rules files.
+    // The candidates are made on one thread, because a new candidate may add a
+    // rules file to `options_`. The settings are drafted on several threads.
     std::vector<DraftsOfMesh> each(meshes_.size());
     ThreadPool threads(std::max(1, request_.threads));
     threads.Run(static_cast<int64_t>(meshes_.size()),
@@ -161,7 +166,8 @@ class Drafter {
   }
 
  private:
-  // Of pipelines that take nearly equal times, keeps only one (DraftPipelines).
+  // Keeps only one pipeline of those that take nearly equal times, as
+  // DraftPipelines() specifies.
   void DropEquals() {
     using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
                            int64_t, uint32_t, int32_t, size_t, int64_t>;
@@ -188,7 +194,8 @@ class Drafter {
     out_.all = std::move(kept);
   }
 
-  // Appends the candidates for a number of ranks to `meshes_`.
+  // Appends the meshes of one rank's devices to `meshes_`, for a number of
+  // ranks.
   void CollectMeshes(int64_t ranks) {
     Request own = request_;
     own.devices = request_.devices / ranks;
@@ -215,12 +222,13 @@ class Drafter {
     Candidate candidate;
     int64_t ranks = 0;
   };
-  // The pipelines on one mesh. `mesh` is nullopt if the mesh is illegal or the
-  // deadline had passed.
+  // The pipelines that were drafted on one mesh. `mesh` is nullopt if the mesh
+  // is illegal, or if the deadline had already passed.
   struct DraftsOfMesh {
     std::optional<PipelineDrafts::StagedMesh> mesh;
     std::vector<PipelineDraft> all;
-    bool gathers_once = false;  // Settings::gathers_once of all drafts
+    // Settings::gathers_once is the same for all drafts of the mesh.
+    bool gathers_once = false;
     bool finished = true;
   };
 
@@ -250,10 +258,10 @@ class Drafter {
     return out;
   }
 
-  // Returns what the attention operation sends over the axes that shard the
-  // sequence, in a step of the complete model. Devices along a batch axis send
+  // Returns what the attention operation of the complete model sends in a step
+  // over the axes that shard the sequence. Devices along a batch axis send
   // equal bytes, so the bytes are computed on a mesh without batch axes. Meshes
-  // that have the same other axes and the same rows on a device share the
+  // with the same other axes and the same number of rows per device share the
   // result.
   const std::vector<cost::Transfer>& AttentionOf(const Prepared& on,
                                                  const Candidate& candidate,
@@ -298,7 +306,7 @@ class Drafter {
     const int64_t micro = settings.microbatches;
     out.gathers_once = settings.gathers_once;
     // The seconds are the same for all schedules. `least` leaves out what the
-    // attention operation sends, so that it is a lower bound; `seconds` has it.
+    // attention operation sends, so it is a lower bound. `seconds` includes it.
     std::optional<cost::StepSeconds> least, seconds;
     for (size_t i = 0; i < kBounds.size(); ++i) {
       const ScheduleBound& bound = kBounds[i];
@@ -321,9 +329,9 @@ class Drafter {
                               AttentionOf(on, candidate, settings));
         }
         if (!seconds) return;
-        // `longest` is the number of layers of the longest chunk. Different
-        // numbers of chunks with the same `longest` have equal bubbles, so the
-        // fewest chunks come first.
+        // `longest` is the number of layers of the longest chunk. Two numbers
+        // of chunks with the same `longest` have equal bubbles. The fewest
+        // chunks come first.
         const int64_t stages = ranks * chunks;
         const int64_t longest = (layers_ + stages - 1) / stages;
         const double waits = bound.bubble * cost::Real(bound.waits_for(ranks)) /
@@ -356,12 +364,12 @@ class Drafter {
                                      static_cast<int32_t>(micro)});
   }
 
-  // Returns the bytes that the fuller of two ranks is expected to take. The
-  // first rank keeps as many activations as the schedule's fullest rank and
-  // runs the backward pass of a layer. The other is the last rank: it keeps the
-  // activations of one micro-batch, and holds the logits or runs that pass.
-  // Both have an equal part of the states and of the weights that are gathered
-  // once.
+  // Returns the bytes that the fuller of two ranks is expected to need. The
+  // first rank keeps the activations of as many micro-batches as the schedule's
+  // fullest rank does, and runs the backward pass of a layer. The last rank
+  // keeps the activations of one micro-batch, and holds the logits or runs that
+  // pass. Both ranks have an equal part of the states, and of the weights that
+  // are gathered once per step.
   static double BytesOf(const ScheduleBound& bound,
                         const cost::CostInputs& work,
                         const cost::Settings& settings,
@@ -396,9 +404,10 @@ class Drafter {
   const Deadline& deadline_;
   const int64_t layers_;
   std::vector<RankMesh> meshes_;
-  std::mutex mutex_;  // guards the next member
-  // What AttentionOf returned. The key has the rules, the mesh without axes of
-  // the batch, the rows of a micro-batch, and the number of micro-batches.
+  std::mutex mutex_;  // guards `attention_`
+  // The results of AttentionOf(). The key has the index of the rules, the mesh
+  // without batch axes, the rows of a micro-batch, and the number of
+  // micro-batches.
   std::map<std::tuple<uint32_t, std::string, int64_t, int64_t>,
            std::vector<cost::Transfer>>
       attention_;

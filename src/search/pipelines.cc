@@ -1,6 +1,7 @@
-// Pipelines are drafted with a lower bound of their time (pipeline_drafts.h).
-// The pipelines with the shortest expected times are evaluated as `cost
-// --stages` does. An evaluation takes a hundred times as long as a bound.
+// Finds the fastest pipelines. Each pipeline is drafted first with a lower
+// bound of its time (pipeline_drafts.h). Those with the shortest expected times
+// are then evaluated as `cost --stages` does. An evaluation takes a hundred
+// times as long as a bound.
 #include "search/pipelines.h"
 
 #include <algorithm>
@@ -22,11 +23,13 @@
 namespace shardc::search {
 namespace {
 
+// If a model has more parameters than this, no pipelines are evaluated.
 constexpr int64_t kMostParameters = 5000;
-// The largest numbers of pipelines that are evaluated in one pass. There are
-// two passes over the schedules of published runs (the sequence is sharded only
-// in the second), one pass for each other schedule, one over other numbers of
-// ranks, and one over other pairs of a number of ranks and a policy.
+// The largest numbers of pipelines that are evaluated in one pass. Two passes
+// are over the schedules of published runs; the sequence is sharded only in the
+// second. One pass is over each other schedule, one over other numbers of
+// ranks, and one over other pairs of a number of ranks and a rematerialisation
+// policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
@@ -59,7 +62,8 @@ class Finder {
     }
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
-      // Evaluate the fastest pipeline so far with this schedule first.
+      // The mesh and settings of the fastest pipeline so far are evaluated with
+      // this schedule first.
       if (const PipelineDraft* const like = fastest_) {
         EvaluateSome(kMostUnmeasured, [&](const PipelineDraft& one) {
           return one.schedule == i && one.mesh == like->mesh &&
@@ -84,8 +88,8 @@ class Finder {
   }
 
  private:
-  // Evaluates the first `most` pipelines that `wanted` selects and whose bounds
-  // are below the fastest time.
+  // Evaluates at most `most` pipelines, in order of their expected times: those
+  // that `wanted` selects and whose bounds are below the fastest time.
   template <typename Wanted>
   void EvaluateSome(int64_t most, const Wanted& wanted) {
     most += out_.evaluated;
@@ -97,9 +101,9 @@ class Finder {
     }
   }
 
-  // Evaluates pipelines whose bounds are close to the fastest time: for each
-  // key the first one, unless it has been evaluated already. Evaluates at most
-  // `most` of them.
+  // Evaluates at most `most` pipelines whose bounds are close to the fastest
+  // time. Of the pipelines with equal keys, only the first one is considered.
+  // It is skipped if it has been evaluated already.
   template <typename KeyOf>
   void EvaluateOthers(int64_t most, const KeyOf& key) {
     most += out_.evaluated;
@@ -115,7 +119,7 @@ class Finder {
     }
   }
 
-  // Returns whether the pipeline shards the sequence.
+  // Returns whether the pipeline's mesh shards the sequence.
   bool Divides(const PipelineDraft& one) const {
     return drafts_->meshes[one.mesh].sizes.sequence > 1;
   }
@@ -131,15 +135,16 @@ class Finder {
     if (Take(Evaluate(one, false))) fastest_ = &one;
   }
 
-  // Returns true if `most` pipelines are evaluated or the deadline has passed.
-  // Otherwise counts one more pipeline.
+  // Returns true if `most` pipelines have been evaluated or the deadline has
+  // passed. Otherwise increases the number of evaluated pipelines and returns
+  // false.
   bool IsEnough(int64_t most) {
     if (out_.evaluated >= most || IsOver()) return true;
     ++out_.evaluated;
     return false;
   }
 
-  // Adds a pipeline that fits. Returns whether it is the fastest so far.
+  // Adds a pipeline that fits. Returns whether it is the fastest one so far.
   bool Take(std::optional<Pipeline> one) {
     if (!one) return false;
     const bool first = !out_.fastest || one->seconds < out_.fastest->seconds;
@@ -153,6 +158,7 @@ class Finder {
     return !out_.finished;
   }
 
+  // Returns the reason why no pipeline is tried; empty if pipelines are tried.
   std::string WhyNot() const {
     if (request_.mesh) return "the mesh is given";
     if (!request_.model || !request_.model->layers) {
@@ -166,7 +172,8 @@ class Finder {
     return torus ? "no measured TPU run has a pipeline" : "";
   }
 
-  // Compiles the complete model for the mesh of a draft; null if that fails.
+  // Returns the complete model compiled for the mesh of a draft; null if that
+  // fails.
   const Compiled* CompiledFor(const PipelineDraft& draft) {
     const auto [at, fresh] = compiled_.try_emplace(draft.mesh);
     if (fresh) {
@@ -181,7 +188,9 @@ class Finder {
     return at->second.get();
   }
 
-  // Returns nullopt if the pipeline does not compile or does not fit.
+  // Evaluates a pipeline. If `balance_times` is set, the layers are divided so
+  // that the stages take equal times. Returns nullopt if the pipeline does not
+  // compile or does not fit.
   std::optional<Pipeline> Evaluate(const PipelineDraft& draft,
                                    bool balance_times) {
     const Compiled* const compiled = CompiledFor(draft);
@@ -223,7 +232,7 @@ class Finder {
     return out;
   }
 
-  // Sets the bytes of the fullest rank. Returns whether all ranks fit.
+  // Sets the bytes of the fullest rank. Returns whether every rank fits.
   static bool TakeBytes(const cost::PipelineCost& cost, Pipeline& out) {
     const auto tensors = cost.Fullest();
     const cost::RankCost* const fullest = cost.FullestRank();
@@ -247,8 +256,9 @@ class Finder {
   const PipelineDrafts* drafts_ = nullptr;
   const PipelineDraft* fastest_ = nullptr;
   std::set<const PipelineDraft*> evaluated_;
-  // The complete model compiled for a mesh, by PipelineDraft::mesh. A mesh
-  // belongs to one option, so the key needs no rules.
+  // The complete model compiled for a mesh, keyed by PipelineDraft::mesh. A
+  // mesh is used with only one rule option, so the key does not include the
+  // rules.
   std::map<uint32_t, std::unique_ptr<const Compiled>> compiled_;
   Pipelines out_;
 };

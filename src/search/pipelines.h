@@ -1,5 +1,5 @@
-// Finds the fastest pipeline that fits, for comparison with the meshes of a
-// search.
+// Finds the fastest pipeline that fits in memory, so that it can be compared
+// with the meshes of a search.
 #ifndef SHARDC_SEARCH_PIPELINES_H_
 #define SHARDC_SEARCH_PIPELINES_H_
 
@@ -20,15 +20,15 @@
 
 namespace shardc::search {
 
-// A mesh with an axis of stages, and the numbers that `cost --stages` prints
-// for it.
+// A pipeline: a mesh with an axis of stages, a schedule, and the numbers that
+// `cost --stages` prints for it.
 struct Pipeline {
   Mesh mesh;
-  AxisSizes sizes;  // of the mesh without the axis of stages
+  AxisSizes sizes;  // sizes of the axes other than the axis of stages
   std::string axis;
   std::string schedule;
-  int32_t virtual_stages = 1;   // on each rank
-  std::vector<int64_t> layers;  // of each stage
+  int32_t virtual_stages = 1;   // number of stages on each rank
+  std::vector<int64_t> layers;  // number of layers of each stage
   cost::Settings settings;
   Base base = Base::kGiven;
   RuleChanges changes;
@@ -36,12 +36,12 @@ struct Pipeline {
   RulesFile file;
   double bound = 0;    // a lower bound of the seconds of a step
   double seconds = 0;  // expected seconds of a step
-  double bubble = 0;   // idle fraction of the step
-  double after = 0;    // seconds after the tasks: gradients and the update
-  bool gathers_once = false;  // cost::Settings::gathers_once of its stages
-  int64_t bytes = 0;          // of tensors on the fullest rank
-  // The bytes of device memory that a step takes on the fullest rank: the
-  // expected bytes, and the upper estimate.
+  double bubble = 0;   // idle fraction of a step's time
+  double after = 0;    // seconds after the last task: gradients and the update
+  bool gathers_once = false;  // cost::Settings::gathers_once of the stages
+  int64_t bytes = 0;          // bytes of tensors on the fullest rank
+  // The bytes of device memory that a step needs on the fullest rank: the
+  // expected bytes, and an upper estimate.
   int64_t taken = 0, most_taken = 0;
 
   int64_t Ranks() const { return mesh.SizeOf(axis); }
@@ -50,31 +50,30 @@ struct Pipeline {
 // Returns whether published runs have used the schedule.
 bool IsMeasuredSchedule(std::string_view schedule);
 
-// Returns the `stages:` of a rules file for a pipeline. Without `layers` the
-// plan divides the layers into stages.
+// Returns the `stages:` section of a rules file for a pipeline. If `layers` is
+// empty, the compiler of the plan divides the layers into stages.
 StageDeclaration DeclarationOf(const Pipeline& one);
 
 struct Pipelines {
   std::optional<Pipeline> fastest;
   // The evaluated pipelines that fit, the fastest first.
   std::vector<Pipeline> fitting;
-  int64_t bounded = 0;    // pipelines that may fit
-  int64_t evaluated = 0;  // how many of `bounded`
-  std::string why_not;    // why none was tried; empty if some were
-  bool finished = true;   // false if the deadline passed before
+  int64_t bounded = 0;    // number of pipelines that may fit
+  int64_t evaluated = 0;  // how many of these were evaluated
+  std::string why_not;    // why no pipeline was tried; empty if some were
+  bool finished = true;   // false if the deadline passed first
 };
 
-// Evaluates pipelines in the order of PipelineDraft::expected, on all meshes
-// whose ranks a published run supports: first the meshes that do not shard the
-// sequence, then those that do. Tries the schedules 1f1b and interleaved (with
-// Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3 unless a flag
-// has fixed the stage. Skips a pipeline whose bound is not below the fastest
-// time. Stops at the deadline, or after a fixed number of pipelines. For
-// comparison, a fixed number of pipelines with other numbers of ranks and other
-// rematerialisation policies are evaluated too, if their bounds are close to
-// the fastest time. The layers are divided by the sizes of the weights. The
-// layers of the fastest pipeline are divided by the times of its stages if that
-// is faster.
+// Evaluates pipelines on all meshes for a rank's devices that a published run
+// supports. Meshes that do not shard the sequence come first. The order is that
+// of PipelineDraft::expected. Tries the schedules 1f1b and interleaved, or all
+// schedules if Request::unmeasured is set. Tries ZeRO stages 0, 1 and 3, unless
+// a flag has fixed the stage. Skips a pipeline whose bound is not below the
+// fastest time. Stops at the deadline, or after a fixed number of pipelines.
+// For comparison, a fixed number of pipelines with other numbers of ranks and
+// other rematerialisation policies are evaluated too, if their bounds are close
+// to the fastest time. The layers are divided by the sizes of the weights. For
+// the fastest pipeline, a division by the times of the stages is tried as well.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

@@ -1,6 +1,8 @@
-// The time of a pipeline has other parts than the time of a sharding without
+// Adds pipelines to the result of a search, and compares them with the winner.
+// The time of a pipeline has other parts than that of a sharding without
 // stages: the bubble, the gradients and the update after the last task, and the
-// time that a rank computes and sends for its stages:
+// time that a rank computes and sends for its stages. Each part is compared
+// with the corresponding parts of the winner:
 //
 //   pp 1 -> 8: bubble +624 ms, stage updates -50 ms, stages -2.1 s
 #include "search/placed_pipelines.h"
@@ -32,8 +34,8 @@ std::vector<cost::TimePart> PartsOf(const Pipeline& one) {
           {"stages", one.seconds - bubble - one.after}};
 }
 
-// Returns for each part of the time the seconds that a pipeline takes more than
-// the winner. Their sum is the difference of the two times.
+// Returns, for each part of the time, how many seconds longer it is in a
+// pipeline than in the winner. The sum is the difference of the two times.
 std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
                                         const Pipeline& one) {
   std::vector<cost::TimePart> out = PartsOf(one);
@@ -44,8 +46,9 @@ std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
   return out;
 }
 
-// Returns which properties of a pipeline no measured run has: "no time of a
-// pipeline is calibrated, and no measured run has the schedule".
+// Returns why the pipeline cannot win: the properties that no measured run has.
+// An example is "no time of a pipeline is calibrated, and no measured run has
+// the schedule".
 std::string UnmeasuredText(const Pipeline& one) {
   std::string out(kUncalibratedPipeline);
   if (!IsMeasuredSchedule(one.schedule)) {
@@ -179,7 +182,7 @@ class Placer {
 
   Found& found_;
   const std::optional<int64_t> capacity_;
-  const double fastest_;  // without pipelines, in seconds
+  const double fastest_;  // the fastest time without pipelines, in seconds
 };
 
 }  // namespace

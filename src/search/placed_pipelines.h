@@ -1,5 +1,5 @@
 // Adds pipelines to the Pareto front, the ties and the alternatives of a
-// search. These were computed without pipelines.
+// search, which were computed without pipelines.
 #ifndef SHARDC_SEARCH_PLACED_PIPELINES_H_
 #define SHARDC_SEARCH_PLACED_PIPELINES_H_
 
@@ -14,15 +14,17 @@ namespace shardc::search {
 inline constexpr std::string_view kUncalibratedPipeline =
     "no time of a pipeline is calibrated";
 
-// Adds pipelines of `found.pipelines` to the result of a search that has a
-// winner. The Pareto front of time and memory gets the pipelines that no
-// sharding and no other pipeline beats and whose time is within kFrontWindow.
-// The ties get, of each kind, the fastest pipeline that ties with the fastest
-// sharding. The alternatives get the fastest pipeline of each number of ranks.
+// Adds the pipelines of `found.pipelines` to the result of a search that has a
+// winner. A pipeline is added to the Pareto front if its time is within
+// kFrontWindow and no sharding and no other pipeline is better in both time and
+// memory. Of each kind, the fastest pipeline that ties with the fastest
+// sharding is added to the ties. For each number of ranks, the fastest pipeline
+// is added to the alternatives.
 void PlacePipelines(Found& found);
 
-// Returns the pipeline that would win if its time were calibrated, because it
-// is faster by more than a tie; null if there is none.
+// Returns the pipeline that would win if the times of pipelines were
+// calibrated. Returns null if no pipeline is faster than the winner by more
+// than a tie.
 const Pipeline* FasterPipeline(const Found& found);
 
 }  // namespace shardc::search

@@ -1,29 +1,31 @@
-// Bounds the time of a candidate from below. The bound of a setting is its time
-// with only the communication that it has in common with a reference setting:
-// 97 % of what the reference setting sends, or none if larger messages may have
-// a lower rate. The bound of a candidate is computed from one reference
-// setting, with the fewest micro-batches and the policy that keeps the most
-// values. ZeRO 3 has a reference of its own, because it gathers parameters over
-// other axes. Before a setting is evaluated exactly, its bound is refined by
-// the reference setting that differs in the policy alone:
+// Computes a lower bound of the time of a candidate. A candidate is a mesh with
+// rules, and a setting is a ZeRO stage, a rematerialisation policy and a number
+// of micro-batches. The bound of a setting is its time with only the
+// communication that it surely shares with a reference setting. This is 97 % of
+// what the reference setting sends, or nothing if larger messages may have a
+// lower rate. A candidate has one reference setting, with the fewest
+// micro-batches and the policy that keeps the most values. ZeRO 3 has its own
+// reference, because it gathers parameters over other axes. Before a setting is
+// evaluated exactly, its bound is refined: the reference is then the setting
+// that differs only in the policy:
 //
 //   dp=16 ep=4, ZeRO 3, 4 micro-batches, dots kept
 //     bound 2.44 s, refined 3.29 s, exactly 3.31 s
 //
 // If products with more rows never run at a lower rate (`ascends_`), more
-// micro-batches with the same communication never take less time: each product
+// micro-batches never take less time with the same communication. Each product
 // has fewer rows, and every micro-batch reads the weights. Then only the
-// smallest number of micro-batches that fits is bounded. Otherwise every larger
-// number is bounded too. The bound of the candidate is the least over all ZeRO
-// stages and policies:
+// smallest number of micro-batches that fits is bounded; otherwise every larger
+// number is bounded too. The bound of the candidate is the lowest bound over
+// all ZeRO stages and policies:
 //
 //   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
 //     ->  no setting with this policy takes less than 1.69 s; with 2 it is 1.70
 //
 // More micro-batches need less memory, so the bound of memory is computed with
 // the most micro-batches. With a single micro-batch the gradients have another
-// size, so the memory with the fewest micro-batches is computed too, and the
-// smaller of the two is the bound.
+// size. Therefore the memory with the fewest micro-batches is computed too, and
+// the smaller value is the bound.
 #include "search/pricer.h"
 
 #include <algorithm>
@@ -36,17 +38,19 @@
 namespace shardc::search {
 namespace {
 
-// The largest relative error that the order of terms can cause in a sum of
-// seconds.
+// The largest relative error of a sum of seconds that can result from adding
+// its terms in another order.
 constexpr double kRounding = 1e-9;
 
-// Returns whether products with more rows never run at a lower rate.
+// Returns whether the rate of a matrix product never falls if it has more rows.
 bool RatesAscend(const cost::Settings& settings) {
   if (settings.profile == nullptr) return true;
   const Efficiency& of = settings.profile->efficiency;
   return Ascends(of.matmul_curve) && Ascends(of.matmul_fp8_curve);
 }
 
+// Adds a point to a Pareto front, unless a point of the front is better.
+// Removes the points that it makes worse than itself.
 void AddTo(std::vector<Point>& front, const Point& point) {
   const auto at = std::lower_bound(front.begin(), front.end(), point, Before);
   if (at != front.begin() && (at - 1)->bytes <= point.bytes) return;
@@ -56,7 +60,7 @@ void AddTo(std::vector<Point>& front, const Point& point) {
   front.insert(front.erase(at, last), point);
 }
 
-// Returns whether a point of the front is faster and has no more bytes.
+// Returns whether some point of the front is faster and needs no more bytes.
 bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
   // Of the faster points, the last one has the fewest bytes.
   const auto at = std::lower_bound(
@@ -69,21 +73,24 @@ bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
 
 struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
-  Mesh mesh;                   // of the first candidate with these shardings
-  bool compiles = true;        // whether the rules compile for the mesh
-  std::mutex mutex;            // guards the members below
-  std::optional<Prepared> on;  // nullopt: released, or the rules do not compile
-  // By ZeRO stage and number of micro-batches: the communication with the
-  // policy that keeps the most values.
+  Mesh mesh;             // the mesh of the first candidate with these shardings
+  bool compiles = true;  // whether the rules compile for the mesh
+  std::mutex mutex;      // guards the members that follow
+  // nullopt if released, or if the rules do not compile.
+  std::optional<Prepared> on;
+  // Indexed by ZeRO stage, then by number of micro-batches: the communication
+  // with the policy that keeps the most values.
   std::vector<std::optional<cost::Communication>> moves;
-  // The memory of the setting that was evaluated last. Its room, its bounds and
-  // its time are mostly computed one after the other.
+  // The setting that was evaluated last, and its memory. The Room, the bounds
+  // and the time of a setting are mostly computed one after the other, from
+  // this memory.
   std::optional<std::pair<size_t, cost::Memory>> last_memory;
-  // Indexed by setting. Each value is computed when it is first needed.
+  // The next three are indexed by setting. Each value is computed when it is
+  // first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
 
-  // Prepares the mesh, and makes room for the results of all settings.
+  // Prepares the mesh, and resizes the vectors of results for all settings.
   void Prepare(std::optional<Prepared> prepared, const SettingsGrid& grid) {
     on = std::move(prepared);
     compiles = on.has_value();
@@ -94,8 +101,8 @@ struct Pricer::Entry {
     seconds.resize(grid.size());
   }
 
-  // Frees the prepared mesh, most of the entry's memory. With `all`, frees the
-  // results of settings too.
+  // Frees the prepared mesh, which is most of the entry's memory. If `all` is
+  // set, frees the results of all settings too.
   void Release(bool all) {
     on.reset();
     last_memory.reset();
@@ -162,8 +169,8 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   return *of_candidate;
 }
 
-// An entry that another thread is using is not released but moved to the end of
-// the queue. `entry` itself is at the end, and the loop ends before it.
+// An entry that another thread is using is moved to the end of the queue and
+// not released. `entry` itself is at the end, and the loop stops before it.
 void Pricer::HoldLocked(Entry& entry) const {
   held_.push_back(&entry);
   for (size_t tries = held_.size(); held_.size() > most_held_ && tries > 1;
@@ -215,8 +222,8 @@ double Pricer::BoundBy(Entry& entry, size_t setting, size_t reference,
                        Evaluator::Shared shared, int worker) const {
   const Evaluator& evaluator = *entry.evaluator;
   cost::Communication moves;
-  // Otherwise no communication is known to be shared, so the program of the
-  // reference setting is not lowered.
+  // If the rates may descend, no communication is surely shared. The program of
+  // the reference setting is then not computed.
   if (evaluator.RatesAscend()) {
     moves =
         evaluator.LeastMovesOf(ReferenceAt(entry, reference, worker), shared);
@@ -256,7 +263,8 @@ bool Pricer::IsExcludedWhenRefined(
   if (excluded(setting, KnownAt(entry, setting, refined, worker))) return true;
   const size_t reference =
       grid_.At(grid_.ZeroOf(setting), 0, grid_.MicroOf(setting));
-  // Without a new reference, KnownAt was the refined bound.
+  // If the reference was used before, KnownAt() has already returned the
+  // refined bound.
   if (!refined.insert(reference).second) return false;
   return excluded(setting, BoundBy(entry, setting, reference,
                                    Evaluator::Shared::kAll, worker));
@@ -371,8 +379,8 @@ std::vector<Pricer::Bounded> Pricer::SettingsBelow(
   return out;
 }
 
-// The settings are evaluated in the order of their bounds, so that the first
-// points exclude most of the others.
+// The settings are evaluated in ascending order of their bounds, so that the
+// first points exclude most other settings.
 std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
                                     double least_seconds, const Filter& filter,
                                     int worker) const {

@@ -1,5 +1,5 @@
-// Computes the lower bounds of a candidate, and its points: time and memory
-// with each setting.
+// Computes, for a candidate of a search, lower bounds of time and memory, and
+// its points: the exact time and memory with each setting.
 #ifndef SHARDC_SEARCH_PRICER_H_
 #define SHARDC_SEARCH_PRICER_H_
 
@@ -26,17 +26,18 @@
 
 namespace shardc::search {
 
-// A candidate with a setting that fits.
+// A candidate with one setting that fits in memory: its time and its memory.
 struct Point {
+  // Indices into the candidates and into the SettingsGrid.
   uint32_t candidate = 0, setting = 0;
   double seconds = 0;
-  int64_t bytes = 0;  // expected device memory of a step
+  int64_t bytes = 0;  // expected bytes of device memory that a step needs
 };
 
-// Lower bounds of a candidate: of the time over its settings that fit, and of
-// the bytes over all its settings.
+// Lower bounds of a candidate. `seconds` is a bound over its settings that fit
+// in memory, and `bytes` over all its settings.
 struct Bound {
-  std::vector<std::string> reasons;  // why it is illegal; empty if it is legal
+  std::vector<std::string> reasons;  // why it is illegal; empty if legal
   double seconds = 0;
   int64_t bytes = 0;
   bool fits = true;  // false if no setting fits
@@ -44,44 +45,48 @@ struct Bound {
   bool Usable() const { return reasons.empty() && fits; }
 };
 
-// The points that were found so far. Decides which times and memory sizes they
-// exclude. A point that may tie with the fastest is excluded only by a point of
-// its own group (GroupOf).
+// The points that a search has found so far. Decides whether a time and a
+// memory size are excluded by these points. A point that may tie with the
+// fastest is excluded only by a point of its own group (GroupOf).
 class Incumbents {
  public:
   double fastest() const { return fastest_; }
   void Add(const Point& point, const std::string& group);
-  // Returns whether a point that has at least this time and memory can neither
-  // be on the front, nor tie with the fastest point, nor win.
+  // Returns whether a point with at least this time and this memory can be
+  // excluded: it can neither win, nor tie with the fastest point, nor be on the
+  // front.
   bool Exclude(double seconds, int64_t bytes, const std::string& group) const;
 
  private:
   double fastest_ = std::numeric_limits<double>::infinity();
-  std::vector<Point> front_;  // the fastest first, with ever fewer bytes
-  std::map<std::string, std::vector<Point>> groups_;  // each group's front
+  // In ascending order of time and descending order of bytes.
+  std::vector<Point> front_;
+  // The Pareto front of each group.
+  std::map<std::string, std::vector<Point>> groups_;
 };
 
-// The settings that are evaluated. nullopt means all.
+// Selects the settings that are evaluated. An index that is nullopt selects
+// all.
 struct Filter {
   std::optional<size_t> zero = {}, remat = {}, micro = {};
-  // Points that take longer than this are not returned.
+  // Points whose time is more than this many seconds are not returned.
   double most_seconds = std::numeric_limits<double>::infinity();
-  const Incumbents* incumbents = nullptr;  // null: nothing is excluded
+  const Incumbents* incumbents = nullptr;  // null if no point is excluded
 };
 
-// Computes bounds and points, and keeps intermediate results of each candidate.
-// Several threads may use one pricer if each passes a different number as
-// `worker`.
+// Computes bounds and points of candidates, and keeps intermediate results.
+// Several threads may use one pricer if each thread passes a different number
+// as `worker`.
 class Pricer {
  public:
-  // The number of meshes that stay prepared if no other is given. With
-  // Request::unmeasured a search for Llama 3 405B on 16,384 devices prepares
-  // 18,000 meshes, each of about 40 kB.
+  // The default number of meshes that stay prepared. If Request::unmeasured is
+  // set, a search for Llama 3 405B on 16,384 devices prepares 18,000 meshes of
+  // about 40 kB each.
   static constexpr size_t kMostHeld = 2048;
 
-  // If `may`, steps that may fit (Fit::kMayFit) are treated as fitting. At most
-  // about `most_held` meshes stay prepared; others are prepared again when they
-  // are needed.
+  // If `may` is true, steps that may fit (Fit::kMayFit) are treated as fitting.
+  // At most about `most_held` meshes stay prepared. Other meshes are prepared
+  // again when they are needed.
   Pricer(const Request& request, const SettingsGrid& grid,
          const RuleOptions& options, bool may, size_t most_held = kMostHeld);
   ~Pricer();
@@ -92,58 +97,58 @@ class Pricer {
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
   // Returns the points of a legal candidate, in the order of the grid. Settings
-  // that do not fit and points that the filter excludes are left out. `index`
+  // that do not fit, and points that the filter excludes, are left out. `index`
   // becomes Point::candidate. `least_seconds` is a lower bound of the time of
   // all points.
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;
-  // Returns the candidate's first point in the order of Before, among the
-  // settings that the filter selects. Returns nullopt if none of them fits in
-  // memory and in Filter::most_seconds, or if the rules do not compile for the
-  // candidate. Filter::incumbents is ignored.
+  // Returns the best point of the candidate, in the order of Before(), among
+  // the settings that the filter selects. Returns nullopt if no such setting
+  // fits in memory and in Filter::most_seconds, or if the rules do not compile
+  // for the candidate. Filter::incumbents is ignored.
   std::optional<Point> BestOf(const Candidate& candidate, uint32_t index,
                               const Filter& filter, int worker) const;
 
  private:
-  // The intermediate results of candidates with equal shardings, and their
-  // lock.
+  // The intermediate results of all candidates that have equal shardings, and
+  // the lock that guards them.
   struct Entry;
   struct Axes {
     std::vector<size_t> zeros, remats, micros;
   };
-  // Returns the entry of a candidate, and compiles a new candidate first.
+  // Returns the entry of a candidate. A new candidate is compiled first.
   // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
   // Adds an entry to the queue of entries whose meshes stay prepared. If the
-  // queue is too long, releases the meshes of the entries that were added
-  // first. The caller holds `mutex_`, and the entry's own lock if other threads
-  // know the entry.
+  // queue is too long, releases the meshes of the oldest entries. The caller
+  // holds `mutex_`, and also the entry's own lock if other threads know the
+  // entry.
   void HoldLocked(Entry& entry) const;
   // Prepares the mesh of an entry again if it was released. The caller holds
-  // the entry's lock.
+  // the lock of the entry.
   void Restore(Entry& entry) const;
   // Returns the indices of the ZeRO stages, rematerialisation policies and
-  // numbers of micro-batches that the filter selects and the candidate can
-  // have. Leaves out numbers of micro-batches that no measured run supports,
-  // unless the request allows them.
+  // numbers of micro-batches that the filter selects and the candidate can use.
+  // Numbers of micro-batches that no measured run supports are left out, unless
+  // the request allows them.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const cost::Memory& MemoryAt(Entry& entry, size_t setting) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
-  // Returns the communication of a setting with the same ZeRO stage and the
-  // same number of micro-batches as `setting`, but with the rematerialisation
-  // policy that keeps the most values.
+  // Returns the communication of the reference of a setting: the setting with
+  // the same ZeRO stage and number of micro-batches, and with the
+  // rematerialisation policy that keeps the most values.
   const cost::Communication& ReferenceAt(Entry& entry, size_t setting,
                                          int worker) const;
   // Returns a lower bound of the time of a setting, computed from the
-  // communication (ReferenceAt) of `reference`.
+  // communication (ReferenceAt) of the setting `reference`.
   double BoundBy(Entry& entry, size_t setting, size_t reference,
                  Evaluator::Shared shared, int worker) const;
-  // The settings whose communication one call has used for bounds. Calls do not
-  // share them, so that the settings that a call evaluates do not depend on
-  // what other threads have evaluated before.
+  // The settings from whose communication one call has computed bounds. Each
+  // call has its own set. The settings that a call evaluates then do not depend
+  // on what other threads have evaluated before.
   using Refined = std::set<size_t>;
-  // Return lower bounds of the time of a setting. They are computed from the
+  // Return lower bounds of the time of a setting, computed from the
   // communication (ReferenceAt) of another setting:
   //   LeastAt  the reference stage (SettingsGrid::ReferenceOf), and the fewest
   //            micro-batches
@@ -152,23 +157,26 @@ class Pricer {
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double KnownAt(Entry& entry, size_t setting, const Refined& refined,
                  int worker) const;
-  // Returns whether a setting is excluded by KnownAt, or by the bound from the
-  // same ZeRO stage and number of micro-batches, which is added to `refined`.
+  // Returns whether a setting is excluded by the bound of KnownAt(), or by the
+  // bound from the reference with the same ZeRO stage and number of
+  // micro-batches. This reference is added to `refined`.
   bool IsExcludedWhenRefined(
       Entry& entry, size_t setting, Refined& refined, int worker,
       const std::function<bool(size_t setting, double seconds)>& excluded)
       const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
-  // A setting, and a lower bound of its seconds.
+  // A lower bound of the seconds of a setting, and the index of the setting.
   using Bounded = std::pair<double, size_t>;
   // Returns the settings that fit and whose bounds are not excluded, with their
-  // bounds, in ascending order. `least_seconds` is a lower bound of all.
+  // bounds, in ascending order of the bounds. `least_seconds` is a lower bound
+  // of the time of all settings.
   std::vector<Bounded> SettingsBelow(
       Entry& entry, const Axes& axes, double least_seconds, int worker,
       const std::function<bool(size_t setting, double seconds)>& excluded)
       const;
-  // Lowers `out` to the bound of the settings with a ZeRO stage and a
-  // rematerialisation policy, if their bound is lower.
+  // Computes the bounds over all numbers of micro-batches with one ZeRO stage
+  // and one rematerialisation policy. Lowers the bounds in `out` to them if
+  // they are lower.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
                int worker, Bound& out) const;
   bool Fits(const Room& room) const {
@@ -183,7 +191,7 @@ class Pricer {
   const size_t most_held_;
   // Whether more micro-batches never make a step without communication faster.
   const bool ascends_;
-  mutable std::mutex mutex_;  // guards the four members below
+  mutable std::mutex mutex_;  // guards the four members that follow
   mutable std::vector<std::unique_ptr<Entry>> entries_;
   mutable std::deque<Entry*> held_;
   mutable std::map<std::string, Entry*> by_candidate_, by_signature_;

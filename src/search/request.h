@@ -1,11 +1,11 @@
-// Room: search. The cheapest sharding of a model on a number of devices: its
-// mesh, its rules, its rematerialisation policy, the number of micro-batches
-// and the ZeRO stage. All numbers are computed by the room cost, so `cost`
-// prints the same numbers for the result.
+// Room: search. Finds the fastest sharding of a model on a number of devices:
+// its mesh, its rules, its rematerialisation policy, the number of
+// micro-batches and the ZeRO stage. The room cost computes all numbers, so the
+// command `cost` prints the same numbers for the result.
 // Includes: source, model, roles, comm, schedule, plan, cost, suggest.
 //
-// This file has the input of a search: the model, the devices, and the choices
-// that the user has fixed.
+// This header declares the input of a search: the model, the devices, and the
+// choices that the user has fixed.
 #ifndef SHARDC_SEARCH_REQUEST_H_
 #define SHARDC_SEARCH_REQUEST_H_
 
@@ -26,52 +26,57 @@
 
 namespace shardc::search {
 
-// A rules file: the files and packs that it extends, and its own rules and
-// axes.
+// A rules file: the names of the files and packs that it extends, and its own
+// rules and axis rules.
 struct RulesFile {
-  std::vector<std::string> extends;  // files and packs
+  std::vector<std::string> extends;  // names of files and packs
   Imported own;
 };
 
-// The progress of a search, for a line on a terminal.
+// The progress of a search, which is printed as a line on a terminal.
 struct Progress {
-  int64_t done = 0, all = 0;  // evaluated shardings, and all of them
-  double best_seconds = 0;    // 0 if nothing fits yet
+  // Number of shardings that are evaluated, and of all.
+  int64_t done = 0, all = 0;
+  // The fastest time so far; 0 if no sharding fits yet.
+  double best_seconds = 0;
 };
 
 struct Request {
   Manifest manifest;
   std::optional<ModelConfig> model;
-  CompileOptions options;  // of the plans; training only
+  CompileOptions options;  // how plans are compiled; mode train only
   int64_t devices = 1;
   // The settings must have a profile, a batch and a length. `remat`,
-  // `microbatches` and `zero` are searched unless a flag has fixed them. If
-  // they are searched, their values here are the values that `fit` would use.
+  // `microbatches` and `zero` are searched unless the user has fixed them with
+  // a flag. If they are searched, the values here are those that the command
+  // `fit` would use.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 
-  // The rules to begin with: the rules that the user gives, or else the pack
-  // whose rules match the names of the parameters. If empty, only suggested
-  // rules are searched.
+  // The rules from which the search starts: the rules that the user gives, or
+  // else the pack whose rules match the parameter names. If empty, only
+  // suggested rules are searched.
   std::vector<std::string> rules;
-  bool keep_rules = false;   // search no other rules, and do not change these
-  std::optional<Mesh> mesh;  // search no other mesh
-  Device device;             // of every mesh
+  bool keep_rules = false;   // if true, these rules are used unchanged
+  std::optional<Mesh> mesh;  // if set, the only mesh that is searched
+  Device device;             // the device of every mesh
   suggest::Preferences preferences;
-  // The files that suggested rules extend, because they describe the model.
+  // The files that suggested rules extend. They describe the model.
   std::vector<std::string> description;
 
-  // Whether choices that no measured run supports may win.
+  // Whether a choice that no measured run supports may win.
   bool unmeasured = false;
   int threads = 1;
-  // The seconds after which nothing more is evaluated: no mesh, no runner-up
-  // and no alternative. Found::unfinished lists what is incomplete.
+  // The seconds after which the search stops evaluating meshes, the runner-up
+  // and alternatives; nullopt if it never stops early. Found::unfinished lists
+  // the parts that are incomplete.
   std::optional<double> seconds;
 
-  // Reads a rules file as the commands read it; returns nullopt if it is
-  // invalid.
+  // Reads a rules file in the same way as the commands do. Returns nullopt if
+  // the file is invalid.
   std::function<std::optional<RuleSet>(const RulesFile&)> read;
-  std::function<void(const Progress&)> progress;  // may be empty
+  // Called after each block of candidates; may be empty.
+  std::function<void(const Progress&)> progress;
 };
 
 }  // namespace shardc::search

@@ -1,7 +1,9 @@
-// Changes of axis rules are written to the section `axes` of the rules file. To
-// replicate the weights of one purpose, such as attention, over the data axes,
-// the rules that win only such weights are copied without these axes, or
-// changed in place. A copy is placed before the rules of the extended files:
+// Changes the rules of a file for a search. A change of axis rules is written
+// to the section `axes:`. Another change replicates the weights of one purpose,
+// such as attention, over the data axes. For this, the rules that win (are the
+// first to match) only such weights are copied without these axes, or changed
+// in place. A copy is placed before the rules of the extended files, so that it
+// wins:
 //
 //   - match: 'self_attn\.q_proj\.weight$'     - match: 'self_attn\.q_proj...'
 //     spec: [HEAD, [FSDP, SP]]           ->     spec: [HEAD, null]
@@ -20,6 +22,7 @@
 namespace shardc::search {
 namespace {
 
+// The purposes of weights. kEnds are the embedding and the output head.
 enum class Family : uint8_t { kNone, kAttention, kEnds, kOther };
 
 Family FamilyOf(Role role) {
@@ -28,9 +31,9 @@ Family FamilyOf(Role role) {
   return end ? Family::kEnds : Family::kOther;
 }
 
-// Returns for each rule the purpose of the weights that it wins. The purpose is
-// kNone if the rule wins no weight, and kOther if its weights have several
-// purposes.
+// Returns the purpose of the weights that each rule wins (is the first to
+// match), indexed by rule. The purpose is kNone if the rule wins no weight, and
+// kOther if its weights have several purposes.
 std::vector<Family> FamiliesOf(const Compiled& all) {
   std::vector<Family> out(all.rules.rules.size(), Family::kNone);
   const char separator = all.manifest.separator;
@@ -55,6 +58,8 @@ bool IsDataRule(AxisRule rule) {
          rule == AxisRule::kSequenceParallel;
 }
 
+// Returns whether a name in a spec, a logical axis or a mesh axis, is a data
+// axis.
 bool NamesData(const std::string& name, const AxisRules& axes) {
   const Token* const token = FindToken(name);
   if (token != nullptr) return token->rule && IsDataRule(*token->rule);
@@ -67,8 +72,8 @@ bool NamesData(const std::string& name, const AxisRules& axes) {
   });
 }
 
-// Returns the spec without data axes, or nullopt if it has none or is not a
-// list.
+// Returns the spec without its data axes. Returns nullopt if the spec has no
+// data axes, or if it is not a list.
 std::optional<SpecSource> WithoutData(const SpecSource& spec,
                                       const AxisRules& axes) {
   const auto* const list = std::get_if<SpecList>(&spec);
@@ -86,8 +91,8 @@ std::optional<SpecSource> WithoutData(const SpecSource& spec,
   return changed ? std::optional<SpecSource>(std::move(out)) : std::nullopt;
 }
 
-// Returns whether copies of the rules would match names that other rules win
-// now.
+// Returns whether copies of these rules, placed first, would win parameters
+// that other rules win now.
 bool WouldWinOthers(const Compiled& all, const std::vector<size_t>& copied) {
   const auto is_copied = [&](uint32_t rule) {
     return std::find(copied.begin(), copied.end(), rule) != copied.end();

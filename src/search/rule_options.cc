@@ -1,6 +1,6 @@
-// Suggested rules name logical axes, so many meshes have the same rules file,
-// which is written, read and matched only once. The key of a file consists of
-// the choices that `suggest` made:
+// Collects the rules that a search tries. Suggested rules name logical axes, so
+// many meshes have the same suggested file. It is written, read and matched
+// only once. The key of a file consists of the choices that `suggest` made:
 //
 //   fsdp=64, and dp=2 fsdp=32  ->  one file
 //   tp=16 with 8 KV heads      ->  another, with `kv_head: null`
@@ -35,7 +35,7 @@ std::string KeyOf(const suggest::Choices& choices) {
   return out;
 }
 
-// Adds the axes of a mesh that the search keeps, because rules may name them.
+// Adds the axes of a mesh that the user gave, because rules may name them.
 void AddAxesOf(const std::optional<Mesh>& mesh,
                std::vector<std::string>& axes) {
   if (!mesh) return;

@@ -1,5 +1,5 @@
 // The rules that a search tries: the user's rules or the model's pack, the
-// rules that are suggested for a mesh, and changes of these rules.
+// rules that are suggested for a mesh, and changes of them.
 #ifndef SHARDC_SEARCH_RULE_OPTIONS_H_
 #define SHARDC_SEARCH_RULE_OPTIONS_H_
 
@@ -22,12 +22,13 @@
 
 namespace shardc::search {
 
+// Where rules come from: the user (or the model's pack), or `suggest`.
 enum class Base : uint8_t { kGiven, kSuggested };
 
 struct RuleOption {
   Base base = Base::kGiven;
   RuleChanges changes;
-  std::string name;  // "builtin:llama/hf", with its changes
+  std::string name;  // such as "builtin:llama/hf", followed by its changes
   RulesFile file;
   std::unique_ptr<Evaluator> evaluator;
 };
@@ -37,20 +38,22 @@ class RuleOptions {
   RuleOptions(const Request& request, const SettingsGrid& grid);
 
   // Returns the rules from which the search starts: the given rules, the
-  // suggested rules, or both. Returns none if only the given rules may be used
-  // and they are invalid.
+  // suggested rules, or both. The result is empty if only the given rules may
+  // be used and they are invalid.
   const std::vector<Base>& bases() const { return bases_; }
-  // Returns the axes of the meshes of a base, the outermost first.
+  // Returns the names of the axes of the meshes for a base, the outermost
+  // first.
   const std::vector<std::string>& axes(Base base) const;
 
-  // Returns the index of the option for a mesh, or nullopt if the rules do not
-  // compile, do not suit the mesh, or if a change does not apply to them. Equal
-  // rules for several meshes are one option.
+  // Returns the index of the option for a mesh. Returns nullopt if the rules do
+  // not compile, if they do not suit the mesh, or if a change does not apply to
+  // them. Equal rules for several meshes are one option.
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
-  // Returns the option's file. Several meshes may share an option, but the YAML
-  // comments of suggested rules describe a single mesh, which is `mesh` here.
+  // Returns the rules file of an option. Several meshes may share an option,
+  // but the YAML comments of suggested rules describe one mesh. They are
+  // written for `mesh`.
   RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
 
   const RuleOption& operator[](uint32_t index) const {
@@ -59,8 +62,8 @@ class RuleOptions {
   size_t size() const { return options_.size(); }
 
  private:
-  // A rules file without changes. `option` is nullopt if the file does not
-  // compile.
+  // A rules file without changes. `option` is its index in `options_`, and is
+  // nullopt if the file does not compile.
   struct BaseFile {
     std::string name;
     RulesFile file;
@@ -69,7 +72,7 @@ class RuleOptions {
   std::optional<uint32_t> Add(Base base, const RuleChanges& changes,
                               std::string name, RulesFile file);
   // Returns the file that is suggested for a mesh, and sets `key` to the key of
-  // its contents. Returns null if the suggestion does not fit the mesh.
+  // its contents. Returns null if the suggested rules do not suit the mesh.
   BaseFile* SuggestedFor(const Mesh& mesh, std::string& key);
   BaseFile* SuggestFile(const Mesh& mesh, std::string& key);
   BaseFile* GivenFile(std::string& key);
@@ -79,15 +82,16 @@ class RuleOptions {
   const suggest::Tree tree_;
   std::vector<Base> bases_;
   std::vector<std::string> given_axes_, usual_axes_;
-  // The inferred dimensions for each number of devices of tp.
+  // The inferred dimensions, keyed by the size of tp.
   std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
-  // What SuggestedFor has returned for a mesh: the file and its key.
+  // The results of SuggestedFor(), keyed by mesh: the file and its key.
   std::map<std::string, std::pair<BaseFile*, std::string>> suggested_;
   std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;
   std::vector<std::unique_ptr<RuleOption>> options_;
-  // Changes of rules do not change the description of the model, so all options
-  // with a base have the same graphs.
+  // The graphs of the training step, keyed by base. Changes of rules do not
+  // change the description of the model, so all options with one base share
+  // graphs.
   std::map<Base, std::shared_ptr<cost::StepGraphs>> graphs_;
 };
 

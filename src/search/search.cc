@@ -1,12 +1,12 @@
-// Enumerates the candidates, computes their bounds, evaluates the candidates
-// that the bounds do not exclude, and describes the winner, the Pareto front
-// and the ties:
+// Searches for the fastest sharding. Enumerates the candidates, computes their
+// bounds, and evaluates the candidates that the bounds do not exclude. Then
+// describes the winner, the Pareto front and the ties:
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
-// Unless the deadline passes, the winner is not slower than the sharding that
-// `fit` or `suggest` would choose for the same settings. Both shardings are
-// candidates, and a point that ties with the fastest can win only if it is not
+// Unless the deadline passes, the winner is not slower than what `fit` or
+// `suggest` would choose for the same settings. The shardings of both commands
+// are candidates. A point that ties with the fastest can win only if it is not
 // slower than the faster of the two.
 #include "search/search.h"
 
@@ -29,9 +29,9 @@ namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-// Returns filters for the usual settings: the settings of `fit`, and the
-// settings of `suggest`, which keep no activations. Returns none if the grid
-// lacks their ZeRO stage or number of micro-batches.
+// Returns filters for the settings that need no search: the settings of `fit`,
+// and those of `suggest`, which keep no activations. Returns no filter if the
+// grid lacks their ZeRO stage or number of micro-batches.
 std::vector<Filter> UsualFilters(const SettingsGrid& grid,
                                  const cost::Settings& usual) {
   std::vector<Filter> out;
@@ -53,8 +53,8 @@ std::vector<Filter> UsualFilters(const SettingsGrid& grid,
   return out;
 }
 
-// Returns the usable candidates that `wanted` selects, sorted by their lower
-// bound of time.
+// Returns the indices of the usable candidates that `wanted` selects, sorted by
+// their lower bound of time.
 std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
                               const std::function<bool(uint32_t)>& wanted) {
@@ -70,9 +70,9 @@ std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
   return out;
 }
 
-// Returns the seconds of the fastest sharding that needs no search: unchanged
-// rules, with the settings of `fit` or of `suggest`. Returns infinity if they
-// exceed `most_seconds`, and nullopt if the deadline passes first.
+// Returns the time of the fastest sharding that needs no search: unchanged
+// rules, with the settings of `fit` or of `suggest`. Returns infinity if this
+// time exceeds `most_seconds`, and nullopt if the deadline passes first.
 std::optional<double> UsualSeconds(const Pricer& pricer,
                                    const std::vector<Candidate>& candidates,
                                    const std::vector<Bound>& bounds,
@@ -98,8 +98,8 @@ std::optional<double> UsualSeconds(const Pricer& pricer,
   return out;
 }
 
-// Returns the fastest point on another mesh than the winner's. Sets `finished`
-// to false if the deadline passes before that is certain.
+// Returns the fastest point whose mesh differs from the winner's. Sets
+// `finished` to false if the deadline passes before this point is known.
 std::optional<Point> RunnerUp(const Pricer& pricer,
                               const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
@@ -124,9 +124,10 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
   return out;
 }
 
-// Describes why nothing fits: the candidate that needs the least memory, and
-// the reasons why the first illegal mesh is refused. If the memory of no legal
-// candidate is known, describes why that of the first one is unknown.
+// Describes why no sharding fits: the candidate that needs the least memory,
+// and the reasons why the first illegal mesh is refused. If the memory of every
+// legal candidate is unknown, describes why that of the first candidate is
+// unknown.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {

@@ -1,5 +1,5 @@
-// Runs a search and returns the winner, the front of time and memory, and why
-// each alternative loses.
+// Runs a search. Returns the winner, the Pareto front of time and memory, and
+// why each alternative loses.
 #ifndef SHARDC_SEARCH_SEARCH_H_
 #define SHARDC_SEARCH_SEARCH_H_
 
@@ -23,16 +23,16 @@ namespace shardc::search {
 struct Sharding {
   Base base = Base::kGiven;
   Mesh mesh;
-  std::string rules;  // name of the rules, with their changes
+  std::string rules;  // name of the rules, followed by their changes
   RuleChanges changes;
   RulesFile file;
-  std::string unmeasured;  // why no measured run is like it; may be empty
-  int64_t stages = 1;      // pipeline stages of all ranks
+  std::string unmeasured;  // why no measured run is like it; empty if one is
+  int64_t stages = 1;      // number of pipeline stages on all ranks
   // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
   // rank"; empty if the sharding is not a pipeline.
   std::string schedule;
-  // The report of `cost`, with the settings. For a pipeline it has no
-  // communication, and its time has no range.
+  // The report of the command `cost`, with the settings. The report of a
+  // pipeline has no communication, and its time has no range.
   cost::Report report;
 
   bool IsPipeline() const { return !schedule.empty(); }
@@ -40,53 +40,57 @@ struct Sharding {
   int64_t Bytes() const { return report.memory.Expected().value_or(0); }
 };
 
-// The outcome if one choice of the winner is changed and the other choices are
-// optimised again.
+// The result of changing one choice of the winner and optimising all other
+// choices again. kExceeds means that nothing fits in memory.
 enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
 struct WhyNot {
-  std::vector<std::string> changes;  // changes with this outcome: "tp 4 -> 8"
+  // The changes with this result, such as "tp 4 -> 8".
+  std::vector<std::string> changes;
   Verdict verdict = Verdict::kSlower;
-  std::optional<Sharding> best;  // nullopt if nothing fits or is legal
-  // For each part of the step, the seconds that `best` takes more than the
-  // winner. Their sum is the difference of the two times.
+  std::optional<Sharding> best;  // nullopt if no sharding is legal or fits
+  // For each part of the step's time, how many seconds longer it is in `best`
+  // than in the winner. The sum is the difference of the two times.
   std::vector<cost::TimePart> parts;
   std::string because;
 };
 
 struct Tie {
-  std::string kind;  // "dp+fsdp, ZeRO 1"
+  std::string kind;  // the result of KindOf(), such as "dp+fsdp, ZeRO 1"
   Sharding best;
 };
 
 struct Counts {
   int64_t shardings = 0;  // number of meshes times rules
-  int64_t settings = 0;   // settings for each sharding, at most
+  int64_t settings = 0;   // the largest number of settings for a sharding
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
-  int64_t left = 0;  // shardings not evaluated before the deadline
+  int64_t left = 0;  // number of shardings not evaluated before the deadline
 };
 
 struct Found {
   std::optional<Sharding> winner;
-  bool may_fit = false;               // the winner's verdict is Fit::kMayFit
-  std::optional<Sharding> fastest;    // nullopt if it is the winner
-  std::optional<Sharding> runner_up;  // the fastest on another mesh
+  bool may_fit = false;  // whether the winner's memory verdict is Fit::kMayFit
+  std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
+  // The fastest sharding on another mesh than the winner's.
+  std::optional<Sharding> runner_up;
   // The Pareto front of time and memory, the fastest first. It includes
-  // pipelines that nothing else beats, and shardings that only a pipeline
+  // pipelines that nothing else beats, and also shardings that only a pipeline
   // beats.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices into `front` of the printed points
-  size_t knee = 0;            // index into `front`; its size if there is none
+  size_t knee = 0;  // index into `front`; the front's size if there is no knee
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;
-  // The parts of the result that are incomplete because Request::seconds had
+  // The parts of the result that are incomplete because the deadline had
   // passed, such as "3 of 20 alternatives".
   std::vector<std::string> unfinished;
-  Pipelines pipelines;       // pipelines, which cannot be the winner
-  std::vector<Known> known;  // evidence for the choices of the search
-  // Set if nothing fits: the sharding that needs the least memory, and the
-  // reasons why a mesh is refused or why its memory is not known.
+  // Evaluated for comparison; a pipeline cannot be the winner.
+  Pipelines pipelines;
+  // How measured runs support the choices of the search.
+  std::vector<Known> known;
+  // If no sharding fits: the sharding that needs the least memory, and the
+  // reasons why a mesh is refused or why its memory is unknown.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

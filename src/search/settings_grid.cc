@@ -1,6 +1,7 @@
-// Builds the settings. The rematerialisation policies range from keeping
-// everything to keeping only the input of each layer. Policy i keeps all that
-// policy i + 2 keeps. Unless a flag has fixed the number of micro-batches, each
+// Lists the settings of a training step that a search tries. The
+// rematerialisation policies range from keeping everything to keeping only the
+// input of each layer. Each policy keeps everything that the policy two places
+// later keeps. Unless the user has fixed the number of micro-batches, each
 // divisor of the batch up to 4,096 is tried. For each mesh, the search checks
 // later whether the number also divides the rows of a device:
 //

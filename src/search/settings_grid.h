@@ -1,4 +1,4 @@
-// The settings of a training step that are evaluated for each mesh.
+// Lists the settings of a training step that a search evaluates for each mesh.
 #ifndef SHARDC_SEARCH_SETTINGS_GRID_H_
 #define SHARDC_SEARCH_SETTINGS_GRID_H_
 
@@ -12,7 +12,8 @@
 namespace shardc::search {
 
 // All combinations of a ZeRO stage, a rematerialisation policy and a number of
-// micro-batches. A setting is identified by its index.
+// micro-batches. A combination is called a setting, and is identified by its
+// index.
 class SettingsGrid {
  public:
   explicit SettingsGrid(const Request& request);
@@ -33,18 +34,17 @@ class SettingsGrid {
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
-  // Returns the reference stage of a ZeRO stage, as an index into zeros(). A
-  // setting of the stage sends at least as many bytes of activations and
-  // parameters as the same setting of the reference stage. Up to stage 2 the
-  // reference is the lowest stage: the programs gather parameters along the
-  // same axes, and higher stages gather the updated parameters as well. Stage 3
-  // gathers parameters along other axes, which may be faster, so it is its own
-  // reference.
+  // Returns the reference stage of a ZeRO stage; both are indices into zeros().
+  // A setting sends at least as many bytes of activations and parameters as the
+  // same setting with the reference stage. For stages up to 2 the reference is
+  // the lowest stage: their programs gather parameters along the same axes, and
+  // higher stages also gather the updated parameters. Stage 3 gathers
+  // parameters along other axes, which may be faster. It is its own reference.
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
-  // Return the ZeRO stages; the rematerialisation policies, where policy i
-  // keeps everything that policy i + 2 keeps; and the numbers of micro-batches,
-  // ascending.
+  // Return the ZeRO stages, the rematerialisation policies, and the numbers of
+  // micro-batches in ascending order. Each policy keeps everything that the
+  // policy two places later keeps.
   const std::vector<int>& zeros() const { return zeros_; }
   const std::vector<step::Remat>& remats() const { return remats_; }
   const std::vector<int64_t>& micros() const { return micros_; }

@@ -1,13 +1,13 @@
-// For each alternative one choice of the winner is changed, and the best of all
-// shardings with that choice is compared with the winner, part by part of the
-// step's time:
+// Explains why alternatives to the winner lose. In each alternative, one choice
+// of the winner is changed. The best of all shardings with the changed choice
+// is compared with the winner, part by part of the step's time:
 //
 //   tp 1 -> 2   +3.1 %  tensor collectives +52 ms; dp:2,fsdp:16,tp:2
 //   remat everything_saveable  no mesh that it divides has room
 //
-// Alternatives with the same best sharding share a line. If the winner's own
-// settings do not fit in memory with an alternative, the line has the bytes
-// that they would need.
+// Alternatives with the same best sharding share a line. If an alternative with
+// the winner's own settings would not fit in memory, the line states the bytes
+// that it would need.
 #include "search/why_not.h"
 
 #include <algorithm>
@@ -24,16 +24,19 @@
 namespace shardc::search {
 namespace {
 
+// An alternative: one changed choice, and the candidates and settings that have
+// it.
 struct Pin {
   std::string change;
   std::vector<Candidate> candidates;
   Filter filter;
   // Whether the alternative changes the settings, not the mesh or the rules.
   bool of_settings = false;
-  std::string excluded = {};  // why it is not evaluated; may be empty
+  // Why it is not evaluated; empty if it is evaluated.
+  std::string excluded = {};
 };
 
-// Finds the bounds that the search has already computed.
+// The bounds that the search has already computed, indexed by candidate.
 class KnownBounds {
  public:
   KnownBounds(const std::vector<Candidate>& candidates,
@@ -55,17 +58,20 @@ class KnownBounds {
 };
 
 struct Outcome {
-  std::vector<std::string> reasons;  // against the first illegal candidate
+  // Why the first illegal candidate is illegal.
+  std::vector<std::string> reasons;
   bool legal = false;
-  int64_t least_bytes = INT64_MAX;  // the least bytes of a legal candidate
+  // The fewest bytes that a legal candidate needs.
+  int64_t least_bytes = INT64_MAX;
   std::optional<Point> best;
   size_t candidate = 0;
-  bool unfinished = false;  // the deadline left no time
+  bool unfinished = false;  // whether the deadline passed before the result
 };
 
-// Finds the best point among the candidates of `pin`: with `measured` among the
-// candidates that a measured run supports, otherwise among the others. Stores
-// the point in `out` if it is better than the point there.
+// Finds the best point among the candidates of `pin`. If `measured` is true,
+// only candidates that a measured run supports are considered; otherwise only
+// the candidates that no run supports. Replaces the point in `out` by a better
+// one.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
               bool measured, const Deadline& deadline, int worker,
               Outcome& out) {
@@ -104,7 +110,7 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
 }
 
 // Returns the best point of an alternative. Candidates that no measured run
-// supports count only if no supported candidate fits.
+// supports are considered only if no supported candidate fits.
 Outcome Best(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
              const Deadline& deadline, int worker) {
   Outcome out;
@@ -144,8 +150,8 @@ class Pins {
         {std::move(change), std::move(candidates), filter, of_settings});
   }
 
-  // Returns the candidates with the base rules of the winner on the meshes
-  // whose sizes `wanted` selects: without changes, and with every change that a
+  // Returns candidates on the meshes whose axis sizes `wanted` selects. They
+  // have the winner's base rules, unchanged and with every change that a
   // measured run supports.
   std::vector<Candidate> OnMeshes(
       const std::function<bool(const AxisSizes&)>& wanted) {
@@ -313,9 +319,9 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
   return out;
 }
 
-// Returns as a text the memory that an alternative would need with the winner's
-// settings. Returns an empty text if the alternative has these settings, if it
-// surely fits with them, or if it cannot have them.
+// Returns, as a text, the memory that an alternative would need with the
+// winner's settings. The text is empty if the alternative has these settings,
+// if it surely fits with them, or if it cannot have them.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
                      uint32_t of_winner, uint32_t setting) {
   if (setting == of_winner) return "";
@@ -383,12 +389,12 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
   Alternatives found;
   found.tried = pins.size();
   std::vector<WhyNot>& out = found.all;
-  // The index into `out` of each combination of mesh, rules and settings.
+  // From a combination of mesh, rules and settings to its index in `out`.
   std::map<std::string, size_t> same;
   for (size_t i = 0; i < pins.size(); ++i) {
     const Outcome& outcome = outcomes[i];
-    // If the deadline passed, the best of the evaluated candidates could be
-    // slower than the best of all, so the alternative is not reported.
+    // If the deadline passed, a candidate that was not evaluated may be faster.
+    // The alternative is then not reported.
     if (outcome.unfinished) {
       ++found.unfinished;
       continue;

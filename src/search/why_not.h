@@ -1,4 +1,4 @@
-// Why each alternative to the winner loses.
+// Explains why each alternative to the winner of a search loses.
 #ifndef SHARDC_SEARCH_WHY_NOT_H_
 #define SHARDC_SEARCH_WHY_NOT_H_
 
@@ -14,23 +14,25 @@
 
 namespace shardc::search {
 
-// Returns a candidate with a setting as a sharding, with the numbers of `cost`.
+// Returns a candidate with a setting as a sharding, with the report of `cost`.
 Sharding Described(const Candidate& candidate, uint32_t setting,
                    const RuleOptions& options, int worker);
 
-// Returns a legal candidate with the setting that needs the least memory.
+// Returns the sharding of a legal candidate with the setting that needs the
+// least memory.
 Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
                  const Candidate& candidate);
 
-// The alternatives to the winner `point`. WhyNotOf changes one choice of the
-// winner at a time and optimises the others again: the size of an axis, the
-// rematerialisation policy, the number of micro-batches, the ZeRO stage, the
-// rules, the order of the axes. Alternatives that no measured run supports are
-// included. `bounds` has the bounds of the candidates. Alternatives that could
-// not be evaluated before the deadline are not in the result.
+// The alternatives to the winner `point`. In each, WhyNotOf() changes one
+// choice of the winner and optimises all other choices again. The choices are
+// the size of an axis, the rematerialisation policy, the number of
+// micro-batches, the ZeRO stage, the rules, and the order of the axes.
+// Alternatives that no measured run supports are included. `bounds` has the
+// bounds of the candidates. Alternatives that were not evaluated before the
+// deadline are left out.
 struct Alternatives {
   std::vector<WhyNot> all;
-  // The number of alternatives, and of those not evaluated by the deadline.
+  // The number of alternatives, and of those not evaluated before the deadline.
   size_t tried = 0, unfinished = 0;
 };
 Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
