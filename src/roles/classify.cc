@@ -1,17 +1,17 @@
-// Reads the role of a parameter from its name. The last part of a name is
-// usually its leaf (`weight`, `bias`), and one of the parts just before it
-// names the role of its module. These parts are searched from the leaf upwards,
-// first for words that are sure and then for likely ones. A part that names a
-// norm ends the search:
+// Finds the role of a parameter from its name. The last part of a name is
+// usually its leaf (`weight`, `bias`). One of the parts just before the leaf
+// names the role of its module. These parts are searched from the leaf upwards:
+// first for words whose role is sure, and then for words whose role is likely.
+// A part that names a norm ends the search:
 //
 //   layers/*/self_attn/o_proj/kernel  ->  kernel, output of attention
 //   h.*.attn.c_proj.weight            ->  weight, output of attention, Conv1D
 //   h.*.mlp.c_proj.weight             ->  weight, down
 //   experts.gate_up_proj_bias         ->  bias of experts.gate_up_proj, likely
 //
-// Some words decide the role of a weight in any position:
-// `self_attn.q_proj.lora_A.weight` is an adapter, `q_norm.weight` a norm of
-// queries.
+// Some words decide the role of a weight wherever they are in its name. For
+// example, `self_attn.q_proj.lora_A.weight` is an adapter, and `q_norm.weight`
+// is a norm of queries.
 #include "roles/classify.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
-// A router has at most this many outputs, and at least four times as many
-// inputs as outputs.
+// The sizes of a router: at most kMostRouted outputs, and at least four times
+// as many inputs as outputs.
 constexpr int64_t kMostRouted = 1024;
 
 std::string Join(const Parts& parts, size_t count, char separator) {
@@ -44,9 +44,9 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
                      predicate);
 }
 
-// Finds the role of the module in the last parts before the leaf. Returns the
-// index of the part that names the role. Returns nullopt if no part names one,
-// or if the module is a norm.
+// Finds the role of the module, which is named by one of the last parts before
+// the leaf. Returns the index of this part. Returns nullopt if no part names a
+// role, or if the module is a norm.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {
@@ -64,6 +64,8 @@ std::optional<size_t> FindModule(const Parts& parts, size_t last,
   return std::nullopt;
 }
 
+// Returns ParameterRole::block_path. `role_at` is the index of the part that
+// names the role.
 std::string BlockPath(const Parts& parts, size_t role_at, bool attention,
                       char separator) {
   for (size_t i = 0; attention && i < role_at && i < parts.size(); ++i) {
@@ -81,10 +83,10 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
   }
 }
 
-// Returns the role that one of the parts gives to every parameter below it,
-// such as kAdapterDown for `lora_A`; kOther if no part gives a role. If several
-// parts give a role, positions take precedence over adapters, and adapters over
-// norms and sinks.
+// Returns the role that some part of the name sets for every parameter below
+// it, such as kAdapterDown for `lora_A`; kOther if no part sets a role. If
+// several parts set one, positions take precedence over adapters, and adapters
+// over norms and sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {
@@ -141,9 +143,9 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
     at = FindModule(parts, last, Confidence::kLikely, out);
     out.confidence = Confidence::kLikely;
   }
-  // The key of an indexer (DeepSeek-V3.2) is not a KV head: all heads of the
-  // indexer read it, and its norm is over the entire key. It is therefore
-  // treated as a latent.
+  // The key of an indexer (DeepSeek-V3.2) is treated as a latent. It is not a
+  // KV head, because all heads of the indexer read it, and its norm is over the
+  // entire key.
   const bool indexer =
       Any(parts, last, [](std::string_view part) { return part == "indexer"; });
   if (indexer && out.module_role == Role::kKey) {
@@ -152,8 +154,8 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
   if (out.module_role == Role::kOther) out.confidence = Confidence::kNone;
   out.conv1d = at && (parts[*at] == "c_attn" || parts[*at] == "c_fc" ||
                       parts[*at] == "c_proj");
-  // Kernels are [in, out]. PyTorch weights are [out, in], except for a
-  // Conv1D's.
+  // Kernels are [in, out]. The weights of PyTorch are [out, in], except for
+  // those of GPT-2's Conv1D layers.
   if (out.leaf == Leaf::kKernel) out.in_first = true;
   if (out.leaf == Leaf::kWeight) out.in_first = out.conv1d;
   out.module_path = Join(parts, last, separator);

@@ -1,4 +1,4 @@
-// Finds the role of a parameter, by its name and then by its sizes.
+// Finds the role of a parameter from its name, and corrects it by its sizes.
 #ifndef SHARDC_ROLES_CLASSIFY_H_
 #define SHARDC_ROLES_CLASSIFY_H_
 
@@ -15,65 +15,73 @@ struct ParameterRole {
   // What the parameter itself does, such as kBias for `q_proj.bias` and
   // kAdapterDown for `q_proj.lora_A.weight`.
   Role role = Role::kOther;
-  // What the parameter's module does: kQuery for both of these examples.
+  // What the parameter's module does, such as kQuery for `q_proj.bias` and for
+  // `q_proj.lora_A.weight`.
   Role module_role = Role::kOther;
   Leaf leaf = Leaf::kOther;
-  Confidence confidence = Confidence::kNone;  // of `module_role`
-  bool expert = false;          // a part of the name names experts
-  bool counted_expert = false;  // one tensor for each expert
+  Confidence confidence = Confidence::kNone;  // how sure `module_role` is
+  bool expert = false;  // whether a part of the name is a word for experts
+  bool counted_expert = false;  // whether each expert is a separate tensor
+  // Whether the name has a shared expert, which every token uses.
   bool shared_expert = false;
-  bool attention = false;      // below a part that names attention
-  bool conv1d = false;         // GPT-2's Conv1D, whose `weight` is [in, out]
-  bool packed_blocks = false;  // the last dimension holds one block's values
-  // Whether the last two dimensions are [in, out]; nullopt if that is unknown.
-  // The name of the leaf decides first, and later the sizes if they are clear
-  // (roles/orientation.h).
+  bool attention = false;  // whether a part of the name is a word for attention
+  // Whether it is in GPT-2's Conv1D, whose `weight` is [in, out].
+  bool conv1d = false;
+  // Whether the last dimension holds the values of one block.
+  bool packed_blocks = false;
+  // True if the last two dimensions are [in, out], and false if they are [out,
+  // in]; nullopt if that is unknown. It is set from the name of the leaf. Clear
+  // sizes later overrule the name (roles/orientation.h).
   std::optional<bool> in_first;
-  // The name with `?` in place of the part that names the role, if there is
-  // such a part. The weights of `q_proj` and `k_proj` in one block have the
-  // same sibling path.
+  // The name with `?` in place of the part that names the role; the unchanged
+  // name if there is no such part. The weights of `q_proj` and `k_proj` in one
+  // block have the same sibling path.
   std::string sibling_path;
-  // The path without the leaf, which a weight shares with its bias and scale.
+  // The path without the leaf. A weight has the same path as its bias and
+  // scale.
   std::string module_path;
-  // The path of the attention or feed-forward block. It ends with the first
-  // part that names attention, as in `layers.0.self_attn`. Without such a part
-  // before the part that names the role, it ends before the latter:
-  // `layers.0.mlp` for `layers.0.mlp.up_proj.weight`.
+  // The path of the attention or feed-forward block. In attention, it ends with
+  // the first part that names attention: `layers.0.self_attn`. Elsewhere it
+  // ends before the part that names the role: `layers.0.mlp` for
+  // `layers.0.mlp.up_proj.weight`.
   std::string block_path;
 };
 
-// Finds the role by the name, in which parts that are numbers are written as
-// `*`. Words with less confidence than `least` are ignored. `rank` is the rank
-// of the parameter's shape, or -1 if the shape is unknown.
+// Finds the role from the name, in which parts that are numbers must be
+// replaced by `*`. Words with less confidence than `least` are ignored. `rank`
+// is the rank of the parameter's shape; -1 if the shape is unknown.
 ParameterRole Classify(std::string_view name, char separator,
                        Confidence least = Confidence::kSure, int rank = -1);
 
-// The sizes of a matrix, in elements, and its place in the model.
+// What is known about a matrix: the sizes of its two sides, in elements, and
+// its place in the model.
 struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
-  int64_t width = 0;        // width of the model; 0 if no side equals it
-  bool vocabulary = false;  // the side that is not the width counts tokens
-  // Whether the name has a part that names layers. Also true if no name in the
-  // model has a known word, because only sizes can then decide.
+  int64_t width = 0;  // the model's width if a side has this size; otherwise 0
+  // Whether the side that is not the width counts tokens.
+  bool vocabulary = false;
+  // Whether the parameter is in a layer, by its name. Also true if no name in
+  // the model has a known word, because only sizes can decide then.
   bool in_layers = false;
 };
 
 // Returns the role, corrected by the sizes. A router with too many outputs
 // becomes an up projection, or unknown if neither side is the model's width. A
-// square matrix is neither an embedding table nor a head. A rectangular matrix
-// of unknown role with the model's width on one side becomes an embedding if
-// its other side counts tokens, or else a projection if it is in layers.
+// square matrix is neither an embedding table nor an output head. A rectangular
+// matrix of unknown role, with the model's width on one side, becomes an
+// embedding if the other side counts tokens. Otherwise it becomes a projection
+// if it is in a layer.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
-// OutDim() and InDim() return the output and the input dimension of a matrix of
-// this rank, or -1 if its orientation is unknown or the rank is below 2.
-// Leading dimensions count experts or layers. The output dimension of a bias is
-// its last one, and its input dimension is -1.
+// OutDim() and InDim() return the index of the output and of the input
+// dimension of a matrix. They return -1 if the orientation is unknown or the
+// rank is below 2. Leading dimensions count experts or layers. The output
+// dimension of a bias is its last one, and its input dimension is -1.
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 
-// Returns whether the leaf is a weight or kernel.
+// Returns whether the leaf of the name is a weight or a kernel.
 bool IsWeight(const ParameterRole& role);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Finds layer stacks by sizes. A scan over layers stacks the parameters of all
-// layers, so that all parameters of a subtree have the number of layers as the
-// size of the same dimension:
+// Finds scanned layers by the sizes of parameters. A scan over layers stacks
+// the parameters of all layers in one tensor each. All parameters of a subtree
+// then have the number of layers as the size of the same dimension:
 //
 //   verses/query [12, 1024, 16, 64]  verses/up [12, 1024, 4096]
 //   verses/down  [12, 4096, 1024]    verses/norm/scale [12, 1024]
@@ -8,21 +8,20 @@
 //
 // The width of a layer cannot be mistaken for the number of layers, because it
 // is the first dimension of `up` and the last one of `down`. A common size is
-// still no proof, because stacked experts have one too. A subtree is not a
-// stack if one of its norms or biases has only one dimension. A stack is sure
-// if the user names its dimension, if its norms have a dimension more than the
-// one that they have in a layer, if the configuration has as many layers, or if
-// the path has a word such as `layers` and the subtree has vectors or
-// attention. A stack is likely on weaker evidence, such as attention with a
-// feed-forward block, or many matrices with vectors. Judge() has further
-// conditions. A subtree without such evidence may still be an undecided stack
-// (MayBeStack).
+// no proof, because stacked experts have one too. A subtree is not a stack if
+// one of its norms or biases has only one dimension. A stack is sure if the
+// user names its dimension, if its norms have one dimension more than in a
+// layer, if the configuration has as many layers, or if the path has a word
+// such as `layers` and the subtree has vectors or attention. A stack is likely
+// on weaker evidence, such as attention with a feed-forward block, or many
+// matrices with vectors. Judge() has further conditions. A subtree without such
+// evidence may still be an undecided stack (MayBeStack).
 //
 // The search begins at the root, so that it finds the largest subtrees that are
-// stacks. At each level, it then searches the parameters that are in no stack
-// yet, because stacked parameters may be next to others in one subtree. Scans
-// may be nested, so the search is repeated inside a stack without the dimension
-// of this stack.
+// stacks. At each level it then searches the parameters that are in no stack
+// yet, because a subtree may hold stacked and other parameters. Scans may be
+// nested, so the search is repeated inside a stack, without the dimension of
+// that stack.
 #include "roles/layer_stacks.h"
 
 #include <algorithm>
@@ -39,16 +38,20 @@
 namespace shardc {
 namespace {
 
+// The largest number of layers in a stack, unless the configuration has as
+// many.
 constexpr int64_t kMostLayers = 1024;
 // The largest number of layers in a stack whose only evidence is a common size.
 constexpr int64_t kMostUndecided = 256;
+// The largest depth of a name in parts, and the largest number of nested
+// stacks.
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
-// The smallest number of parameter groups in a stack whose parameters are next
-// to unstacked ones in one subtree.
+// The smallest number of parameter groups in a stack if the same subtree also
+// holds parameters that are not stacked.
 constexpr size_t kLeastFlat = 5;
-// A feed-forward block has at most three matrices, so a subtree with vectors
-// and this many matrices is assumed to be layers.
+// A feed-forward block has at most three matrices. A subtree with vectors and
+// at least this many matrices is therefore assumed to be layers.
 constexpr int kLayerMatrices = 4;
 
 using Candidate = StackDim;
@@ -93,10 +96,10 @@ class StackFinder {
   }
 
  private:
-  // The stacks that contain the subtree that is being searched.
+  // How many stacks contain the subtree that is being searched.
   struct Outer {
     int stacks = 0;      // the number of these stacks
-    size_t members = 0;  // number of parameter groups of the innermost stack
+    size_t members = 0;  // number of parameter groups in the innermost stack
   };
 
   using Children = std::map<std::string_view, Indices>;
@@ -110,8 +113,8 @@ class StackFinder {
     return out;
   }
 
-  // Adds the stacks among these members for which Judge() finds evidence. The
-  // names of the members share the first `depth` parts.
+  // Adds the stacks among these parameters for which Judge() finds evidence.
+  // The names of all `members` share the first `depth` parts.
   void Visit(const Indices& members, size_t depth, const Outer& outer) {
     if (members.size() < 2 || depth > kMostDepth) return;
     if (Take(members, depth, outer)) {
@@ -130,10 +133,10 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds the largest subtrees in which all parameters have a size in common
-  // that may count layers, although nothing else shows it. Such a subtree is a
-  // likely stack if another stack has as many layers in the same dimension, and
-  // else an undecided one.
+  // Adds the largest subtrees in which all parameters have a common size that
+  // may count layers, although nothing else shows it. Such a subtree is a
+  // likely stack if another stack has as many layers in the same dimension.
+  // Otherwise it is an undecided stack.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -165,9 +168,10 @@ class StackFinder {
     });
   }
 
-  // Returns the dimensions that have the same size in all members, the smallest
-  // size first. Dimensions are also counted from the last one if the members
-  // differ in rank or if the user's scan axis is negative.
+  // Returns the dimensions that have the same size in all members, sorted by
+  // this size. Dimensions are also counted from the last one, as negative
+  // numbers, if the members differ in rank or if the user's scan axis is
+  // negative.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
     const Shape& first = members_[members.front()].shape;
@@ -189,13 +193,13 @@ class StackFinder {
   }
 
   // Returns whether programs usually scan over this dimension: the first, the
-  // second or the last.
+  // second or the last one.
   static bool IsUsual(const Candidate& one) {
     return one.dim == 0 || one.dim == 1 || one.dim == -1;
   }
 
   struct Verdict {
-    std::optional<StackConfidence> confidence;  // nullopt: no stack
+    std::optional<StackConfidence> confidence;  // nullopt if there is no stack
     std::string evidence;
   };
 
@@ -224,7 +228,8 @@ class StackFinder {
     const bool whole = signs.vectors > 0 || members.size() == outer.members;
     if (nested && (!signs.Block() || !whole)) return {};
     // A common size of a later dimension may also be a width, or the columns of
-    // a head, so it needs more evidence than one of the first two dimensions.
+    // a head. It therefore needs more evidence than a size of the first two
+    // dimensions.
     const bool front = one.dim == 0 || one.dim == 1;
     if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};
@@ -254,8 +259,8 @@ class StackFinder {
 
   // Returns whether the common size `one` may count layers or experts, although
   // neither names nor norms show it. At least two members must be matrices. The
-  // last dimension of kernels may count taps, so the size of a last dimension
-  // must also be the size of vectors.
+  // last dimension of a kernel may count taps. Therefore the size of a last
+  // dimension must also be a dimension of some vectors.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);
@@ -270,7 +275,7 @@ class StackFinder {
   bool Take(const Indices& members, size_t depth, const Outer& outer) {
     std::optional<Candidate> best;
     Verdict verdict;
-    bool also = false;  // another dimension has equally good evidence
+    bool also = false;  // whether another dimension has equally good evidence
     for (const Candidate& one : CandidatesOf(members)) {
       Verdict found = Judge(members, depth, one, outer);
       if (!found.confidence) continue;
@@ -299,8 +304,8 @@ class StackFinder {
   }
 
   // Returns whether a part of the subtree has a stack of fewer layers in
-  // another dimension. The size that all members have in common is then not a
-  // number of layers, but the width of square matrices.
+  // another dimension. If so, the common size of all members is not a number of
+  // layers, but the width of square matrices.
   bool ChildHasFewer(const Indices& members, size_t depth,
                      const Candidate& best, const Outer& outer) const {
     for (const auto& [part, child] : ChildrenOf(members, depth)) {
@@ -315,7 +320,7 @@ class StackFinder {
     return false;
   }
 
-  // Adds a stack whose parameters are next to unstacked ones in one subtree. At
+  // Adds a stack whose subtree also holds parameters that are not stacked. At
   // least half of the parameters, and at least kLeastFlat, must have a common
   // size in one dimension. Unless the user names the dimension, these must
   // include a norm, or both kLayerMatrices matrices and a vector.

@@ -1,5 +1,6 @@
-// Finds layer stacks: layers whose parameters a scan or a vmap stacks in one
-// tensor each, so that one dimension of each tensor counts layers.
+// Finds layer stacks. In a stack, a scan or a vmap has stacked the parameters
+// of several layers in one tensor each, so that one dimension of a tensor
+// counts layers.
 #ifndef SHARDC_ROLES_LAYER_STACKS_H_
 #define SHARDC_ROLES_LAYER_STACKS_H_
 
@@ -15,51 +16,54 @@
 
 namespace shardc {
 
-// The dimension that counts scanned layers, if the user names it.
+// What the user states about the dimension that counts scanned layers.
 struct ScanAxis {
-  bool none = false;       // no dimension counts layers
-  std::optional<int> dim;  // nullopt: sizes decide; below 0: from the last
+  bool none = false;  // if true, no dimension counts layers
+  // The dimension; below 0, it is counted from the last one. If nullopt, sizes
+  // decide.
+  std::optional<int> dim;
 };
 
 enum class StackConfidence : uint8_t { kUndecided, kLikely, kSure };
 
 struct LayerStack {
-  // Path of the subtree, with the last separator; may be empty.
+  // The path of the subtree, with a separator at its end; empty for the
+  // complete model.
   std::string path;
-  int dim = 0;         // below 0: counted from the last dimension
+  int dim = 0;         // below 0 if counted from the last dimension
   int64_t layers = 0;  // the size of the dimension `dim`
-  size_t members = 0;  // number of parameter groups
+  size_t members = 0;  // number of parameter groups in the stack
   StackConfidence confidence = StackConfidence::kUndecided;
   std::string evidence;  // why it is a stack, or what cannot be decided
 };
 
 // A dimension of one parameter that counts the layers of a stack.
 struct ScannedDim {
-  int dim = 0;         // dimension of the stored parameter
+  int dim = 0;         // index of a dimension of the stored parameter
   uint32_t stack = 0;  // index into LayerStacks::stacks
 };
 
 struct LayerStacks {
   std::vector<LayerStack> stacks;
-  // The scanned dimensions of each parameter, ascending; empty if the parameter
-  // is in no stack.
+  // Indexed by parameter: the dimensions that count layers, in ascending order.
+  // They are empty if the parameter is in no stack.
   std::vector<std::vector<ScannedDim>> dims;
 };
 
 // A parameter, or several parameters whose names differ only in numbers.
 struct StackCandidate {
-  std::string_view name;         // with `*` for each number
-  const Shape* shape = nullptr;  // null: unknown
+  std::string_view name;         // has `*` in place of each number
+  const Shape* shape = nullptr;  // null if unknown
 };
 
-// Finds the stacks. `layers` is the number of layers in the configuration, if
-// it is known.
+// Finds the layer stacks of a model. `layers` is the number of layers in the
+// configuration; nullopt if it is unknown.
 LayerStacks FindLayerStacks(std::span<const StackCandidate> parameters,
                             char separator,
                             std::optional<int64_t> layers = std::nullopt,
                             const ScanAxis& axis = {});
 
-// Returns for example "dimension 0 of 9 parameters below `verses/` counts 12
+// Returns a text such as "dimension 0 of 9 parameters below `verses/` counts 12
 // layers".
 std::string StackText(const LayerStack& stack);
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kLayerWords = {
     "layer", "layers", "block", "blocks", "h", "encoderblock"};
-// The largest number that is read as the number of a layer. The count of all
-// layers, plus the units before and after them, then fits in 64 bits.
+// The largest number that is read as a layer number. The number of all layers,
+// plus the units before and after them, then still fits in 64 bits.
 constexpr int64_t kLargestLayer = INT64_MAX - 3;
 
 std::optional<int64_t> Number(std::string_view text) {

@@ -1,5 +1,5 @@
-// Finds the layer to which a parameter belongs, or whether the parameter comes
-// before or after the layers.
+// Finds the layer to which a parameter belongs. For a parameter outside the
+// layers, finds whether it comes before or after them.
 #ifndef SHARDC_ROLES_LAYER_UNITS_H_
 #define SHARDC_ROLES_LAYER_UNITS_H_
 
@@ -12,20 +12,22 @@
 namespace shardc {
 
 struct LayerName {
-  std::string_view chain;   // the name before the number: `model.layers`
-  std::string_view module;  // the name up to the number: `model.layers.5`
+  std::string_view chain;  // the name before the number, such as `model.layers`
+  // The name up to the number, such as `model.layers.5`.
+  std::string_view module;
   int64_t layer = 0;
 };
 
-// Finds the layer in a name: the first part that is a number, as in
-// `layers.5.mlp`, or that ends in a number after a word for layers, as in
-// `decoder/layers_5/mlp/wi/kernel`. A number that is the first part of the name
-// is not a layer. Returns nullopt if the name has no such part.
+// Finds the layer in a name. The number of the layer is the first part that is
+// a number, as in `layers.5.mlp`, or a number at the end of a part after a word
+// for layers, as in `decoder/layers_5/mlp/wi/kernel`. If the first part of the
+// name is a number, this part is not a layer. Returns nullopt if no part has a
+// layer number.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// IsBeforeLayers() returns whether a parameter outside of layers is a token or
-// position embedding, and IsAfterLayers() whether it is a norm or a head, by
-// its role or by a word in its name.
+// For a parameter outside the layers. IsBeforeLayers() returns whether it is a
+// token or position embedding, and IsAfterLayers() whether it is a norm or an
+// output head. The role or a word in the name decides.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

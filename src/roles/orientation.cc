@@ -1,18 +1,18 @@
-// Decides by sizes whether matrices are [in, out] or [out, in]. Each layer
-// stack has a width: the configuration's, or else the most frequent size of its
-// dimensions. The width is the input size of query, key, value, gate and up
-// projections, and the output size of attention outputs and down projections.
-// So a rectangular matrix of known role votes for an orientation. All matrices
-// with the same leaf get the orientation of the majority (stacked matrices vote
-// separately). A bias, whose length is the output size, decides for its own
-// rectangular weight:
+// Decides by sizes whether matrices are stored as [in, out] or as [out, in].
+// Each layer stack has a width: that of the configuration, or else the most
+// frequent size of its dimensions. The width is the input size of query, key,
+// value, gate and up projections. It is the output size of attention outputs
+// and down projections. So a rectangular matrix of known role votes for one
+// orientation. All matrices with the same leaf get the orientation with the
+// most votes; stacked matrices vote separately. A bias, whose length is the
+// output size, decides the orientation of its own rectangular weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]
 //
 // If there are no votes, or equally many for both orientations, the name
-// decides. The orientation of an embedding depends only on its own sizes,
-// because its output size is the width.
+// decides. The orientation of an embedding is decided by its own sizes, because
+// its output size is always the width.
 #include "roles/orientation.h"
 
 #include <algorithm>
@@ -23,14 +23,15 @@
 namespace shardc {
 namespace {
 
-// At most this many tensors with one name template vote, so that experts do not
-// outvote layers.
+// The most votes of one name template, however many tensors have it. Without
+// this limit, experts would outvote layers.
 constexpr int64_t kMostVotes = 64;
-// The votes of a norm's vector for the width. Each side of a matrix has two
-// votes, and any other vector has one.
+// How often the vector of a norm is counted when the width of a stack is
+// chosen. Each side of a matrix is counted twice, and any other vector once.
 constexpr int64_t kNormVotes = 4;
 
-using Votes = std::map<int64_t, int64_t>;  // keyed by size of a dimension
+// From the size of a dimension to its number of votes.
+using Votes = std::map<int64_t, int64_t>;
 
 struct Sides {
   int64_t first = 0;
@@ -52,7 +53,8 @@ Sides SidesOf(const ShapedParameter& entry) {
   return {shape[shape.size() - 2], shape[shape.size() - 1]};
 }
 
-// Returns the path up to the first counter; empty if the name has none.
+// Returns the path up to the first counter (`*`); empty if the name has no
+// counter.
 std::string_view CountedStack(std::string_view name) {
   const size_t at = name.find('*');
   return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
@@ -70,9 +72,9 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// Returns whether the sides are [in, out] according to the side that has the
-// width; nullopt if the sizes do not decide. Routers do not vote, because a
-// projection of another role may have the same name.
+// Returns true if the sides are [in, out], and false if they are [out, in]: the
+// side that has the width shows it. Returns nullopt if the sizes do not decide.
+// Routers do not vote, because another projection may have the same name.
 std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
   const Role role = entry.role->module_role;
@@ -84,10 +86,10 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   return std::nullopt;
 }
 
-// Returns whether the sides of a weight that is packed along the input
-// dimension are [in, out]. Each scale belongs to a group of inputs, so the
-// other dimension of the scales is the output. Returns nullopt if the weight is
-// not a matrix, or if its module has no scales that fit.
+// Returns true if a weight that is packed along its input dimension is [in,
+// out], and false if it is [out, in]. Each scale belongs to a group of inputs,
+// so the other dimension of the scales is the output. Returns nullopt if the
+// weight is not a matrix, or if its module has no scales that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {
@@ -113,8 +115,8 @@ std::optional<bool> ByBias(const ShapedParameter& entry,
   return std::nullopt;
 }
 
-// Matrices of one class have the same orientation. The class is the leaf,
-// whether it is a Conv1D, and whether it is stacked.
+// Matrices of one class get the same orientation. A class consists of the leaf,
+// whether the matrix is a Conv1D's, and whether it has leading dimensions.
 using LayoutClass = std::tuple<Leaf, bool, bool>;
 
 LayoutClass LayoutClassOf(const ShapedParameter& entry) {
@@ -137,8 +139,8 @@ Widths::Widths(std::span<const ShapedParameter> entries,
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
       // A norm between blocks has the model's width, but a norm inside
-      // attention may have the size of a head. Therefore only a norm outside
-      // attention has kNormVotes.
+      // attention may have the size of a head. Therefore only norms outside
+      // attention are counted kNormVotes times.
       const bool norm =
           entry.role->module_role == Role::kNorm && !entry.role->attention;
       votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;
@@ -188,7 +190,8 @@ std::vector<std::optional<bool>> OrientationsOf(
       scales.try_emplace(entry.role->module_path, entry.shape);
     }
   }
-  std::map<LayoutClass, int64_t> votes;  // above 0: [in, out]
+  // Above 0 if more matrices vote for [in, out].
+  std::map<LayoutClass, int64_t> votes;
   std::vector<std::optional<bool>> out(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const ShapedParameter& entry = entries[i];
@@ -213,9 +216,9 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // Leaves of unknown words, such as the matrices of experts, have no usual
-    // orientation. If the stacked matrices with such a leaf have no votes, the
-    // votes of the unstacked ones decide, and vice versa.
+    // A leaf of an unknown word, such as the name of an expert's matrix, has no
+    // usual orientation. If the stacked matrices with this leaf have no votes,
+    // the votes of the unstacked matrices decide, and the reverse.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

@@ -18,8 +18,8 @@ int64_t BlockOf(int64_t size, int64_t scales) {
     if ((size + block - 1) / block == scales) return block;
     if (block > size / 2) break;
   }
-  // No power of two fits, so the block is a group such as 100 elements, or all
-  // elements share one scale.
+  // No power of two fits. The block may be another size, such as 100 elements,
+  // or all elements may share one scale.
   return size % scales == 0 ? size / scales : 1;
 }
 

@@ -1,4 +1,5 @@
-// Sizes and dtypes of quantised weights.
+// Facts about quantised weights: packed dtypes, and the elements that share a
+// scale.
 #ifndef SHARDC_ROLES_QUANTISATION_H_
 #define SHARDC_ROLES_QUANTISATION_H_
 
@@ -8,15 +9,16 @@
 
 namespace shardc {
 
-// Returns whether one number of this type may hold several weights, so that the
-// stored tensor has fewer elements than the weight.
+// Returns whether one number of this type may hold several weights. The stored
+// tensor then has fewer elements than the weight.
 bool MayPack(Dtype dtype);
 
 // Returns how many elements of a dimension share a scale, if `size` elements
 // have `scales` scales: 128 for 4096 elements and 32 scales. The result is the
-// smallest power of two that gives as many blocks as scales. If there is none,
-// it is size / scales if the division is exact. Returns 1 if neither exists, if
-// there is no scale, or if each element has a scale.
+// smallest power of two that divides the elements into as many blocks as there
+// are scales. If no power of two does, the result is size / scales, provided
+// that the division is exact. Otherwise it is 1. It is also 1 if there is no
+// scale, or if each element has its own.
 int64_t BlockOf(int64_t size, int64_t scales);
 
 }  // namespace shardc

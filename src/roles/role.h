@@ -1,10 +1,11 @@
 // Room: roles. Finds what each parameter of a model does (query projection,
 // output head, scale of a norm), and which of its dimensions are the input and
-// the output. Linting, suggested rules, cost, pictures and exports use the same
+// the output. Linting, suggested rules, cost, pictures and exports use these
 // roles.
 // Includes: source, model.
 //
-// This file holds the roles, and the properties that follow from a role alone.
+// This header declares the roles, and the properties that depend only on a
+// role.
 #ifndef SHARDC_ROLES_ROLE_H_
 #define SHARDC_ROLES_ROLE_H_
 
@@ -23,14 +24,14 @@ enum class Role : uint8_t {
   kFusedKeyValue,
   kFusedQkv,
   kOutput,      // output projection of attention
-  kLatentDown,  // latent attention, from the width to a latent
-  kLatentUp,    // latent attention, from a latent to heads
+  kLatentDown,  // in latent attention, from the width to a latent
+  kLatentUp,    // in latent attention, from a latent to heads
   kRouter,
   kGate,
   kUp,
   kFusedGateUp,
   kDown,
-  kProjection,  // between the width and something unknown; by sizes only
+  kProjection,  // has the width on one side; known by its sizes only
   kConvolution,
   kStateSpace,   // packed projections and convolutions of a state space mixer
   kAdapterDown,  // `lora_A`
@@ -39,39 +40,41 @@ enum class Role : uint8_t {
   kQueryNorm,
   kKeyNorm,
   kLatentNorm,
-  kSink,    // attention sinks, one number for each head
-  kBias,    // bias; the role of its module is ParameterRole::module_role
-  kScale,   // scale or zero point of a quantised weight
-  kVector,  // rank below 2 and unknown role
+  kSink,    // attention sinks, a number for each head
+  kBias,    // the role of its module is ParameterRole::module_role
+  kScale,   // the scale or zero point of a quantised weight
+  kVector,  // has rank 0 or 1 and an unknown role
 };
 
 // Returns whether the role is a projection to or from attention heads.
 bool IsAttention(Role role);
-// Returns whether the role is an attention projection that has only KV heads.
+// Returns whether the role is an attention projection whose outputs are only
+// keys and values, so that its heads are KV heads.
 bool IsKeyOrValue(Role role);
-// Returns whether the role is a projection of a feed-forward block, including
-// its gate.
+// Returns whether the role is a projection of a feed-forward block; a gate is
+// one.
 bool IsMlp(Role role);
 bool IsAdapter(Role role);
-// Returns whether the role is the scale of a norm, including norms inside
-// attention.
+// Returns whether the role is the scale of a norm, inside attention or
+// elsewhere.
 bool IsNorm(Role role);
 // Returns whether the role is a vector with a number for each head, or for each
-// column of the heads.
+// column of all heads.
 bool IsHeadVector(Role role);
 
-// Return whether a projection of this role is known to read, or to write,
-// activations of the model's width. Both return false for latent and fused
-// key-value projections.
+// TakesWidth() returns whether a projection of this role is known to read
+// activations of the model's width, and GivesWidth() whether it writes them.
+// Both return false for latent and fused key-value projections.
 bool TakesWidth(Role role);
 bool GivesWidth(Role role);
 
-// How well a role is known.
+// How certain it is that a parameter has a role.
 enum class Confidence : uint8_t {
   kNone,
-  kSizes,   // sizes agree with the role; the name does not contain one
-  kLikely,  // words that a few frameworks use, some of them in other meanings
-  kSure,    // words with one meaning in every framework that uses them
+  kSizes,  // sizes agree with the role, but the name does not show it
+  // The name has a word that a few frameworks use, some with other meanings.
+  kLikely,
+  kSure,  // the name has a word with one meaning in every framework
 };
 
 // The last part of a parameter's path.

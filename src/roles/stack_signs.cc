@@ -1,12 +1,12 @@
-// Counts the signs that a dimension counts layers. Without that dimension, the
-// parameters must have the known form of one layer:
+// Collects signs that a dimension counts layers. If it does, the remaining
+// dimensions of each parameter must have the known form of one layer:
 //
 //   calm/scale [12, 1024]      ->  a vector in one layer
 //   query [12, 1024, 16, 64]   ->  a matrix: width, and heads of 64 columns
 //   bias [12]                  ->  a number in one layer, which a bias is not
 //
-// A matrix of an adapter, such as `query/lora_a`, is counted as a matrix of its
-// module.
+// A matrix of an adapter, such as `query/lora_a`, is a sign of the same kind as
+// a matrix of its module.
 #include "roles/stack_signs.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 namespace shardc {
 namespace {
 
-// A dimension that is smaller than this is assumed to be the taps of a kernel
-// and not a side of a matrix.
+// A dimension that is smaller than this is assumed to count the taps of a
+// kernel, and not to be a side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
@@ -50,7 +50,8 @@ void AddMatrix(const StackMember& member, const StackDim& one,
   out.output = out.output || role == Role::kOutput;
   out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
               role == Role::kLatentUp;
-  // kDown is not a sign, because `wo` may be the output of attention too.
+  // kDown is not a sign, because the name `wo`, which has this role, may also
+  // be the output of attention.
   out.feed_forward = out.feed_forward || (IsMlp(role) && role != Role::kDown);
 }
 

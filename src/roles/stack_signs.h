@@ -1,5 +1,5 @@
-// Collects evidence, from the names and sizes of a subtree's parameters, on
-// whether a dimension counts layers. layer_stacks.h draws the conclusion.
+// Collects signs, from the names and sizes of a subtree's parameters, that a
+// dimension counts scanned layers. layer_stacks.h draws the conclusion.
 #ifndef SHARDC_ROLES_STACK_SIGNS_H_
 #define SHARDC_ROLES_STACK_SIGNS_H_
 
@@ -14,60 +14,70 @@
 
 namespace shardc {
 
+// A parameter of the subtree that is examined.
 struct StackMember {
-  std::vector<std::string_view> parts;  // parts of the name
-  Shape shape;            // without dimensions that count known stacks
-  std::vector<int> dims;  // indexed by dimension of `shape`: stored dimension
+  std::vector<std::string_view> parts;  // the parts of the name
+  Shape shape;  // without the dimensions that count layers of known stacks
+  // Indexed by dimension of `shape`: its index in the stored tensor.
+  std::vector<int> dims;
   ParameterRole role;
+  // Whether the parameter is in a known stack.
   bool stacked = false;
 };
 
-using Indices = std::vector<uint32_t>;  // of members
+// Indices into the list of all StackMembers.
+using Indices = std::vector<uint32_t>;
 
-// A dimension that several shapes have in common, and its size. A `dim` below 0
-// is counted from the last dimension.
+// A dimension that several shapes have in common, and its size. If `dim` is
+// below 0, it is counted from the last dimension.
 struct StackDim {
   int dim = 0;
   int64_t size = 0;
 };
 
-// Returns the index of a dimension, counted from the first one. `dim` may be
-// below 0, which counts from the last dimension.
+// Returns the index of a dimension, counted from the first one. If `dim` is
+// below 0, it is counted from the last one.
 int FromFront(const Shape& shape, int dim);
 
 // Returns the size of a dimension; 0 if the shape has no such dimension.
 int64_t SizeAt(const Shape& shape, int dim);
 
-// Signs for and against the assumption that a dimension of a subtree's members
-// counts layers.
+// Signs for and against the assumption that one dimension of a subtree's
+// parameters counts layers. "In a layer" means: without this dimension.
 struct StackSigns {
-  // Whether, in each layer, a norm or bias would be a single number, or a
+  // Whether some norm or bias would be a single number in a layer, or some
   // parameter of an adapter would be less than a matrix.
   bool contradiction = false;
-  bool numbers = false;  // a parameter would be one number in a layer
-  bool norm = false;     // a norm has more dimensions than in one layer
+  // Whether a parameter would be a single number in a layer.
+  bool numbers = false;
+  bool norm = false;  // whether a norm has one dimension more than in a layer
+  // Whether there is a query, an attention output or a feed-forward weight.
   bool query = false, output = false, feed_forward = false;
-  bool experts = true;  // all members are below `experts`
-  bool spatial = true;  // each matrix has over two dimensions in a layer
-  bool stored_matrices = false;  // a parameter has a matrix for each layer
-  bool narrow = true;            // each matrix has a side above StackDim::size
+  // Whether all members are below a part such as `experts`.
+  bool experts = true;
+  // Whether each matrix has over two dimensions in a layer.
+  bool spatial = true;
+  // Whether a parameter would be a matrix in a layer.
+  bool stored_matrices = false;
+  bool narrow = true;  // whether each matrix has a side above StackDim::size
   int matrices = 0, vectors = 0;
 
-  // Returns whether the matrices make up a block: a query and a feed-forward
-  // weight.
+  // Returns whether there is a query and a feed-forward weight, so that the
+  // matrices make up a block.
   bool Block() const { return query && feed_forward; }
 };
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// What the words in the common path of all members name: experts, or layers, by
-// a sure word (`word`) or by a weak one such as `block` (`weak_word`). Words
-// before a counter are not used, because the layers that they name are separate
-// tensors; `counted` is then set.
+// What the words in the common path of all members name: experts (`experts`),
+// or layers. A word such as `layers` is sure (`word`), and a word such as
+// `block` is not (`weak_word`). If the path has a counter, `counted` is set,
+// and words before it are not used: the layers that they name are separate
+// tensors.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };
-// The members must share the first `depth` parts.
+// The names of the members must share the first `depth` parts.
 StackPath PathOf(std::span<const StackMember> all, const Indices& members,
                  size_t depth);
 

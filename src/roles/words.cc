@@ -1,13 +1,13 @@
-// The tables of words that occur in names. A row of the largest table has a
-// word, its role, the place in a name where the word has this role, and how
-// sure the role is:
+// The tables of words that occur in parameter names. A row of the largest table
+// has a word, its role, the place in a name where the word has this role, and
+// how certain the role is:
 //
 //   o_proj  kOutput    anywhere           sure
 //   dense   kOutput    in attention       sure    (BERT's, GPT-NeoX's)
 //   proj    kOutput    in attention       likely
 //   embed   kEmbedding before the leaf    likely
 //
-// A word is sure if no known framework uses it for anything else in that place.
+// A word is sure if no known framework uses it for another role in this place.
 // Tests in tests/roles use names of real models.
 #include "roles/words.h"
 #include "source/wording.h"
@@ -44,9 +44,9 @@ constexpr NamedLeaf kLeaves[] = {
 
 enum class Where : uint8_t {
   kAnywhere,
-  kAttention,   // some part of the path names attention
+  kAttention,   // a part of the path names attention
   kOutside,     // no part of the path names attention
-  kBeforeLeaf,  // the last part before the leaf
+  kBeforeLeaf,  // the word is the last part before the leaf
 };
 constexpr Where kAny = Where::kAnywhere;
 constexpr Where kAttn = Where::kAttention;
@@ -277,8 +277,8 @@ constexpr std::array<std::string_view, 7> kMixerWeights = {
     "in_proj", "x_proj",       "dt_proj",   "conv1d",
     "A_log",   "in_proj_qkvz", "in_proj_ba"};
 
-// An ending of a name's last part that joins a module's name and a leaf, such
-// as `_bias` in `gate_up_proj_bias`.
+// An ending of a name's last part, if this part joins the name of a module and
+// a leaf. An example is `_bias` in `gate_up_proj_bias`.
 struct Ending {
   std::string_view text;
   std::string_view leaf;
