@@ -1,6 +1,7 @@
-// Reads a family's file. If its key `like` names another family, that family is
-// read first, and supplies the models, `let` entries, blocks and tree that this
-// file does not define. Families that the key `uses` names supply only blocks.
+// Reads the file that describes a model family. If its key `like` names another
+// family, that family is read first. Its models, `let` entries, blocks and tree
+// are used where this file does not define them. Families that the key `uses`
+// names supply only blocks.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -19,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kKeys = {
     "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
-// The most steps in a chain of the keys `like` and `uses`.
+// The largest number of steps in a chain of `like` and `uses` keys.
 constexpr int kLongestLine = 8;
 constexpr std::string_view kEnding = ".yaml";
 
@@ -39,7 +40,7 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-// Adds an item to a list, or replaces the item of the same name.
+// Adds an item to a list, or replaces the item that has the same name.
 template <typename List, typename Item>
 void Put(List& list, Item item, std::string_view name,
          std::string_view (*name_of)(const typename List::value_type&)) {
@@ -62,9 +63,9 @@ class FamilyReader {
   FamilyReader(const YamlDocument& document, Findings& findings)
       : context_{document, findings} {}
 
-  // Reads the file into `out`. If the family has a key `like`, `out` already
-  // has the content of the family that it names, and a definition in this file
-  // replaces the definition of the same name. Namings are not inherited.
+  // Reads the file into `out`. If the file has a key `like`, `out` already
+  // holds the content of the family that the key names. A definition in this
+  // file replaces the definition of the same name. Namings are not inherited.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")
@@ -193,7 +194,7 @@ bool ReadInto(Description& out, std::string_view name, int line,
 
 // Reads the family that the key `like` names, and the blocks of the families
 // that the key `uses` names. Returns false if one of these families cannot be
-// read.
+// read. `line` is the number of steps from the first family.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

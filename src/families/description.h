@@ -1,4 +1,5 @@
-// The description of a model family's parameter tree (families/README.md).
+// The description of a model family's parameter tree. families/README.md
+// explains the files.
 #ifndef SHARDC_FAMILIES_DESCRIPTION_H_
 #define SHARDC_FAMILIES_DESCRIPTION_H_
 
@@ -14,22 +15,22 @@
 
 namespace shardc::families {
 
-// A node of a parameter tree. The file writes it as a key:
-// `layers[i < num_hidden_layers] if c: ...`.
+// A node of a parameter tree. In the file it is a key, such as `layers[i <
+// num_hidden_layers] if c: ...`.
 struct Node {
-  std::string name;  // parts of the parameter's name; `_` adds none
-  // The name by which expressions of the children refer to the number of the
-  // repetition; may be empty.
+  std::string name;  // parts of the parameter's name; `_` adds no part
+  // The name by which expressions in the children refer to the number of the
+  // repetition; empty if the node has no counter.
   std::string counter;
   std::optional<Expression> count;      // absent if the node is not repeated
-  std::optional<Expression> condition;  // absent if the node is always there
-  // A module call; absent if the node has children.
+  std::optional<Expression> condition;  // absent if the node always exists
+  // The call of a module or block; absent if the node has children.
   std::optional<Expression> module;
   std::vector<Node> children;
   Place place;
 };
 
-// A parameterised subtree: `attention(d, heads)`.
+// A subtree with parameters, such as `attention(d, heads)`.
 struct Block {
   std::string name;
   std::vector<std::string> parameters;
@@ -37,11 +38,13 @@ struct Block {
 };
 
 struct Description {
-  std::string name;                 // the model type
-  std::vector<std::string> models;  // classes that have this tree
+  std::string name;  // the model type, such as `llama`
+  // Classes of transformers whose models have this tree.
+  std::vector<std::string> models;
+  // The names that the key `let` defines, with their expressions.
   std::vector<std::pair<std::string, Expression>> let;
-  // Naming schemes of Flax models: the name of the scheme, and the name of the
-  // weight of a norm in this scheme.
+  // The naming schemes of Flax models: the name of each scheme, and the name
+  // that it uses for the weight of a norm.
   std::vector<std::pair<std::string, std::string>> namings;
   std::vector<Block> blocks;
   std::vector<Node> tree;
@@ -50,14 +53,14 @@ struct Description {
   const Block* FindBlock(std::string_view word) const;
 };
 
-// Reads the family of a model type, including the families that its keys `like`
+// Reads the description of a model type, and the families that its keys `like`
 // and `uses` name. Returns null after findings. Also returns null, without a
-// finding, if one of these families does not exist or if the chain of their
-// keys is too long.
+// finding, if one of these families does not exist, or if the chain of the keys
+// is too long.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 
-// Names of all families, sorted.
+// Returns the names of all families, sorted.
 std::vector<std::string_view> DescriptionNames();
 
 }  // namespace shardc::families

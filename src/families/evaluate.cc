@@ -1,17 +1,17 @@
-// Evaluates expressions. A name is looked up first among bound names (a
-// counter, a block's parameter), then among the entries of the family's `let`,
-// then among the keys of the config. The name `naming` means the naming scheme,
-// unless it is bound. Inside the definition of a `let` entry, the name of the
-// entry means the key of the config, as in `head_dim: head_dim ?? hidden_size
-// // heads`.
+// Evaluates the expressions of a family's description for one config.json. A
+// name is looked up first among bound names (a counter, a block's parameter),
+// then among the entries of the family's `let`, then among the keys of the
+// config. The name `naming` is the naming scheme, unless it is bound. In the
+// definition of a `let` entry, the name of the entry is the key of the config.
+// An example is `head_dim: head_dim ?? hidden_size // heads`.
 //
-// A key that the config lacks or sets to null is an error, except left of `??`
-// and inside has() and given(). Most values of `let` entries are cached unless
-// they depend on a bound name, because a tree with thousands of tensors
-// evaluates the same few entries many times.
+// If the config lacks a key or sets it to null, that is an error, except left
+// of `??` and inside has() and given(). The values of most `let` entries are
+// cached, because a tree with thousands of tensors evaluates the same few
+// entries many times. A value that depends on a bound name is not cached.
 //
-// Example: if the config has hidden_size 64, heads 4 and no head_dim, the entry
-// above is 16.
+// For example, if the config has hidden_size 64, heads 4 and no head_dim, the
+// entry `head_dim` is 16.
 #include "families/evaluate.h"
 
 #include <algorithm>
@@ -105,6 +105,7 @@ std::optional<int64_t> Evaluator::AsInteger(const Value& value,
   return std::nullopt;
 }
 
+// If `soft` is true, a key that the config lacks is null and not an error.
 Evaluator::Result Evaluator::Get(const Expression& expression, bool soft) {
   switch (expression.kind) {
     case Expression::Kind::kNull:

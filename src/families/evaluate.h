@@ -1,4 +1,4 @@
-// Evaluates a family's expressions for one config.json.
+// Evaluates the expressions of a family's description for one config.json.
 #ifndef SHARDC_FAMILIES_EVALUATE_H_
 #define SHARDC_FAMILIES_EVALUATE_H_
 
@@ -19,10 +19,10 @@ namespace shardc::families {
 struct Value {
   enum class Kind : uint8_t { kNull, kBool, kInteger, kText, kList, kJson };
   Kind kind = Kind::kNull;
-  int64_t number = 0;  // kInteger; kBool: 1 for true
+  int64_t number = 0;  // the integer; for kBool, 1 if true
   std::string text;
   std::vector<Value> items;
-  JsonValue json;  // kJson: an object, a list or a real number
+  JsonValue json;  // for kJson: an object, a list or a real number
 };
 
 class Evaluator {
@@ -35,27 +35,28 @@ class Evaluator {
         naming_(naming),
         findings_(findings) {}
 
-  // These functions return nullopt after a finding if the value is missing, is
-  // of another type or cannot be computed.
+  // Each of these functions returns nullopt after a finding if the value is
+  // missing, has another type or cannot be computed.
   std::optional<Value> Evaluate(const Expression& expression);
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
 
-  // Bind() defines a name for later evaluations, and Unbind() removes the name
-  // that was bound last.
+  // Bind() defines a name for later evaluations. Unbind() removes the name that
+  // was bound last.
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
   // Returns the place in the config of the string, number, list or object that
-  // was read last, for findings about a result that was computed from it. If
-  // the value of a `let` name comes from the cache, this is the place that the
-  // first evaluation of the name read. Returns the place of the entire config
-  // if nothing was read.
+  // was read last; findings about a computed result point to it. If the value
+  // of a `let` name comes from the cache, this is the place that the first
+  // evaluation of the name read. Returns the place of the entire config if
+  // nothing was read.
   Place Blame() const;
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }
 
  private:
+  // The cached value of a `let` entry, and what Blame() then points to.
   struct Known {
     Value value;
     std::optional<JsonValue> blame;
@@ -85,7 +86,7 @@ class Evaluator {
   std::vector<std::string> defining_;
   std::map<std::string, Known, std::less<>> known_;
   std::optional<JsonValue> blame_;
-  bool used_bound_ = false;  // the expression being evaluated used a bound name
+  bool used_bound_ = false;  // whether the current expression used a bound name
 };
 
 }  // namespace shardc::families

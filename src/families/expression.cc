@@ -1,5 +1,6 @@
-// Parses expressions by recursive descent, with one function for each level of
-// precedence, from the lowest to the highest:
+// Parses the expressions of family descriptions by recursive descent. Each
+// level of precedence has one function. The levels are, from the lowest to the
+// highest:
 //
 //   choice    a if c else b
 //   or, and, not
@@ -30,13 +31,13 @@ constexpr std::array<std::string_view, 7> kCompare = {
 constexpr std::array<std::string_view, 1> kDefault = {"??"};
 constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
 constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
-// Binary operators, lowest precedence first. The precedence of `not` is between
-// `and` and comparisons.
+// The binary operators, from the lowest precedence to the highest. The
+// precedence of `not` is between that of `and` and that of comparisons.
 constexpr std::array<WordList, 6> kLevels = {kOr,      kAnd, kCompare,
                                              kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;
 // Parsing, evaluation and destruction recurse into nested expressions, so the
-// nesting is limited.
+// depth of nesting and the number of parts are limited.
 constexpr int kDeepest = 64;
 constexpr int kMostParts = 1000;
 
@@ -49,7 +50,7 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(std::string_view text) : text_(text) {}
 
-  // Returns nullopt if the text is not an expression; `at()` is then the offset
+  // Returns nullopt if the text is not an expression. `at()` is then the offset
   // of the error.
   std::optional<Expression> ParseAll() {
     auto whole = Choice();
@@ -65,8 +66,9 @@ class ExpressionParser {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
 
-  // Takes an operator or word. A word is not taken if it is only the beginning
-  // of a longer one, such as `in` of `index`.
+  // Skips an operator or word if it comes next, and returns whether it did. A
+  // word does not match the beginning of a longer word: `in` does not match
+  // `index`.
   bool Take(std::string_view word) {
     Skip();
     if (text_.substr(at_, word.size()) != word) return false;
@@ -89,7 +91,8 @@ class ExpressionParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Returns nullopt if the expression has more than kMostParts parts.
+  // Makes an expression. Returns nullopt if there are now more than kMostParts
+  // parts.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {
@@ -237,7 +240,8 @@ class ExpressionParser {
 
   std::string_view text_;
   size_t at_ = 0;
-  int depth_ = 0;  // not decremented after an error, which ends the parse
+  // Not decremented after an error, because an error ends the parse.
+  int depth_ = 0;
   int parts_ = 0;
 };
 

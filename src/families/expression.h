@@ -1,5 +1,5 @@
-// The expression language of family descriptions: sizes and conditions over the
-// names of a config.json.
+// The expression language of family descriptions. Expressions compute sizes and
+// conditions from the keys of a config.json.
 #ifndef SHARDC_FAMILIES_EXPRESSION_H_
 #define SHARDC_FAMILIES_EXPRESSION_H_
 
@@ -19,13 +19,13 @@ struct Expression {
     kBool,
     kNumber,
     kText,
-    kList,    // parts: elements
-    kName,    // text: the name
+    kList,    // `parts` are the elements
+    kName,    // `text` is the name
     kMember,  // parts[0] . text
     kIndex,   // parts[0] [ parts[1] ]
     kCall,    // text ( parts )
-    kUnary,   // text: "-", "not"
-    kBinary,  // text: "+", "??", "and", "in" ...
+    kUnary,   // `text` is "-" or "not"
+    kBinary,  // `text` is "+", "??", "and", "in" and so on
     kChoice,  // parts[0] if parts[1] else parts[2]
   };
   Kind kind = Kind::kNull;
@@ -34,8 +34,8 @@ struct Expression {
   std::vector<Expression> parts;
 };
 
-// Returns nullopt after a finding at `place` if the text is not an expression,
-// is nested too deeply or has too many parts.
+// Parses an expression. Returns nullopt after a finding at `place` if the text
+// is not an expression, is nested too deeply or has too many parts.
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings);

@@ -1,14 +1,15 @@
-// Builds a tree by walking a description from top to bottom. Each module adds
-// its parameters under the path that leads to it:
+// Builds the parameter tree of a model by walking its family's description from
+// top to bottom. Each module adds its parameters under the path that leads to
+// the module:
 //
 //   model:
 //     layers[2]:
 //       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
 //                               model.layers.1.mlp.weight [4, 8]
 //
-// A module may be a built-in one, such as `linear`, or a block of the
-// description. It may also be a `part`: a subtree of another family's tree,
-// built from a config that is nested in this one.
+// A module is built in, such as `linear`, or it is a block of the description.
+// It may also be a `part`: a subtree of another family's tree, built from a
+// config that is nested in this one.
 #include "families/families.h"
 
 #include <algorithm>
@@ -27,13 +28,13 @@
 namespace shardc::families {
 namespace {
 
-constexpr int kDeepestBlock = 32;  // nesting of blocks
+constexpr int kDeepestBlock = 32;  // the largest depth of nested blocks
 
-// How a naming scheme names a module's parameters.
+// How a naming scheme spells the names of parameters.
 struct Spelling {
   bool flax = false;
-  std::string norm = "weight";  // name of the weight of a module `norm`
-  bool buffers = false;         // include buffers that are not trained
+  std::string norm = "weight";  // name of the weight in a module `norm`
+  bool buffers = false;  // whether buffers, which are not trained, are included
 };
 
 class TreeBuilder {
@@ -74,7 +75,7 @@ class TreeBuilder {
     return good;
   }
 
-  // Appends a name to the path, with its dots replaced by the separator.
+  // Appends a name to the path. Dots in the name become separators.
   void Append(std::string_view name) {
     if (!path_.empty()) path_ += separator_;
     for (const char c : name) path_ += c == '.' ? separator_ : c;
@@ -144,8 +145,8 @@ class TreeBuilder {
     return good;
   }
 
-  // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`: the subtree at the
-  // top-level key KEY of FAMILY's tree.
+  // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`. This is the subtree
+  // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -179,8 +180,8 @@ class TreeBuilder {
   bool Module(const Expression& call, const Node& node, Evaluator& values) {
     const std::string& kind = call.text;
     std::span<const Expression> rest = call.parts;
-    // After the sizes of a linear or norm module, a condition may state whether
-    // the module has a bias.
+    // After the sizes, the call of a linear or norm module may have a condition
+    // that states whether the module has a bias.
     const auto flag = [&](size_t sizes, bool otherwise) -> std::optional<bool> {
       if (rest.size() <= sizes) return otherwise;
       return values.Condition(rest[sizes]);
@@ -232,9 +233,9 @@ class TreeBuilder {
     return dims;
   }
 
-  // `dims` are [in, out]. A PyTorch weight is [out, in] and a Flax kernel [in,
-  // out], except for the layers of GPT-2 (`transposed`), which have the
-  // opposite order in both frameworks.
+  // Adds a linear module with `dims` [in, out]. The weight is [out, in] in
+  // PyTorch, and the kernel is [in, out] in Flax. The layers of GPT-2
+  // (`transposed`) have the opposite order in both frameworks.
   bool Linear(const Sizes& dims, bool bias, bool transposed,
               Evaluator& values) {
     Sizes weight = dims;
@@ -249,8 +250,8 @@ class TreeBuilder {
     return Leaf(weight, dims, values) && (!bias || Leaf("bias", dims, values));
   }
 
-  // The sizes are [out, in, kernel...]. A Flax kernel has the shape [kernel...,
-  // in, out].
+  // Adds a convolution with `dims` [out, in, kernel...]. The kernel is
+  // [kernel..., in, out] in Flax, and has the order of `dims` in PyTorch.
   bool Convolution(const Sizes& dims, bool bias, Evaluator& values) {
     Sizes weight = dims;
     if (spelling_.flax && dims.size() > 2) {
@@ -293,7 +294,8 @@ class TreeBuilder {
   ManifestBuilder builder_;
 };
 
-// Returns the description for the config's `model_type`; null after a finding.
+// Returns the description for the `model_type` of the config. Returns null
+// after a finding.
 std::unique_ptr<const Description> FindFamily(const JsonValue& config,
                                               Findings& findings) {
   const auto type = config.Find("model_type");
@@ -308,8 +310,8 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
     return LoadDescription(type->string(), findings);
   }
-  // A similar name may be another model and not a misspelling: `nemotron_h` and
-  // `nemotron`.
+  // A similar name may be another model and not a misspelling: `nemotron` is
+  // not `nemotron_h`.
   std::string help = DidYouMean(type->string(), types, "");
   if (!help.empty()) help += " ";
   findings.Add(
@@ -324,7 +326,8 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
 
 // Returns whether the config's `architectures` names a class of the
 // description. Also returns true if this key is absent, empty or not a list.
-// Otherwise the model has another tree: adds a finding and returns false.
+// Otherwise the model has another tree: a finding is added, and false is
+// returned.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");
@@ -371,9 +374,9 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the dtype that the config names, with or without `torch.` before it.
-// If it names none, returns F32, the default of transformers. Adds a finding
-// and returns nullopt if the name is not known.
+// Returns the dtype that the config names; a prefix `torch.` is ignored.
+// Returns F32, the default of transformers, if the config names no dtype. Adds
+// a finding and returns nullopt if the name is unknown.
 std::optional<Dtype> DtypeOf(const JsonValue& config, Findings& findings) {
   constexpr std::string_view kModule = "torch.";
   for (const std::string_view key : {"dtype", "torch_dtype"}) {

@@ -17,26 +17,27 @@
 
 namespace shardc::families {
 
-// The naming schemes of parameters: names of transformers' PyTorch modules, of
+// The naming schemes of parameters: those of transformers' PyTorch modules, of
 // its checkpoint files, of its Flax classes, and of EasyDeL.
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
-// The maximum number of tensors in a tree. It is checked before each repetition
-// of a node, so a tree that is returned may have more.
+// The limit on the number of tensors in a tree. It is checked before each
+// repetition of a node, so a returned tree may have a few more.
 inline constexpr int64_t kMostTensors = 1000000;
 
-// Builds the tree. Returns nullopt after a finding, for example if the model
-// type is absent or unknown, its class is not described, sizes are missing or
-// out of range, or the family lacks the naming scheme `naming`.
+// Builds the parameter tree of the config.json at `config_path`, with the names
+// of the scheme `naming`. Returns nullopt after a finding. Examples are a model
+// type that is absent or unknown, a class that is not described, sizes that are
+// missing or out of range, and a scheme that the family lacks.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
-// Builds the tree from a config that has already been read. Its root must be an
-// object.
+// Builds the tree from a config that has already been read. The root of the
+// document must be an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings);
 
-// Returns the known model types, sorted.
+// Returns the model types that are described, sorted.
 std::vector<std::string_view> ModelTypes();
 
 }  // namespace shardc::families
