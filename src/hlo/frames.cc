@@ -1,15 +1,15 @@
-// Reads the Python stacks of instructions, so that a collective can be reported
-// at a line of the user's program. Four tables at the start of the HLO text
-// hold the stacks:
+// Finds the lines of the user's Python program from which instructions come, so
+// that a collective can be reported at such a line. Four tables at the start of
+// the HLO text hold the Python stacks:
 //
 //   FileNames        FileLocations
 //   1 "model.py"     1 {file_name_id=1 function_name_id=1 line=28 ...}
 //   FunctionNames    StackFrames
 //   1 "layer"        1 {file_location_id=1 parent_frame_id=1}
 //
-// The metadata of an instruction holds the number of its innermost frame.
-// `parent_frame_id` is the number of the parent frame plus one. For example, 3
-// refers to frame 2, and 1 means that the frame has no parent.
+// The metadata of an instruction holds the number of its innermost frame. The
+// value of `parent_frame_id` is the number of the parent frame plus one. For
+// example, 3 refers to frame 2, and 1 means that the frame has no parent.
 #include "hlo/frames.h"
 
 #include <algorithm>
@@ -21,13 +21,16 @@
 namespace shardc::hlo {
 namespace {
 
-constexpr size_t kDeepest = 256;  // StackOf reads at most so many frames
+// The largest number of frames that StackOf reads.
+constexpr size_t kDeepest = 256;
 
 int64_t NumberOf(std::string_view braces, std::string_view key) {
   const auto value = MemberOf(braces, key);
   return value ? LeadingNumber(*value).value_or(0) : 0;
 }
 
+// Returns the entry with a number of the text, which counts from 1; null if the
+// table has no such entry.
 template <class T>
 const T* FindIn(const std::vector<T>& table, int64_t number) {
   return number >= 1 && AsIndex(number) <= table.size()

@@ -1,4 +1,5 @@
-// The source lines of instructions, from the tables at the head of the text.
+// Finds the source lines of instructions in the tables at the start of an HLO
+// text.
 #ifndef SHARDC_HLO_FRAMES_H_
 #define SHARDC_HLO_FRAMES_H_
 
@@ -8,8 +9,8 @@
 
 namespace shardc::hlo {
 
-// A line of the user's program. The names are views of the HLO text; each is
-// empty if it is not known.
+// A line of a Python program. `file` and `function` are views of the HLO text;
+// a name that is unknown is empty.
 struct SourceLine {
   std::string_view file, function;
   int64_t line = 0;
@@ -18,37 +19,39 @@ struct SourceLine {
 
 class Frames {
  public:
-  // Starts the table with this heading; returns false if no table has it.
+  // Starts the table with this heading. Returns false if no table has the
+  // heading.
   bool Begin(std::string_view heading);
   // Adds a line of the current table, such as `2 "model.py"`. Ignores a line
-  // that does not begin with the table's next number. If a name is missing from
-  // the line, it is read as empty; a missing number is read as 0.
+  // that does not begin with the next number of the table. A name that is
+  // missing from the line is read as empty, and a missing number as 0.
   void Add(std::string_view line);
   void End() { table_ = Table::kNone; }
   bool reading() const { return table_ != Table::kNone; }
 
-  // Returns the source lines of the calls that lead to an instruction with this
-  // `metadata={...}`, innermost first: the lines of its stack frames or, in the
-  // text of older versions, its only line. An inlined loop body repeats its
-  // callers, so each line is returned once. Returns an empty list if no file is
-  // known.
+  // Returns the source lines of the calls that lead to an instruction,
+  // innermost first; `metadata` is the text `{...}` of the instruction. In
+  // newer texts these are the lines of its stack frames, and in older texts its
+  // only line. An inlined loop body repeats its callers, so each line is
+  // returned once. Returns an empty list if no file is known.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:
   enum class Table : uint8_t { kNone, kFiles, kFunctions, kLocations, kFrames };
+  // Numbers of the file and of the function in their tables, and the line.
   struct Location {
     int64_t file = 0, function = 0, line = 0;
   };
   struct Frame {
     int64_t location = 0;
-    int64_t parent = 0;  // number of the calling frame; 0 if there is none
+    int64_t parent = 0;  // number of the calling frame; 0 if there is no caller
   };
 
   SourceLine LineOf(const Frame& frame) const;
 
   Table table_ = Table::kNone;
-  // The tables. The text numbers their entries from 1, so entry 1 is at index
-  // 0.
+  // The four tables. The text numbers their entries from 1, so entry 1 is at
+  // index 0.
   std::vector<std::string_view> files_, functions_;
   std::vector<Location> locations_;
   std::vector<Frame> frames_;
@@ -56,7 +59,7 @@ class Frames {
 
 // Returns the innermost line whose file is not in an installed package. If
 // every file is in a package, returns the innermost line. Returns an empty
-// SourceLine for an empty stack.
+// SourceLine if the stack is empty.
 SourceLine UserLine(const std::vector<SourceLine>& stack);
 
 }  // namespace shardc::hlo

@@ -1,14 +1,14 @@
-// Reads replica groups in XLA's forms. The iota form has an array of the sizes
-// after `<=` with the numbers 0, 1, 2 and so on. The array is transposed, and
-// the result is split into rows, one for each group. In the mesh form, the
-// members of a group differ only along the named axes:
+// Reads replica groups in the forms that XLA writes. In the iota form, the
+// sizes after `<=` describe an array that holds the numbers 0, 1, 2 and so on.
+// The array is transposed, and then split into rows, one for each group. In the
+// mesh form, the members of a group differ only along the named axes:
 //
 //   [2,3]<=[3,2]T(1,0)            0 2 4 | 1 3 5
 //   mesh['a'=2,'b'=3] {'a'}       0 3 | 1 4 | 2 5
 //
-// In the mesh form a group may also run over one factor of an axis. It is
-// written as the product of the factors before it, and its own size: for an
-// axis 'd' of size 8 = 2 x 2 x 2, 'd':(2)2 is the middle factor.
+// In the mesh form, a group may also run over one factor of an axis. The factor
+// is written as the product of the factors before it, and its own size. For an
+// axis 'd' of size 8 = 2 x 2 x 2, 'd':(2)2 is the factor in the middle.
 #include "hlo/groups.h"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// Reads a text from start to end. Each method returns whether the text had the
-// expected form.
+// Reads a text from its start to its end. Each method returns whether the text
+// has the expected form at the current position.
 class GroupsReader {
  public:
   GroupsReader(std::string_view text, int64_t devices)
@@ -80,7 +80,7 @@ class GroupsReader {
 
  private:
   // A factor of an axis along which the members of a group differ. `before` is
-  // the product of the factors of the axis before this one.
+  // the product of all factors of the axis that precede this factor.
   struct Part {
     int64_t before = 1, size = 1;
   };
@@ -126,8 +126,9 @@ class GroupsReader {
     return true;
   }
 
-  // Reads sizes and an optional order of the dimensions, such as `[2,4]T(1,0)`,
-  // and sets `out` to the device numbers that they describe.
+  // Reads the sizes of an array and an optional order of its dimensions, such
+  // as `[2,4]T(1,0)`. Sets `out` to the device numbers that this text
+  // describes.
   bool Ids(Numbers& out) {
     Numbers sizes, order;
     if (!Take("[") || !List(']', sizes)) return false;
@@ -175,8 +176,9 @@ class GroupsReader {
       std::iota(ids.begin(), ids.end(), int64_t{0});
     }
     if (std::ssize(ids) != *count || !AreDevices(ids)) return false;
-    // A group is found by its first member: the position of a device with the
-    // indices along all named parts set to 0.
+    // Each group is stored at the position of its first member. This position
+    // is computed from a member's position by setting the indices along all
+    // named factors to 0.
     std::vector<int64_t> group_at(ids.size(), -1);
     for (size_t place = 0; place < ids.size(); ++place) {
       const size_t first = AsIndex(FirstMember(static_cast<int64_t>(place)));

@@ -1,4 +1,5 @@
-// Replica groups: the devices that take part in a collective together.
+// Reads replica groups: the sets of devices that take part in a collective
+// together.
 #ifndef SHARDC_HLO_GROUPS_H_
 #define SHARDC_HLO_GROUPS_H_
 
@@ -11,14 +12,17 @@
 
 namespace shardc::hlo {
 
+// The largest number of devices of a program that is read.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
-// The device numbers of each group, in the order of the text.
+// Indexed by group: the device numbers of its members, in the order of the
+// text.
 using Groups = std::vector<std::vector<int64_t>>;
 
-// Returns the numbers 0, 1, 2 ... of an array with these sizes, in the order of
-// its transpose: `[2,3]T(1,0)` gives 0 3 1 4 2 5. `order` must be a permutation
-// of the dimensions, and `count` the product of the sizes.
+// Returns the numbers 0, 1, 2 and so on of an array with these sizes, in the
+// order of its transpose. For example, `[2,3]T(1,0)` returns 0 3 1 4 2 5.
+// `order` must be a permutation of the dimensions, and `count` the product of
+// the sizes.
 std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
                                  std::span<const int64_t> order, int64_t count);
 
@@ -31,12 +35,13 @@ std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
 //   @mesh<a=2,b=2> {a}                an older spelling
 //   {} or no text                     all `devices` in one group
 //
-// Text after the groups is not read. Returns nullopt if the text has another
+// Text after the groups is ignored. Returns nullopt if the text has another
 // form, or if a device number is not less than `devices`.
 std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
 
-// Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`. Returns nullopt if
-// the text has another form, or if a device number is not less than `devices`.
+// Reads the value of `source_target_pairs`, such as `{{0,1},{1,0}}`. Returns
+// nullopt if the text has another form, or if a device number is not less than
+// `devices`.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
     std::string_view text, int64_t devices);
 

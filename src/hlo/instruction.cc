@@ -1,12 +1,12 @@
-// Splits an instruction into its parts. Types and operands have nested
-// brackets, and brackets in strings must be ignored, so the parts are found by
-// matching brackets outside strings:
+// Splits a line of HLO text, which is an instruction, into its parts. Types and
+// operands have nested brackets, and strings may contain brackets that do not
+// count. The parts are therefore found by matching brackets outside strings:
 //
 //   %s = ((f32[2]{0}), f32[4]{0}) all-gather-start(%x), channel_id=1
 //
-// The type ends where all its brackets are closed, and the operands end at the
+// The type ends where all its brackets are closed. The operands end at the
 // parenthesis that matches the one after the opcode. The attributes, which are
-// the longest part of most lines, are not read here.
+// the longest part of most lines, are not split here.
 #include "hlo/instruction.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 enum class Class : uint8_t { kOther, kOpens, kCloses, kQuote, kComma };
 
-// The class of each character. A table makes scanning long lines of constants
-// fast.
+// The class of each character. A table makes it fast to scan long lines of
+// constants.
 constexpr auto kClasses = [] {
   std::array<Class, 256> out = {};
   for (const char c : {'(', '[', '{'}) out[size_t(c)] = Class::kOpens;
@@ -35,13 +35,13 @@ Class ClassOf(char c) { return kClasses[static_cast<unsigned char>(c)]; }
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Returns whether the text is three octal digits of a byte, such as `303`.
+// Returns whether the text is a byte in three octal digits, such as `303`.
 bool IsOctalByte(std::string_view text) {
   return text.size() == 3 && text[0] <= '3' &&
          text.find_first_not_of("01234567") == std::string_view::npos;
 }
 
-// Returns the position after the string that begins at `at`.
+// Returns the position after the end of the string that begins at `at`.
 size_t EndOfString(std::string_view text, size_t at) {
   for (size_t i = at + 1; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -53,8 +53,8 @@ size_t EndOfString(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Returns the position after the bracket that matches the bracket at `at`, or
-// npos if no bracket matches.
+// Returns the position after the bracket that matches the bracket at `at`; npos
+// if no bracket matches.
 size_t EndOfBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
   for (size_t i = at; i < text.size(); ++i) {
@@ -82,7 +82,8 @@ void SkipBlanks(std::string_view& text) {
   text.remove_prefix(count);
 }
 
-// Removes blanks and comments such as `/*index=5*/` from the start of the text.
+// Removes blanks, and comments such as `/*index=5*/`, from the start of the
+// text.
 void SkipComments(std::string_view& text) {
   SkipBlanks(text);
   while (text.starts_with("/*")) {
@@ -213,7 +214,9 @@ std::optional<int64_t> LeadingNumber(std::string_view text) {
 }
 
 std::string Unescaped(std::string_view text) {
-  std::string quotes;  // the text with only quotes and backslashes replaced
+  // The text in which only escaped quotes and backslashes are replaced.
+  std::string quotes;
+  // The text in which bytes in octal are replaced as well.
   std::string all;
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string_view rest = text.substr(i + 1, 3);

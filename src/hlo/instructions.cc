@@ -1,6 +1,6 @@
-// Computes the parts of an instruction from its row. A row has the position of
-// the instruction's name and the lengths of its parts. The characters between
-// the parts are skipped by reading the text again:
+// Stores the instructions of a program in little memory. Each instruction has a
+// row with the position of its name and the lengths of its parts. The
+// characters between the parts are skipped by reading the text again:
 //
 //   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={...}
 //         ^    ^ 3 characters, then blanks   ^ `)` and perhaps a comma
@@ -31,8 +31,8 @@ Instruction Instructions::operator[](size_t index) const {
   at += out.opcode.size() + 1;
   out.operands = {at, row.operands};
   at += row.operands + 1;
-  // An instruction without attributes may be the end of the text, so no
-  // character after its operands is read.
+  // The operands of an instruction without attributes may end the text, so no
+  // character after them is read.
   if (row.attributes > 0) {
     if (*at == ',') ++at;
     out.attributes = {at, row.attributes};

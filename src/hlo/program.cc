@@ -1,4 +1,5 @@
-// A module is a line of settings, tables of source lines, and computations:
+// Reads an HLO module. Its text is a line of settings, tables of source lines,
+// and computations:
 //
 //   HloModule jit_step, num_partitions=8
 //   FileNames
@@ -9,8 +10,8 @@
 //   }
 //
 // A line that ends with `{` begins a computation, and a line that begins with
-// `}` ends it. An instruction is one line between them. Large constants and
-// layouts never span lines.
+// `}` ends it. Each line between them is an instruction. Large constants and
+// layouts do not span several lines.
 #include "hlo/program.h"
 
 #include <algorithm>
@@ -178,8 +179,8 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
-// Returns the first line of the text that is not blank, which has the module's
-// settings.
+// Returns the first line of the text that is not blank. It has the settings of
+// the module.
 std::string_view HeadOf(const Source& source) {
   std::string_view text = source.text();
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));

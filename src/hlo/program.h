@@ -1,5 +1,5 @@
-// The text of a compiled program, read in one pass. The names of computations
-// and the parts of instructions are views of the text.
+// Reads the text of a compiled program in one pass. The names of computations
+// and the parts of instructions are views of this text.
 #ifndef SHARDC_HLO_PROGRAM_H_
 #define SHARDC_HLO_PROGRAM_H_
 
@@ -20,38 +20,39 @@ namespace shardc::hlo {
 
 struct Computation {
   std::string_view name;
-  // Indices into Program::instructions; `end` is exclusive. `root` is the last
-  // instruction if none is marked as ROOT.
+  // Indices into Program::instructions; `end` is exclusive. `root` is the
+  // instruction that is marked ROOT, or the last one if none is marked.
   uint32_t begin = 0, end = 0;
   uint32_t root = 0;
   bool empty() const { return begin == end; }
 };
 
 struct Program {
-  SourceRef source;       // owns the text of the views
+  SourceRef source;       // owns the text to which the views refer
   std::string_view name;  // name of the module
-  int64_t devices = 1;    // partitions times replicas
+  int64_t devices = 1;    // number of partitions times number of replicas
   Instructions instructions;
   std::vector<Computation> computations;
   uint32_t entry = 0;  // index into `computations`
   Frames frames;
-  // The index of each computation by its name.
+  // The index into `computations`, keyed by the name of the computation.
   std::unordered_map<std::string_view, uint32_t> by_name;
 
   Place PlaceOf(std::string_view part) const;
-  // Returns whether XLA has optimised and scheduled the program. The text of
-  // other programs was written at an earlier stage, such as right after
+  // Returns whether the text was written after XLA optimised and scheduled the
+  // program. Other texts are of an earlier stage, such as right after
   // partitioning.
   bool IsScheduled() const;
-  // Returns whether the module's first line has tiled layouts, as on TPUs.
+  // Returns whether the first line of the module has tiled layouts, as on TPUs.
   bool HasTiles() const;
 };
 
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
-// that are no instructions are skipped, and opcodes are not checked. Returns
-// nullopt after one finding (foreign-syntax, limit or empty) if the text is no
-// module, does not run on 1 to kMostDevices devices, has no ENTRY computation,
-// defines a computation twice or ends inside one, or if brackets do not match.
+// that are not instructions are skipped, and opcodes are not checked. Returns
+// nullopt after one finding (foreign-syntax, limit or empty) in these cases:
+// the text is not a module, does not run on 1 to kMostDevices devices, has no
+// ENTRY computation, defines a computation twice, ends inside a computation, or
+// has brackets that do not match.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 
 }  // namespace shardc::hlo

@@ -1,5 +1,6 @@
-// Reads the arrays of a type. The first number in the name of an element type
-// is the number of bits of an element. The exception is `pred`, which has 8:
+// Reads the arrays of an instruction's type. The first number in the name of an
+// element type is the number of bits of an element. The exception is `pred`,
+// which has 8 bits:
 //
 //   (bf16[8,128]{1,0:T(8,128)(2,1)}, /*index=1*/u32[]{:S(2)})
 //   ->  bf16, 16 bits, 8 x 128; u32, 32 bits, no dimensions
@@ -18,7 +19,7 @@ bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
 int64_t BitsOf(std::string_view element) {
   if (element == "pred") return 8;
   const size_t digit = element.find_first_of("0123456789");
-  if (digit == std::string_view::npos) return 0;  // token, opaque
+  if (digit == std::string_view::npos) return 0;  // a token or an opaque value
   return std::min<int64_t>(LeadingNumber(element.substr(digit)).value_or(0),
                            128);
 }

@@ -1,4 +1,4 @@
-// The arrays of an instruction's type.
+// Reads the arrays of an instruction's type: element type and sizes.
 #ifndef SHARDC_HLO_SHAPES_H_
 #define SHARDC_HLO_SHAPES_H_
 
@@ -12,18 +12,18 @@
 namespace shardc::hlo {
 
 struct Array {
-  std::string_view element;  // "bf16"
-  int64_t bits = 0;          // of one element; 0 for a token or opaque
+  std::string_view element;  // the element type, such as "bf16"
+  int64_t bits = 0;  // bits of one element; 0 for a token or an opaque value
   std::vector<int64_t> dims;
 
   Size Elements() const;
-  Size Bytes() const;        // rounded up to whole bytes
-  std::string Text() const;  // "bf16[8,128]"
+  Size Bytes() const;        // bytes of all elements, rounded up
+  std::string Text() const;  // such as "bf16[8,128]"
   bool operator==(const Array&) const = default;
 };
 
 // Returns the arrays of a type, in the order of the text. Tuples may be nested.
-// Layouts are ignored, and a dynamic size such as `<=8` counts as 8.
+// Layouts are ignored. A dynamic size such as `<=8` is read as 8.
 std::vector<Array> ArraysOf(std::string_view type);
 
 }  // namespace shardc::hlo
