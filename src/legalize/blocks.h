@@ -1,4 +1,4 @@
-// Legalizes specs of tensors that are stored in blocks of a quantized dtype.
+// Makes specs legal for tensors that are stored in blocks of a quantized dtype.
 #ifndef SHARDC_LEGALIZE_BLOCKS_H_
 #define SHARDC_LEGALIZE_BLOCKS_H_
 
@@ -8,9 +8,9 @@
 
 namespace shardc {
 
-// Legalizes the spec of a tensor with the shape and dtype of `type`. If the
-// dtype stores blocks of elements, the last dimension may be split between
-// blocks only.
+// Makes a spec legal for a tensor with the shape and dtype of `type`. If the
+// dtype stores blocks of elements, the last dimension may be split only between
+// two blocks.
 Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
                      const LegalizeOptions& options);
 

@@ -1,7 +1,7 @@
-// Checks a spec dimension by dimension. Each axis must be in the mesh, no
-// earlier dimension may use the axis, and the product of the sizes of a
-// dimension's axes must divide the size of the dimension. The policy decides
-// what happens to a dimension that breaks one of these rules:
+// Makes a spec legal for a shape, one dimension at a time. Each axis must be in
+// the mesh, and no earlier dimension may use it. The product of the sizes of a
+// dimension's axes must divide the size of the dimension. If a dimension breaks
+// one of these rules, the policy decides what happens:
 //
 //   error    keeps the axes and returns a problem
 //   drop     removes all axes of the dimension and returns an edit; a
@@ -10,7 +10,8 @@
 //            remaining axes, and returns edits
 //
 // If a tensor is stored in blocks of a quantized dtype, the product must divide
-// the number of blocks of the last dimension. Example:
+// the number of blocks along the last dimension. In this example, a dimension
+// of 12 is sharded over axes with the product 24:
 //
 //   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide 12, but 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
@@ -30,16 +31,16 @@ namespace {
 
 using Axes = std::set<std::string_view>;
 
-// Returns the index of the first axis in a group that the mesh lacks;
-// group.size() if there is none.
+// Returns the index of the first axis of a group that the mesh lacks;
+// group.size() if the mesh has all axes.
 size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
   size_t i = 0;
   while (i < group.size() && mesh.Find(group[i])) ++i;
   return i;
 }
 
-// Returns the index of the first axis in a group that an earlier dimension or
-// this group already uses; group.size() if there is none.
+// Returns the index of the first axis of a group that an earlier dimension or
+// the group itself already uses; group.size() if no axis is repeated.
 size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   Axes seen = used;
   size_t i = 0;
@@ -47,8 +48,8 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   return i;
 }
 
-// Returns whether `parts` divides the number of blocks of a dimension. `parts`
-// is the product of the sizes of the dimension's axes, or nullopt if the
+// Returns whether `parts` divides the number of blocks along a dimension.
+// `parts` is the product of the sizes of the dimension's axes; nullopt if the
 // product overflows. One part divides any size, and any number of parts divides
 // size 0.
 bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
@@ -80,11 +81,11 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
   return edit;
 }
 
-// Returns the first problem of a dimension, or nullopt if the dimension is
-// legal. A missing axis is reported before a repeated axis, and a repeated axis
-// before a size that the axes do not divide. With `repeated_last`, the last two
-// change places, because eformer drops the axes of an indivisible dimension
-// before it looks for repeated axes.
+// Returns the first problem of a dimension; nullopt if the dimension is legal.
+// A missing axis is reported before a repeated axis, and a repeated axis before
+// a size that the axes do not divide. If `repeated_last` is true, repeated axes
+// are reported last. This is for eformer, which drops the axes of an
+// indivisible dimension before it looks for repeated axes.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -106,9 +107,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// Removes the first axis that the mesh lacks and all axes after it. Then
-// removes repeated axes, and returns the longest prefix of the remaining axes
-// whose product divides the size. Adds at most one edit for each reason.
+// Removes the first axis that the mesh lacks, and all axes after it. Then
+// removes repeated axes. Returns the longest prefix of the remaining axes whose
+// product divides the size. Adds at most one edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
   if (size_t i = FirstMissing(group, mesh); i < group.size()) {
@@ -140,12 +141,11 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   return group;
 }
 
-// Returns the result for a tensor that gets the spec [] because of its size: a
-// scalar (under fjformer, any tensor of one element), or a tensor with fewer
-// elements than `min_size`. Returns nullopt for other tensors. A spec without
-// axes yields no edit, because the spec [] has the same meaning. Compat modes
-// differ: they report an edit where the reference system changes a spec of
-// nulls.
+// Returns the result for a tensor that gets the spec [] because of its size;
+// nullopt for other tensors. Such a tensor is a scalar (under fjformer, any
+// tensor of one element), or has fewer elements than `min_size`. A spec without
+// axes has the same meaning as [], so it yields no edit. In the compat modes,
+// an edit is reported where the reference system changes a spec of nulls.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -166,9 +166,9 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Adds a problem for each entry of the spec beyond the tensor's rank, even for
-// a null entry, because JAX refuses such a spec too. With `cut`, removes these
-// entries and adds an edit for each of them instead.
+// Adds a problem for each entry of the spec beyond the tensor's rank. A null
+// entry is also a problem, because JAX refuses such a spec too. If `cut` is
+// true, the entries are removed, and each adds an edit instead.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {
@@ -217,7 +217,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
                                                           : options.illegal;
   const size_t rank = shape ? shape->size() : spec.size();
   Legal legal;
-  Axes used;  // axes of earlier dimensions, after edits
+  Axes used;  // axes that earlier dimensions still use after edits
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
                         shape ? std::optional((*shape)[i]) : std::nullopt,
@@ -240,8 +240,8 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
   }
   JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
   if (eformer && legal.problems.empty()) {
-    // eformer pads a spec with nulls to the rank; a spec of only nulls becomes
-    // [].
+    // eformer extends a spec with nulls to the rank. It replaces a spec that
+    // has only nulls by [].
     legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);
   }
   return legal;

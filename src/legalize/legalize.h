@@ -1,11 +1,12 @@
-// Room: legalize. Makes a spec legal for a shape on a mesh and records the
-// edits.
+// Room: legalize. Makes a spec legal for a shape on a mesh, and records how the
+// spec was edited.
 // Includes: source, model.
 //
 // A spec is legal by JAX's rules: every axis is in the mesh, no axis occurs
 // twice in the spec, the spec is not longer than the rank, and the product of
-// the sizes of a dimension's axes divides the dimension. An illegal spec is no
-// failure: its problems are returned to the caller, and nothing is printed.
+// product of the sizes of a dimension's axes divides the dimension. An illegal
+// spec is not a failure: its problems are returned to the caller, and nothing
+// is printed.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
@@ -29,28 +30,29 @@ enum class Reason : uint8_t {
   kMinSize,
   kScalar
 };
-std::string_view ReasonName(Reason reason);  // "missing_axis"
+std::string_view ReasonName(Reason reason);  // such as "missing_axis"
 
-// One change of a spec, or one problem of a spec that stays illegal.
+// A change of a spec, or a problem of a spec that stays illegal.
 struct Edit {
   Reason reason = Reason::kIndivisible;
-  std::optional<int> dim;  // nullopt: the edit changes the entire spec
+  std::optional<int> dim;  // nullopt if the edit changes the entire spec
   AxisGroup from;
   AxisGroup to;
-  // The first axis that is missing or repeated; empty for other reasons.
+  // The first axis that is missing or repeated; empty if the reason is another
+  // one.
   std::string axis;
   // The size of the dimension, or the number of elements if `dim` is nullopt; 0
-  // if unknown.
+  // if the size is unknown.
   int64_t size = 0;
-  // The product of the sizes of the axes `from`; 0 if it overflows.
+  // The product of the sizes of the axes in `from`; 0 if the product overflows.
   int64_t parts = 1;
   bool operator==(const Edit&) const = default;
 };
 
 struct Legal {
-  Spec spec;                   // legal unless `problems` is not empty
-  std::vector<Edit> edits;     // in ascending order of dimensions
-  std::vector<Edit> problems;  // if not empty, the spec is illegal
+  Spec spec;                   // legal if `problems` is empty
+  std::vector<Edit> edits;     // in ascending order of the dimensions
+  std::vector<Edit> problems;  // not empty if the spec is illegal
 };
 
 struct LegalizeOptions {
@@ -59,9 +61,9 @@ struct LegalizeOptions {
   int64_t min_size = 0;  // tensors with fewer elements get the spec []
 };
 
-// Returns the spec with the edits and problems. Without a shape, the axes are
-// checked, but not whether they divide the dimensions and whether the spec is
-// longer than the rank.
+// Returns the legal spec with the edits and problems. If `shape` is nullopt,
+// only the axes are checked. Whether they divide the dimensions, and whether
+// the spec is longer than the rank, is then not checked.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
 
