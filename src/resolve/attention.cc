@@ -1,6 +1,7 @@
-// Computes the specs of attention's tensors (query, key, value, output, bias
-// and so on). Each tensor has a list of logical axes, one for each dimension.
-// The list is resolved to mesh axes in the same way as the spec of a rule:
+// Computes the specs of the tensors of an attention operation (query, key,
+// value, output, bias and so on). Each tensor has a list of logical axes, one
+// for each dimension. The list is resolved to mesh axes as the spec of a rule
+// is:
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
@@ -13,9 +14,9 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-// Returns the logical axes of a tensor with the dimensions batch, length,
-// heads and dim, in the layout's order. The layout thd packs batch and length
-// into one dimension, which is sharded as BATCH.
+// Returns the logical axes of a tensor, in the order of the layout. The
+// dimensions are batch, length, heads and dim. The layout thd packs batch and
+// length into one dimension, which is sharded as BATCH.
 Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
                 std::string_view dim) {
   switch (layout) {
@@ -70,13 +71,13 @@ std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                        ? Tokens{"_", "KV_HEAD"}
                                        : Tokens{"HEAD"}});
   }
-  // cu_seqlens (cumulative lengths) is replicated: every device reads all of
-  // it.
+  // cu_seqlens (the cumulative lengths of packed sequences) is replicated,
+  // because every device reads all of it.
   if (layout == Layout::kThd) rows.push_back({"cu_seqlens", {"_"}});
 
   std::vector<AttentionTensor> out;
   out.reserve(rows.size());
-  Findings none;  // built-in logical axes always resolve
+  Findings none;  // stays empty, because built-in logical axes always resolve
   for (auto& [name, tokens] : rows) {
     auto resolved = resolver.Resolve(ListOf(tokens), mode, none);
     out.push_back({name, std::move(tokens),

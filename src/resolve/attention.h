@@ -1,4 +1,4 @@
-// The specs of attention's tensors in a mode and layout.
+// Computes the specs of attention's tensors in one mode and layout.
 #ifndef SHARDC_RESOLVE_ATTENTION_H_
 #define SHARDC_RESOLVE_ATTENTION_H_
 
@@ -14,19 +14,21 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  bool mni = false;  // as for q, shard the heads of k and v over HEAD
-  std::optional<int> softmax_aux_rank;  // nullopt: no softmax_aux
+  // If true, the heads of k and v are sharded over HEAD, as those of q.
+  bool mni = false;
+  std::optional<int> softmax_aux_rank;  // nullopt if there is no softmax_aux
 };
 
 struct AttentionTensor {
   std::string_view name;  // "query", "key", "value", "output", "bias", ...
-  std::vector<std::string_view> tokens;  // logical axes: "BATCH", "_" ...
+  // Logical axes, such as "BATCH"; "_" for an unsharded dimension.
+  std::vector<std::string_view> tokens;
   Resolved resolved;
 };
 
-// Returns the tensors in the order query3d, query, key, value, bias, mask,
-// output, q_segment_ids, kv_segment_ids, softmax_aux (if requested). The layout
-// thd appends cu_seqlens, which is replicated.
+// Returns the tensors query3d, query, key, value, bias, mask, output,
+// q_segment_ids and kv_segment_ids, in this order. softmax_aux follows if it
+// was requested. In the layout thd, cu_seqlens follows, which is replicated.
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
 

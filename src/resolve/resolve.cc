@@ -1,27 +1,29 @@
-// Resolves the names in a spec to mesh axes. A name is looked up as a
-// registered logical axis, then as a built-in one, as an axis rule, and as a
-// mesh axis. An unknown name is a finding. Two rules change the result:
+// Resolves the names in the spec of a rule to mesh axes. A name is looked up as
+// a registered logical axis, then as a built-in one, then as an axis rule, and
+// then as a mesh axis. An unknown name is a finding. Two things change the
+// result:
 //
-// - Some axis rules have a decode twin, such as decode_head for head. If the
-//   twin is not null, it replaces the axis rule in the modes decode and insert.
-// - Parallelism axes that the mesh lacks are left out, unless the policy has
-//   `compat: eformer`.
+// - Some axis rules have a decode twin, as head has decode_head. If the twin is
+//   not null, it replaces the axis rule in the modes decode and insert.
+// - Parallelism axes (dp, fsdp and so on) that the mesh lacks are left out,
+// unless
+//   the policy has `compat: eformer`.
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
-// A registration (`register:` in a rules file) adds a logical axis. Names in
-// its rule mean the standard axis rules in every mode, and never their decode
-// twins. There is one exception: if the rule is only the name of an axis rule,
-// and the registration has no `generation` rule, the decode twin is used in
-// decode and insert. With `decode_head: ep`:
+// A registration (`register:` in a rules file) adds a logical axis. The names
+// in its rule are resolved by the standard axis rules in every mode, and not by
+// their decode twins. There is one exception: the rule is only the name of an
+// axis rule, and the registration has no `generation` rule. Then the decode
+// twin is used in decode and insert. With `decode_head: ep`:
 //
 //   X: {rule: head}    ->  tp, and ep in decode and insert
 //   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered
 //                          name whose rule is `head`
 //
 // Registrations may refer to each other. Cycles are reported when the resolver
-// is made, so that resolving always ends.
+// is made, so that the lookup of a name always ends.
 #include "resolve/resolve.h"
 
 #include <algorithm>
@@ -39,7 +41,7 @@ constexpr std::string_view kAxisRuleKind = "axis rule";
 constexpr std::string_view kMeshAxis = "mesh axis";
 
 // Returns the spelling under which a logical axis is stored: `__BATCH__` for
-// the built-in BATCH, `__X__` for a registered X.
+// the built-in BATCH, and `__X__` for a registered X.
 std::string LongForm(std::string_view name) {
   if (const Token* token = FindToken(name)) {
     return std::string(token->long_name);
@@ -54,8 +56,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// Reports a mesh axis that is written twice in a spec. legalize reports an axis
-// that occurs twice only after its names are resolved, as in [FSDP, fsdp].
+// Reports a mesh axis that is written twice in a spec. Other repetitions occur
+// only after the names are resolved, as in [FSDP, fsdp]; legalize reports them.
 void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
                        Findings& findings) {
   std::set<std::string_view> seen;
@@ -138,8 +140,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // The same name in two files is no error: the registration of the nearer file
-  // wins. Nearer files come first in the list.
+  // The same name may be registered in two files: the registration of the
+  // nearer file wins. The list of registrations begins with the nearest file.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",
@@ -153,9 +155,9 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
   return it == registered_.end() ? nullptr : &it->second;
 }
 
-// Reports cycles of registrations, by a depth-first search over the
-// registrations to which each rule refers. Generation rules are not followed:
-// no rule refers to a generation rule, so none is part of a cycle.
+// Reports cycles of registrations. Follows the registrations to which each rule
+// refers, by a depth-first search. Generation rules are not followed: no rule
+// refers to a generation rule, so it cannot be part of a cycle.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;
@@ -229,8 +231,8 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // Unlike in OfRule(), a decode twin (decode_head of head) replaces the rule
-  // even if the twin is null.
+  // A decode twin (decode_head of head) replaces the rule even if the twin is
+  // null. In OfRule(), a twin that is null is ignored.
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }
@@ -374,8 +376,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // A built-in bundle is also found by its class name, which only
-  // FindBuiltinBundle knows: `bundles_` and BundleNames have its usual name.
+  // A built-in bundle may also be named by its class. Only FindBuiltinBundle
+  // knows this name; `bundles_` and BundleNames() have the usual name.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

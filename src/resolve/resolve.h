@@ -1,17 +1,18 @@
-// Room: resolve. Resolves semantic axes to mesh axes in each mode.
+// Room: resolve. Resolves the logical (semantic) axes of a spec to mesh axes,
+// in each mode.
 // Includes: source, model.
 //
-// These are shardc's own semantics; tests/reference/resolve.h implements those
-// of eformer exactly. If a spec is a single name, it is the name of a bundle. A
-// name in a list is looked up as a logical axis (registered or built in), then
-// as an axis rule, then as a mesh axis. Resolution does not use shapes;
-// legalize checks the result against them.
+// The semantics are shardc's own; tests/reference/resolve.h implements those of
+// eformer exactly. A spec that is a single name is the name of a bundle. A name
+// in a list is looked up as a logical axis (registered or built in), then as an
+// axis rule, then as a mesh axis. Shapes are not used here; legalize checks the
+// result against them.
 //
-// Names of logical axes are compared in their long form, so `X` means `__X__`.
-// In a registration (`register:` in a rules file), a name is looked up as an
-// axis rule first, then as a logical axis, then as a mesh axis. The name means
-// the standard rule in every mode (resolve.cc has one exception).
-// mode (resolve.cc has one exception).
+// Names of logical axes are compared in their long form, so `X` and `__X__` are
+// the same name. In a registration (`register:` in a rules file), a name is
+// looked up as an axis rule first, then as a logical axis, then as a mesh axis.
+// It is resolved by the standard axis rule in every mode; resolve.cc describes
+// one exception.
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -32,66 +33,69 @@
 
 namespace shardc {
 
-// The steps by which one name in a spec was resolved to axes, for `explain`.
+// How one name in a spec was resolved to axes, for the command `explain`.
 struct NameTrace {
-  std::string name;  // as written
-  // The kind of name: "token" (a built-in logical axis), "registered", "axis
-  // rule" or "mesh axis".
+  std::string name;  // the name as it is written in the spec
+  // The kind of the name: "token" (a built-in logical axis), "registered" (a
+  // registered logical axis), "axis rule" or "mesh axis".
   std::string_view kind;
-  // The axis rule used, such as "decode_kv_head"; empty if none was used.
+  // The axis rule that was used, such as "decode_kv_head"; empty if none was
+  // used.
   std::string rule;
-  AxisGroup axes;  // the result, including absent parallelism axes
-  // Whether the decode rule is null and the standard rule, which has axes, was
-  // used instead.
+  AxisGroup axes;  // the result; includes parallelism axes that the mesh lacks
+  // Whether the standard rule, which has axes, was used because the decode rule
+  // is null.
   bool decode_fallback = false;
 };
 
-// Returns the decode twin of `rule` (decode_head for head) if `rule` is only
-// the name of an axis rule that has a twin; else nullopt. A registration
-// without a generation rule uses the twin in the modes decode and insert.
+// Returns the axis rule that replaces `rule` in the modes decode and insert if
+// a registration has no generation rule. This is the decode twin (decode_head
+// for head) if `rule` is only the name of an axis rule that has a twin.
+// Otherwise returns nullopt.
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 
-// Returns decode if dimension `dim` of the shape is 1, else train. A negative
-// number counts dimensions from the end. Returns nullopt if the shape has no
-// such dimension.
+// Returns decode if dimension `dim` of the shape has size 1, and train
+// otherwise. A negative `dim` counts from the last dimension. Returns nullopt
+// if the shape has no such dimension.
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
-  Spec spec;  // for each entry, the axes of its names, in order
+  Spec spec;  // each entry has the axes of its names, in their order
   std::vector<std::vector<NameTrace>> traces;  // indexed by entry, then by name
-  std::string bundle;  // if the spec was a bundle's name
+  std::string bundle;  // name of the bundle; empty if the spec was a list
 };
 
 class Resolver {
  public:
   // Makes a resolver. Returns nullopt after a finding (`schema`,
-  // `duplicate-key` or `cycle`): a registration or a bundle has a blank name,
-  // or a registration has the name `_`, redefines a built-in logical axis
-  // without `override`, repeats a name of its file, or is in a cycle. Under
-  // `rules.policy.compat` eformer, parallelism axes that the mesh lacks stay in
-  // the specs, so that legalize drops their whole group as eformer does.
+  // `duplicate-key` or `cycle`) in these cases. A registration or a bundle has
+  // a blank name. A registration has the name `_`, redefines a built-in logical
+  // axis without `override`, repeats a name of its file, or is in a cycle. If
+  // the policy of `rules` has `compat: eformer`, parallelism axes that the mesh
+  // lacks stay in the specs, so that legalize drops their whole group as
+  // eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
-  // Resolves a spec. Returns nullopt after an error. Errors under every policy
-  // are an unknown name (`unknown-name`, with suggestions), a mesh axis that is
-  // written twice (`spec`), and a `like`, which the compiler replaces earlier.
-  // If the mesh lacks an axis of an axis rule or registration, the axis stays
-  // in the spec, and legalize applies the policy. Only a missing parallelism
-  // axis is left out, because it acts as an axis of size 1 (Make() describes
-  // eformer's exception). legalize also reports an axis that is repeated only
-  // after resolution.
+  // Resolves a spec. Returns nullopt after an error. An unknown name
+  // (`unknown-name`, with suggestions) and a mesh axis that is written twice
+  // (`spec`) are errors under every policy. So is a `like`, which the compiler
+  // replaces earlier. If the mesh lacks an axis of an axis rule or
+  // registration, the axis stays in the spec, and legalize applies the policy.
+  // Only a parallelism axis that the mesh lacks is left out, because it acts as
+  // an axis of size 1; Make() describes the exception for eformer. legalize
+  // also reports an axis that is repeated only after resolution.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
                                   Findings& findings) const;
 
   // Returns the bundle with this name: the user's, or else the built-in one.
-  // Returns null if there is none.
+  // Returns null if no bundle has the name.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
-  // Returns whether the axis is one of the parallelism axes of the axis rules
-  // and the mesh lacks it.
+  // Returns whether the axis is a parallelism axis of the axis rules that the
+  // mesh lacks.
   bool IsAbsentParallelism(std::string_view axis) const;
 
   const AxisRules& axes() const { return axes_; }
@@ -112,7 +116,7 @@ class Resolver {
   AxisRules axes_;
   bool keep_absent_ = false;
   Mesh mesh_;
-  // Keyed by the long form of the name, such as `__X__`.
+  // The registrations, keyed by the long form of their name, such as `__X__`.
   std::map<std::string, Registration, std::less<>> registered_;
   std::map<std::string, Bundle, std::less<>> bundles_;
   std::set<std::string, std::less<>> absent_parallelism_;
