@@ -1,11 +1,12 @@
-// Chooses the inputs of a command. Mesh, rules, manifest and model of the
-// request take precedence over the inputs of the project's target: the named
-// target, or the only one. The project is read only if the request names the
-// project or a target, or if it names neither mesh, rules nor manifest.
+// Chooses the inputs of a command. The mesh, rules, manifest and model that the
+// request (the command line) names take precedence over those of a target of
+// the project file. The target is the one that the request names, or the only
+// one. The project is read only if the request names the project or a target,
+// or if it names neither mesh, rules nor manifest.
 //
-// Example: the project's only target has `rules: [a.yaml]`, and the request has
-// a mesh and a manifest. The project is not read, so rules are missing. If the
-// request also names the target, the rules are a.yaml.
+// For example, the project's only target has `rules: [a.yaml]`, and the request
+// has a mesh and a manifest. The project is not read, so the rules are missing.
+// If the request also names the target, the rules are a.yaml.
 #include "target/choose.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ std::string TargetNames(const Project& project) {
 }
 
 // Returns the target with this name, or the only target if the name is empty.
-// Adds a finding and returns null if there is no such target.
+// If there is no such target, adds a finding and returns null.
 const Target* FindTarget(const Project& project, const std::string& name,
                          Findings& findings) {
   for (const Target& known : project.targets) {
@@ -56,9 +57,9 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
-// Records the rules, mesh, manifest, model and verification settings of all
-// targets as read, so that no output overwrites these files. Baselines are not
-// recorded, because `check --write-baseline` replaces them.
+// Records the rules, meshes, manifests, models and verification settings of all
+// targets as read files, so that no output overwrites them. Baselines are not
+// recorded, because `check --write-baseline` has to replace them.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {
@@ -90,8 +91,8 @@ std::optional<Project> OpenProject(const TargetRequest& request,
   const auto path = FindProject(error ? "." : here.string());
   if (!path) return std::nullopt;
   // The path is relative to the working directory, so that messages do not
-  // depend on this machine's folders. Links are not followed: a project file
-  // that is a link keeps its place in the repository.
+  // depend on the folders of this machine. Links are not followed: a project
+  // file that is a link keeps its place in the repository.
   const std::string shown =
       std::filesystem::path(*path).lexically_proximate(here).string();
   return Read(shown, request.allow_outside, findings);

@@ -1,10 +1,10 @@
-// Room: target. Finds and reads the inputs that a user names (a project's
-// target, rules and packs, a mesh, a manifest, a model's config) and compiles
-// them.
+// Room: target. Finds and reads the inputs that a user names, and compiles
+// them: a project's target, rules and packs, a mesh, a manifest, and a model's
+// config.
 // Includes: source, model, parse, families, importers, match, resolve, roles,
 // plan.
 //
-// This file finds the project file and chooses among its targets.
+// This header finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_
 #define SHARDC_TARGET_CHOOSE_H_
 
@@ -19,13 +19,13 @@
 
 namespace shardc {
 
-// The inputs that a command line names. A member is empty if it does not name
-// this input.
+// The inputs that a command line names. A member is empty if the command line
+// does not name this input.
 struct TargetRequest {
-  std::string project;      // path; empty for the nearest file
-  bool no_project = false;  // read no project file
-  // Whether the project's paths may lead out of its repository. Paths in the
-  // request itself always may.
+  std::string project;      // path; if empty, the nearest project file is used
+  bool no_project = false;  // if true, no project file is read
+  // Whether paths in the project file may lead out of its repository. Paths in
+  // the request itself always may.
   bool allow_outside = false;
   std::string target;              // name of the target
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
@@ -38,30 +38,30 @@ struct TargetRequest {
   }
 };
 
-// Returns the project that the request names. If it names none, returns the
-// project of the nearest shardc.yaml, in the working directory or above it.
-// Returns nullopt if there is no such file, if `no_project` is set, or after an
-// error.
+// Returns the project that the request names. Without a name, returns the
+// project of the nearest shardc.yaml, in the working directory or a folder
+// above it. Returns nullopt if there is no such file, if `no_project` is set,
+// or after an error.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// Returns the target to work on. Inputs that the request lacks are those of a
-// target of the project: the named target, or the only one. The project is read
-// only if the request names it or a target, or if the request names neither
-// mesh, rules nor manifest. If the project is not read or does not exist, these
-// inputs stay empty. Returns nullopt after an error.
+// Returns the target to work on. Inputs that the request does not name are read
+// from a target of the project: the named target, or the only one. The project
+// is read only if the request names it or a target, or if the request names
+// neither mesh, rules nor manifest. If the project is not read or does not
+// exist, these inputs stay empty. Returns nullopt after an error.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
 // Returns the boundary inside which the rules files of a chosen target, and the
-// files that they extend, must be. There is no boundary if the request names
+// files that they extend, must be. The boundary is empty if the request names
 // the rules, if there is no project, or if `allow_outside` is set.
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
-// Returns the targets with these names, with their inputs replaced by those
-// that the request names. Without names, returns all targets of the project if
-// it has any and the request names no input. Otherwise returns the one that
-// ChooseTarget returns. Returns nullopt after an error.
+// Returns the targets with these names. Inputs that the request names replace
+// those of the targets. If `names` is empty and the request names no input,
+// returns all targets of the project, if it has any. Otherwise returns the one
+// target that ChooseTarget() returns. Returns nullopt after an error.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

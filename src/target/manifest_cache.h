@@ -1,4 +1,5 @@
-// A cache of manifests, for programs that read the same manifest repeatedly.
+// Caches manifests for programs, such as the language server, that read the
+// same manifest repeatedly.
 #ifndef SHARDC_TARGET_MANIFEST_CACHE_H_
 #define SHARDC_TARGET_MANIFEST_CACHE_H_
 
@@ -14,11 +15,11 @@
 namespace shardc {
 
 // The identity, size and times of a file. If two stamps of a file are equal,
-// the file has not been written between them, within the resolution of its
-// times.
+// the file was not written between them, as far as the resolution of its times
+// shows.
 struct FileStamp {
   FileId file;
-  int64_t size = -1;  // negative if this is not a regular file
+  int64_t size = -1;  // negative if the path is not a regular file
   int64_t modified_ns = 0;
   int64_t changed_ns = 0;
 
@@ -26,15 +27,15 @@ struct FileStamp {
 };
 FileStamp StampOf(const std::string& path);
 
-// Several threads may use a cache at once.
+// A cache of manifests by path. Several threads may use it at the same time.
 class ManifestCache {
  public:
-  // Returns the manifest that was kept for this path if the stamp is still the
-  // same, else nullopt.
+  // Returns the manifest that was kept for this path, if its stamp equals
+  // `stamp`; otherwise nullopt.
   std::optional<Manifest> Find(const std::string& path,
                                const FileStamp& stamp) const;
-  // Keeps a manifest of a regular file. `stamp` must have been taken before the
-  // file was read. A full cache is emptied first.
+  // Keeps the manifest of a regular file. `stamp` must have been taken before
+  // the file was read. If the cache is full, all its entries are removed first.
   void Keep(const std::string& path, const FileStamp& stamp,
             const Manifest& manifest);
 
@@ -43,7 +44,7 @@ class ManifestCache {
     FileStamp stamp;
     Manifest manifest;
   };
-  static constexpr size_t kLimit = 64;  // entries
+  static constexpr size_t kLimit = 64;  // the largest number of entries
 
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;

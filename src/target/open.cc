@@ -1,13 +1,13 @@
 // Reads the inputs of a target. A pack is a rules file that is embedded in the
-// library. `builtin:llama` is read in the naming (flax or hf) of the manifest's
-// names, and `auto` selects the pack that fits these names. A plan must not
-// depend on the working directory, so the path of a rules file is stored
-// relative to the project. Without a project, it is relative to the folder of
-// the first rules file.
+// library. A pack named without a naming, such as `builtin:llama`, is read in
+// the naming (flax or hf) of the manifest's parameters. `auto` selects the pack
+// that fits these names. A plan must not depend on the working directory, so
+// the path of a rules file is stored relative to the project. Without a
+// project, it is relative to the folder of the first rules file.
 //
-// Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
-// `gate_proj` become builtin:llama/hf.
-// `gate_proj` become builtin:llama/hf.
+// For example, the rules are `auto`, and the manifest has names such as
+// `model.layers.0.self_attn...` and `gate_proj`. The rules are then
+// builtin:llama/hf.
 #include "target/open.h"
 
 #include <algorithm>
@@ -43,9 +43,9 @@ std::string Folder(const std::string& file) {
   return folder.empty() ? "." : folder.string();
 }
 
-// Sets the file name of each rule to the name that the plan prints: relative to
-// the project or, without a project, to the folder of the first file that is
-// not a pack. Packs and `-` keep their names.
+// Sets the file name of each rule to the name that the plan prints: its path
+// relative to the project. Without a project, the path is relative to the
+// folder of the first file that is not a pack. Packs and `-` keep their names.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;
@@ -66,8 +66,8 @@ void NameSources(RuleSet& rules, const std::vector<std::string>& files,
   }
 }
 
-// Returns the full name of the pack that `auto` selects. Adds a finding and
-// returns nullopt if there is none.
+// Returns the full name of the pack that `auto` selects. If no pack fits, adds
+// a finding and returns nullopt.
 std::optional<std::string> PackForAuto(const Manifest* manifest,
                                        const std::string& model_type,
                                        Findings& findings) {
@@ -82,7 +82,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   }
   auto pack = PickPack(*manifest, model_type);
   if (!pack) {
-    // The finding suggests the naming that the separator of the tree indicates.
+    // The finding suggests the naming that the separator of the names
+    // indicates.
     const bool flax = manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
@@ -94,8 +95,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   return pack;
 }
 
-// Returns whether all names that begin with `builtin:` are packs; reports the
-// first one that is not.
+// Returns whether every name that begins with `builtin:` is the name of a pack.
+// Reports the first name that is not.
 bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
                 Findings& findings) {
   for (const std::string& name : names) {
@@ -164,8 +165,9 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  // Whether ReadPlainManifest, StreamPlainManifest or ParseManifest read the
-  // file. A manifest in their formats is a single file, so it can be cached.
+  // Whether the manifest has a format that is always a single file, so that it
+  // can be cached: one that ReadPlainManifest, StreamPlainManifest or
+  // ParseManifest reads.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);
@@ -237,7 +239,8 @@ void CheckPatterns(const RuleSet& rules, Findings& findings) {
 }
 
 void CheckNames(const RuleSet& rules, Findings& findings) {
-  // A mesh that has every name that may be an axis, so that none is reported.
+  // This mesh has every name that may be an axis, so that no such name is
+  // reported.
   Mesh mesh;
   const auto add_list = [&](const SpecList& list) {
     for (const SpecEntry& entry : list.entries) {
@@ -269,8 +272,8 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
 
 namespace {
 
-// Returns the naming of the tree that is built from a config.json: flax if the
-// rules name a pack such as builtin:llama/flax, else hf.
+// Returns the naming of the tree that is built from a config.json. It is flax
+// if the rules name a pack such as builtin:llama/flax, and hf otherwise.
 std::string_view NamingFor(const Target& target) {
   const bool flax = std::any_of(
       target.rules.begin(), target.rules.end(), [](const std::string& file) {
@@ -283,8 +286,8 @@ std::string_view NamingFor(const Target& target) {
 
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings) {
-  // The missing inputs, and the key with which a target of a project names
-  // each.
+  // The missing inputs, and the key by which a target of a project names each
+  // input.
   std::vector<std::pair<std::string_view, std::string_view>> missing;
   if (!options.mesh && !IsNamed(target.mesh)) {
     missing.emplace_back("mesh", "`mesh: dp:2,tp:4`");
@@ -356,13 +359,13 @@ std::optional<Opened> OpenTarget(const Target& target,
              : OpenManifest(target.manifest, options.manifest, findings,
                             options.held.manifests);
   // If no tree could be built from the config.json, its errors have already
-  // been reported, so it is not read again.
+  // been reported, so the file is not read again.
   if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  // Without a manifest, `auto` would report that no pack fits the names. That
-  // finding would only be a consequence of the manifest's own error, so `auto`
-  // is left out.
+  // If the manifest could not be read, `auto` is left out. It would only report
+  // that no pack fits the names, which is a consequence of the manifest's own
+  // error.
   std::vector<std::string> files = target.rules;
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;

@@ -1,8 +1,8 @@
-// Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects a
-// family by the parts of the parameters' names and by the model's own name
-// (kKin). The naming is flax if the last part of a name is `kernel`, else hf if
-// the last part of a name is `weight`. Otherwise the separator decides.
-// Example:
+// Finds rule packs, which are embedded files named FAMILY.NAMING. `auto`
+// selects a family by the parts of the parameters' names and by the model's own
+// name; the table kKin has the conditions. The naming is flax if some name ends
+// with the part `kernel`. Otherwise it is hf if some name ends with `weight`.
+// Otherwise the separator decides. For example:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -20,10 +20,11 @@
 namespace shardc {
 namespace {
 
-// How to recognise a family by the names of its parameters. All of `has` must
-// occur, and none of `lacks` may. Each entry is a part of a name, or the last
-// two parts of a name (`norm bias`). The model's own name must contain the word
-// `model`, and must not contain the word `other`; an empty word is not checked.
+// How to recognise a family by the names of its parameters. All elements of
+// `has` must occur in the names, and no element of `lacks` may. An element is a
+// part of a name, or the last two parts of a name (`norm bias`). The model's
+// own name must contain the word `model` and must not contain the word `other`;
+// an empty word is not checked.
 struct Kin {
   std::string_view family;
   std::array<std::string_view, 4> has;
@@ -32,8 +33,8 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first row that fits is selected. Some rows also fit the models of a more
-// special row, so the more special row comes first.
+// The first row that fits is selected. A row for special models comes before a
+// more general row that fits these models too.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
@@ -61,7 +62,7 @@ constexpr std::array kKin = {
         {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
         {"experts"}},
     // Gemma 1 has the same parameter names as Llama, so the model's own name
-    // decides.
+    // must decide.
     Kin{"gemma", {"self_attn", "gate_proj"}, {"experts"}, "gemma"},
     Kin{"qwen2_vl", {"self_attn", "gate_proj", "visual", "merger"}},
     Kin{"stablelm", {"self_attn", "gate_proj", "norm bias"}, {"experts"}},
@@ -89,7 +90,8 @@ constexpr std::array kKin = {
     Kin{"vit", {"cls_token", "patch_embeddings", "layernorm_before"}},
     Kin{"bert",
         {"word_embeddings", "token_type_embeddings", "self", "intermediate"}},
-    // Tied embeddings are stored under the name of the output head.
+    // If the embeddings are tied, they are stored under the name of the output
+    // head.
     Kin{"bert", {"token_type_embeddings", "self", "intermediate", "lm_head"}},
     Kin{"distilbert", {"q_lin", "lin1", "sa_layer_norm"}},
     Kin{"dbrx", {"norm_attn_norm", "Wqkv", "experts"}},
@@ -106,8 +108,8 @@ constexpr std::array kKin = {
         {"wkv_b", "encoder"}},
 };
 
-// All parts of the parameters' names, and the last two parts of each name that
-// has two or more.
+// All parts of the parameters' names, and the pair of the last two parts of
+// each name that has at least two.
 class Parts {
  public:
   explicit Parts(const Manifest& manifest) {
@@ -128,8 +130,8 @@ class Parts {
   }
 
  private:
-  // Adds the parts of a name. The leading parts that equal those of the
-  // previous name have already been added.
+  // Adds the parts of a name. Its leading parts that are also those of the
+  // previous name, `last`, have been added already.
   void Add(std::string_view name, std::string_view last, char separator) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());

@@ -1,5 +1,5 @@
-// Finds rule packs that are embedded in the library, such as `builtin:llama`
-// and `builtin:llama/flax`.
+// Finds the rule packs that are embedded in the library, such as
+// `builtin:llama` and `builtin:llama/flax`.
 #ifndef SHARDC_TARGET_PACKS_H_
 #define SHARDC_TARGET_PACKS_H_
 
@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct BuiltinPack {
-  std::string name;    // "llama"
+  std::string name;    // the family, such as "llama"
   std::string naming;  // "flax" or "hf"
   std::string_view text;
 
@@ -22,25 +22,26 @@ struct BuiltinPack {
 };
 
 std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
-// Returns `auto` and the names of all packs, with and without naming, sorted.
+// Returns `auto` and the names of all packs, each with and without its naming,
+// sorted.
 std::vector<std::string> PackNames();
 
 // Returns the pack with this name, which may begin with `builtin:`. If the name
-// has neither /flax nor /hf, `separator` decides: hf for '.', else flax.
-// Returns null if there is no such pack.
+// does not contain a naming (/flax or /hf), `separator` decides: hf for '.',
+// flax otherwise. Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, char separator);
-// Returns the pack in the same way, but `naming` decides if the name has
-// neither /flax nor /hf.
+// Returns the pack with this name. If the name does not contain a naming, it is
+// `naming`. Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, std::string_view naming);
-// Returns the naming of a manifest's names: "flax" if the last part of a name
-// is `kernel`, or else "hf" if the last part of a name is `weight`. If neither
-// occurs, the separator decides.
+// Returns the naming of a manifest's names. It is "flax" if the last part of
+// some name is `kernel`. Otherwise it is "hf" if the last part of some name is
+// `weight`. Otherwise the separator decides.
 std::string_view NamingOf(const Manifest& manifest);
 
-// Returns the full name of the pack that `auto` selects for a manifest, by its
-// names, its `model`, and the configuration's model type, which may be empty.
-// Returns nullopt if no family fits, or if the family has no pack for the
-// naming (flax or hf) of the names.
+// Returns the full name of the pack that `auto` selects for a manifest. Its
+// names, its `model`, and the configuration's model type decide; `model_type`
+// may be empty. Returns nullopt if no family fits, or if the family has no pack
+// for the naming (flax or hf) of the names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

@@ -1,6 +1,6 @@
-// Opens a resolver. An absent mesh is replaced by a mesh of all axes that axis
-// rules and registrations name, each of size 1, so that these axes stay in
-// specs:
+// Makes the resolver of specs for commands that need neither a mesh nor a
+// manifest. If there is no mesh, a mesh is made of all axes that axis rules and
+// registrations name. Each has size 1, so that these axes stay in specs:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "target/resolver.h"
@@ -50,8 +50,8 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
       target.mesh = MeshInput{request.mesh, {}, {}, {}};
     return target;
   }
-  // If the request names neither target nor project, it is not an error that no
-  // target can be chosen.
+  // If the request names neither a target nor a project, it is not an error
+  // that no target can be chosen.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

@@ -1,4 +1,5 @@
-// Opens a resolver of specs, which needs neither a manifest nor a mesh.
+// Makes a resolver of specs, for which neither a manifest nor a mesh is
+// required.
 #ifndef SHARDC_TARGET_RESOLVER_H_
 #define SHARDC_TARGET_RESOLVER_H_
 
@@ -15,25 +16,27 @@
 
 namespace shardc {
 
-// Returns the target of the request. If the request names a mesh or rules but
-// neither target nor project, the target has only the mesh, rules and model of
-// the request. Otherwise it is the target that ChooseTarget returns. If
-// ChooseTarget fails, for example because there are several targets, returns
-// nullopt after a finding, or an empty target if the request names neither
-// target nor project.
+// Returns the target of the request. If the request names a mesh or rules, but
+// neither a target nor a project, the target has only the mesh, rules and model
+// of the request. Otherwise the target is the one that ChooseTarget() returns.
+// If ChooseTarget() fails, for example because there are several targets,
+// returns nullopt after a finding. In that case an empty target is returned if
+// the request names neither a target nor a project.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
-// The resolver of a target's rules and mesh, either of which may be absent. An
-// absent mesh is replaced by a mesh of all axes that axis rules and
-// registrations name, each of size 1, so that these axes stay in specs.
+// The resolver of a target's rules and mesh, each of which may be absent. If
+// there is no mesh, the resolver has a mesh of all axes that axis rules and
+// registrations name. Each has size 1, so that these axes stay in specs.
 struct OpenedResolver {
   Resolver resolver;
+  // Whether the target has a mesh.
   bool has_mesh = false;
   Policy policy;  // the policy of the rules files
 };
-// `texts`, if not null, replaces the contents of files. Rules files must be
-// inside `boundary`. Returns nullopt after a finding.
+// Makes the resolver of a target. If `texts` is not null, it replaces the
+// contents of files. Rules files must be inside `boundary`. Returns nullopt
+// after a finding.
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
                                            Findings& findings,

@@ -1,16 +1,17 @@
-// Fits rules of packs to scanned layers. A pack describes the parameters of one
-// layer. A scan stacks the layers, so each parameter has one more dimension, at
-// a position that depends on the model. A null is inserted into the spec there:
+// Changes the rules of packs so that they fit scanned layers. A pack describes
+// the parameters of one layer. A scan stacks the layers in one tensor, so each
+// parameter has one more dimension, at a position that depends on the model. At
+// this position, a null is inserted into the spec:
 //
 //   spec: [HEAD, [FSDP, SP]] for o_proj/kernel [4096, 4096]
 //     ->  [null, HEAD, [FSDP, SP]] for layers/o_proj/kernel [32, 4096, 4096]
 //     ->  [HEAD, null, [FSDP, SP]] for layers/o_proj/kernel [4096, 32, 4096]
 //
-// Parameters are grouped by name without numbers, and the first rule that
-// matches a group is found as the compiler does. If one rule matches groups
-// with different dimensions of layers, a copy of the rule for each stack is
-// inserted before it, with a pattern that begins with the path of the stack. A
-// pattern with `^` gets no copies.
+// Parameters are grouped by their names without numbers. The rule of a group is
+// the first rule that matches it, as in the compiler. If the groups of one rule
+// have different dimensions of layers, a copy of the rule for each stack is
+// inserted before it. The pattern of the copy begins with the path of the
+// stack. A rule whose pattern contains `^` gets no copies.
 #include "target/scanned_rules.h"
 
 #include <algorithm>
@@ -36,9 +37,9 @@ bool IsOfPack(const Rule& rule) {
   return rule.place.source != nullptr && IsPackName(rule.place.source->name());
 }
 
-// Lists with one entry for each template, which is a name with `*` in place of
-// its numbers: the template, and the name and shape of the first parameter that
-// has it. An unknown shape is null.
+// Lists that are indexed by template, which is a parameter name with `*` in
+// place of its numbers. They have the template, and the name and shape of the
+// first parameter with this template. A shape is null if it is unknown.
 struct Groups {
   std::vector<std::string> templates;
   std::vector<std::string_view> names;
@@ -71,21 +72,20 @@ LayerStacks StacksOf(const Groups& groups, char separator) {
 }
 
 // The dimensions of a parameter that count layers, in ascending order, and the
-// path of the first stack that contains the parameter.
+// path of the stack that the first of them belongs to.
 struct Scanned {
   std::vector<int> dims;
   std::string path;
 
   auto operator<=>(const Scanned&) const = default;
 };
-// The parameters that a rule is the first to match, by their scanned
-// dimensions: maps each set of dimensions to the lowest rank of a parameter
-// that has this set.
+// The parameters that one rule is the first to match: maps their scanned
+// dimensions to the lowest rank of a parameter that has these dimensions.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
-// null for a spec of another form, for a bundle that does not exist, and for a
-// spec that shards no dimension.
+// null if the spec has another form, if its bundle does not exist, or if it
+// shards no dimension.
 const SpecList* ListOf(const SpecSource& spec, const RuleSet& rules) {
   const auto* list = std::get_if<SpecList>(&spec);
   if (const auto* bundle = std::get_if<SpecBundle>(&spec)) {
@@ -109,8 +109,8 @@ void Insert(SpecSource& spec, const std::vector<int>& dims,
   if (list == nullptr) return;
   SpecList out = *list;
   for (const int dim : dims) {
-    // Dimensions after the last entry of the spec are unsharded, so they need
-    // no entry.
+    // A dimension after the last entry of the spec is unsharded, so it needs no
+    // entry.
     if (AsIndex(dim) > out.entries.size()) break;
     out.entries.insert(out.entries.begin() + dim, SpecEntry{});
   }
@@ -124,7 +124,7 @@ Rule WithDims(Rule rule, const std::vector<int>& dims, const RuleSet& rules) {
 }
 
 // Returns whether the rule's specs have at most `rank` entries after the
-// scanned dimensions are inserted. Specs that Insert leaves unchanged are not
+// scanned dimensions are inserted. Specs that Insert() does not change are not
 // checked.
 bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
           const RuleSet& rules) {
@@ -138,8 +138,8 @@ bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
                      [&](const auto& mode) { return fits(mode.second); });
 }
 
-// Returns a pattern for names below the path of a stack. `separator` is the
-// separator in `path`, and `own` is that of the rule's pattern.
+// Returns a pattern for names below the path of a stack. `separator` separates
+// the parts of `path`, and `own` is the separator of the rule's pattern.
 std::string PathPattern(std::string_view path, char separator, char own) {
   std::string out = "^";
   for (const char c : path) {
@@ -161,7 +161,7 @@ std::string PathPattern(std::string_view path, char separator, char own) {
 std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
                                const LayerStacks& stacks, char separator) {
   std::vector<Matched> out(rules.rules.size());
-  Findings unreported;  // dropped: the compiler reports them
+  Findings unreported;  // not reported, because the compiler reports them
   const auto matcher = Matcher::Compile(PatternsOf(rules.rules), unreported);
   if (!matcher) return out;
   const Matches matches = matcher->Match(groups.names, separator);
@@ -182,10 +182,10 @@ std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
   return out;
 }
 
-// Appends the rule, fitted to the scanned dimensions of its parameters. If
-// these are the same for all parameters, appends one fitted rule. Otherwise
-// appends a copy for each stack that fits, and then the rule itself. A rule
-// that cannot be fitted is appended unchanged.
+// Appends the rule, changed to fit the scanned dimensions of its parameters. If
+// these dimensions are the same for all parameters, appends one changed rule.
+// Otherwise appends a changed copy for each stack that fits, and then the
+// original rule. A rule that cannot be changed to fit is appended unchanged.
 void AppendFitted(const Rule& rule, const Matched& matched, char separator,
                   const RuleSet& rules, std::vector<Rule>& out) {
   const bool one = std::all_of(
@@ -199,7 +199,7 @@ void AppendFitted(const Rule& rule, const Matched& matched, char separator,
       out.push_back(std::move(fitted));
       return;
     }
-    // A pattern with `^` gets no copy: it may require the start of a name, and
+    // A pattern with `^` gets no copy. It may require the start of a name, and
     // the path of the stack could then not precede the match.
     if (rule.match.find('^') != std::string::npos) continue;
     fitted.match = PathPattern(scanned.path, separator, rule.separator) +
