@@ -1,10 +1,10 @@
-// Divides a chain of units into pipeline stages so that the longest stage is as
-// short as possible, by a dynamic program over units and stages. best[s][b] is
-// the lowest possible time of the longest stage when the first s stages hold
-// the first b units. If stage s begins at unit a, that time is the larger of
-// best[s-1][a] and the time of the units a to b-1; best[s][b] is the minimum
-// over a. Prefix sums give the time and bytes of a stage. With units of times 1
-// 2 2 2 4 and two stages:
+// Divides a chain of units (layers) into pipeline stages so that the longest
+// stage is as short as possible, by a dynamic program over units and stages.
+// best[s][b] is the lowest possible time of the longest stage if the first s
+// stages hold the first b units. If stage s begins at unit a, this time is the
+// larger of two values: best[s-1][a], and the time of the units a to b-1.
+// best[s][b] is the minimum over a. Prefix sums give the time and the bytes of
+// a stage. With units of times 1 2 2 2 4 and two stages:
 //
 //   best[1] = 1 3 5 7, best[2][5] = min over a of max(best[1][a], rest)
 //           = max(5, 6) = 6: stages 1 2 2 | 2 4
@@ -21,8 +21,8 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-// The score of a division, of which the lowest is best: the time of its longest
-// stage, then the bytes of its fullest stage.
+// The score of a division; the lowest score is the best. It is the time of the
+// longest stage, and then the bytes of the fullest stage.
 using Score = std::pair<double, int64_t>;
 
 }  // namespace
@@ -45,7 +45,8 @@ std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
                                         std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
   for (size_t s = 1; s <= stages; ++s) {
-    // The first stage has the first unit, and the last stage the last unit.
+    // The first unit is in the first stage, and the last unit is in the last
+    // stage.
     const size_t least = s == stages ? n : 1;
     const size_t most = s == stages || stages == 1 ? n : n - 1;
     for (size_t b = least; b <= most; ++b) {

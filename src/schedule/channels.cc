@@ -1,13 +1,14 @@
-// Simulates the sends and receives of all ranks, to find out whether ranks
-// block for ever. Each rank posts the sends and receives of its next batch and
-// continues when all of them are complete. A posted receive takes the oldest
-// message of its channel. A send is complete when its message is taken or when
-// the channel has room for it. For a channel of capacity 1 and the programs
+// Simulates the sends and receives of all ranks of a pipeline, to find out
+// whether a rank blocks for ever. Each rank posts the sends and receives of its
+// next batch and continues when all of them are complete. A posted receive
+// takes the oldest message of its channel. A send is complete when its message
+// is taken, or when the channel has room for the message. For a channel of
+// capacity 1 and the programs
 //
 //   rank 0   send a, send b        rank 1   receive b, receive a
 //
-// the first receive takes a: messages of one channel arrive in order, and the
-// run fails because rank 1 expected b.
+// the first receive takes a, because messages of one channel arrive in order.
+// The run fails, because rank 1 expects b.
 #include "schedule/channels.h"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ std::string MessageText(const Message& message) {
          std::to_string(message.stage);
 }
 
+// A send or a receive that its rank has posted.
 struct Posted {
   Message message;
   int32_t rank = 0;
@@ -32,7 +34,8 @@ struct Posted {
 
 struct Channel {
   std::deque<Posted> sends, receives;
-  int64_t complete_sends = 0;  // waiting sends that the channel has room for
+  // Sends that are complete although no receive has taken them.
+  int64_t complete_sends = 0;
 };
 
 class Runner {
@@ -67,7 +70,7 @@ class Runner {
  private:
   using Key = std::tuple<int32_t, int32_t, bool>;
 
-  // Returns the channel of a send or a receive of the rank.
+  // Returns the channel of one of the rank's sends or receives.
   Channel& ChannelOf(int32_t rank, const Operation& operation) {
     const bool sends = operation.kind == OperationKind::kSend;
     return channels_[Key{
@@ -75,7 +78,7 @@ class Runner {
         scope_ == ChannelScope::kPairAndKind && operation.message.forward}];
   }
 
-  // Posts batches of a rank until one of them is not complete at once.
+  // Posts batches of a rank until a batch is not complete at once.
   void Advance(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
     const auto& program = programs_[r];
@@ -84,8 +87,8 @@ class Runner {
       do {
         ++next_[r];
       } while (next_[r] < program.size() && program[next_[r]].batched);
-      // Count all operations of the batch as incomplete before Post completes
-      // one of them: the rank continues when the count reaches 0.
+      // All operations of the batch are counted as incomplete before Post()
+      // completes one of them, because the rank continues when the count is 0.
       for (size_t i = first; i < next_[r]; ++i) {
         if (program[i].kind != OperationKind::kTask) ++open_[r];
       }
@@ -139,7 +142,8 @@ class Runner {
     }
   }
 
-  // Returns whether a posted send or receive of the rank is not complete.
+  // Returns whether the rank has posted this send or receive and it is
+  // incomplete.
   bool IsOpen(int32_t rank, const Operation& operation) {
     if (operation.kind == OperationKind::kTask) return false;
     const Channel& channel = ChannelOf(rank, operation);
@@ -151,8 +155,8 @@ class Runner {
     });
   }
 
-  // Reports the first operation that is not complete of the batch that the rank
-  // posted last.
+  // Reports the first incomplete operation of the batch that the rank posted
+  // last.
   void AddBlocked(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
     const auto& program = programs_[r];
@@ -169,7 +173,7 @@ class Runner {
         std::to_string(operation.peer);
   }
 
-  // Returns true if every message was received. Otherwise reports a message
+  // Returns true if every message was received. Otherwise reports one message
   // that was not received, and returns false.
   bool LeftOver() {
     for (const auto& [key, channel] : channels_) {
@@ -187,8 +191,11 @@ class Runner {
   const Programs& programs_;
   int64_t capacity_;
   ChannelScope scope_;
-  std::vector<size_t> next_;   // index of each rank's next operation
-  std::vector<int64_t> open_;  // incomplete operations, by rank
+  // Indexed by rank: the index of its next operation.
+  std::vector<size_t> next_;
+  // Indexed by rank: the number of its incomplete operations.
+  std::vector<int64_t> open_;
+  // The ranks that can continue.
   std::deque<int32_t> ready_;
   std::map<Key, Channel> channels_;
   ChannelRun out_;
@@ -205,8 +212,8 @@ std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope) {
   const ChannelRun unbounded = RunChannels(programs, kUnbounded, scope);
   if (!unbounded.passes) return std::nullopt;
-  // Programs that run with some capacity run with every larger one, so
-  // bisection finds the least capacity.
+  // Programs that run with one capacity also run with every larger one.
+  // Bisection therefore finds the least capacity.
   int64_t low = 0, high = unbounded.most_waiting;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;

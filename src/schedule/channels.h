@@ -1,11 +1,11 @@
-// The sends and receives of a pipeline schedule, and the proof that no rank
-// blocks for ever or receives the wrong message.
+// The sends and receives of a pipeline schedule, and a proof that no rank
+// blocks for ever or receives a wrong message.
 //
-// Sends block while the channel holds `capacity` messages; with capacity 0 a
-// send waits for its receive. Programs without branches over such channels are
-// confluent: in whatever order the ranks continue, the same messages match and
-// the same ranks block. One run therefore shows whether ranks block, and no
-// search of interleavings is needed.
+// A send blocks while its channel holds `capacity` messages; with capacity 0,
+// it blocks until its receive is posted. Programs without branches over such
+// channels are confluent: whatever the order in which the ranks continue, the
+// same messages match and the same ranks block. One run therefore shows whether
+// a rank blocks, and other interleavings need not be tried.
 #ifndef SHARDC_SCHEDULE_CHANNELS_H_
 #define SHARDC_SCHEDULE_CHANNELS_H_
 
@@ -18,23 +18,24 @@
 
 namespace shardc::schedule {
 
-// The order of the receives in a rank's program.
+// Where the receives are placed in the programs of the ranks.
 enum class Receives : uint8_t {
-  // In the order of the sends, as in PyTorch's pipelines: the programs are
-  // built cell by cell, ranks in turn. A cell that sends a message also appends
-  // the receive to the other rank's program.
+  // In the order of the sends, as in PyTorch's pipelines. The programs are
+  // built cell by cell, for the ranks in turn. When a cell sends a message, its
+  // receive is appended to the other rank's program.
   kInSendOrder,
-  kAtUse,         // before the task that reads the message
-  kAtUseBatched,  // as kAtUse; neighbouring sends and receives are batched
+  kAtUse,  // before the task that reads the message
+  // As kAtUse, and neighbouring sends and receives are one batch.
+  kAtUseBatched,
 };
 
 enum class ChannelScope : uint8_t {
-  kPair,         // one channel from a rank to another
-  kPairAndKind,  // one for activations and one for gradients
+  kPair,         // one channel from each rank to each other rank
+  kPairAndKind,  // separate channels for activations and for gradients
 };
 
-// An activation that stage `stage` sends forward, or a gradient that it sends
-// back.
+// An activation that stage `stage` sends to the next stage, or a gradient that
+// it sends to the stage before.
 struct Message {
   bool forward = true;
   int32_t stage = 0;
@@ -47,41 +48,43 @@ enum class OperationKind : uint8_t { kTask, kSend, kReceive };
 
 struct Operation {
   OperationKind kind = OperationKind::kTask;
-  Message message = {};  // of a send or a receive
-  int32_t peer = 0;      // the other rank
-  int32_t position = 0;  // of a task: index of its cell in the row
-  // Whether the operation is posted together with the operation before it.
+  Message message = {};  // the message of a send or a receive
+  int32_t peer = 0;      // the other rank of a send or a receive
+  int32_t position = 0;  // of a task: the index of its cell in the row
+  // Whether the operation is in the same batch as the operation before it.
   bool batched = false;
 };
 
-// The operations of each rank, in order.
+// Indexed by rank: the rank's operations, in their order.
 using Programs = std::vector<std::vector<Operation>>;
 
-// Returns the programs of a table, whose order CheckOrder must have proven.
-// There are no messages between stages of one rank.
+// Returns the programs of a table. CheckOrder() must have proven the order of
+// the table. Stages of one rank send each other no messages.
 Programs Lower(const Table& table, Receives receives);
 
 inline constexpr int64_t kUnbounded = INT64_MAX;
 
 struct ChannelRun {
   bool passes = false;
-  bool mismatch = false;  // a receive got another message
-  int32_t rank = 0;       // rank of the operation that failed; else 0
-  std::string text;       // the failure; empty if the run passes
+  // Whether a receive took a message that it did not expect.
+  bool mismatch = false;
+  // The rank of the operation that failed; 0 if the run passes.
+  int32_t rank = 0;
+  std::string text;  // describes the failure; empty if the run passes
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;
 };
 ChannelRun RunChannels(const Programs& programs, int64_t capacity,
                        ChannelScope scope);
 
-// Returns the least capacity with which the run passes, or nullopt if it fails
-// even with an unbounded capacity: a rank blocks for ever, a receive gets
-// another message, or a message is never received.
+// Returns the least capacity with which the run passes. Returns nullopt if it
+// fails even with an unbounded capacity: a rank blocks for ever, a receive
+// takes a message that it did not expect, or a message is never received.
 std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope);
 
-// Returns a send or a receive as PyTorch prints it, such as "3SEND_F1" or
-// "4RECV_F1", and a task as CellText prints it.
+// Returns the text of an operation. A send or a receive is written as PyTorch
+// does, such as "3SEND_F1" or "4RECV_F1", and a task as CellText() does.
 std::string OperationText(const Table& table, int32_t rank,
                           const Operation& operation);
 

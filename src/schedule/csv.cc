@@ -1,8 +1,8 @@
-// Reads a schedule from a file that may be malformed or hostile. Cells are
-// first read to a list with their places in the file. Then their numbers are
-// checked: every stage up to the largest must occur, and stages times
+// Reads a schedule from a file that may be malformed or hostile. First, the
+// cells are read into a list with their places in the file. Then their numbers
+// are checked: every stage up to the largest must occur, and stages times
 // micro-batches must not exceed kMostTasks. Only then is the list of owners
-// allocated, so a cell such as `999999999F0` costs no memory. A cell that
+// allocated, so that a cell such as `999999999F0` costs no memory. A cell that
 // breaks the order of tasks is reported with its place:
 //
 //   0F0,0B0,0W0   ->  line 1, column 9: `0W0` computes the gradients of the
@@ -31,8 +31,9 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Removes digits from the front and returns their value. Returns nullopt if
-// there are none, or if the number is negative or beyond int32_t.
+// Removes the digits at the front of the text and returns their value. Returns
+// nullopt if there are no digits, or if the number is negative or does not fit
+// in 32 bits.
 std::optional<int32_t> TakeNumber(std::string_view& text) {
   int32_t out = 0;
   const auto [end, error] =
@@ -117,13 +118,13 @@ class CsvReader {
                        : lines_[static_cast<size_t>(fault.rank)]);
   }
 
-  // Returns whether to stop reading, because of too many findings or cells.
+  // Returns whether reading stops because there are too many findings or cells.
   bool IsFull() const { return findings_.Full() || cells_ > kMostTasks; }
 
   void ReadLines() {
     std::string_view text = source_->text();
     size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-    // Empty lines at the end of the file are not rows of ranks.
+    // Empty lines at the end of the file are not rows.
     const size_t last = text.find_last_not_of(" \t\r\n");
     text = text.substr(0, last == text.npos ? 0 : last + 1);
     while (begin < text.size() && !IsFull()) {
@@ -153,7 +154,7 @@ class CsvReader {
     if (text.empty()) return;
     begin += static_cast<size_t>(text.data() - raw.data());
     const Range range{begin, begin + text.size()};
-    // CSV writers may put quotes around any cell.
+    // Programs that write CSV may put quotes around any cell.
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
       text = Trim(text.substr(1, text.size() - 2));
       if (text.empty()) return;
@@ -177,8 +178,8 @@ class CsvReader {
     ranges_.back().push_back(range);
   }
 
-  // Sets the numbers of stages and micro-batches. Returns false after a
-  // finding.
+  // Sets the numbers of stages and micro-batches of the table. Returns false
+  // after a finding.
   bool CheckSizes() {
     std::set<int32_t> stages;
     int32_t micros = 0;
@@ -240,8 +241,8 @@ class CsvReader {
       return false;
     }
     micros = std::max(micros, expected_.microbatches);
-    // Check the size of the table before it is allocated: a file of few tasks
-    // may name a large stage or micro-batch.
+    // The size of the table is checked before memory is allocated. A file with
+    // few tasks may name a large stage or micro-batch.
     if (int64_t{table_.stages} * micros > kMostTasks) {
       Add(PlaceOf(last),
           "the file has " + CountText(tasks_) + " tasks, fewer than the " +
@@ -255,8 +256,9 @@ class CsvReader {
     return true;
   }
 
-  // Finds the rank that owns each stage and micro-batch: the rank of its first
-  // forward task or, without one, a rank that has a task of the stage.
+  // Finds the rank that owns each pair of a stage and a micro-batch. This is
+  // the rank of its first forward task. If it has none, a rank that has some
+  // task of the stage is used.
   void Place() {
     table_.owners.assign(table_.At(table_.stages, 0), -1);
     std::vector<int32_t> any(static_cast<size_t>(table_.stages), 0);
@@ -283,7 +285,7 @@ class CsvReader {
   Placement InferPlacement() const {
     for (const Placement placement :
          {Placement::kLoop, Placement::kV, Placement::kBoth}) {
-      // One micro-batch cannot be on both ranks of a stage.
+      // With one micro-batch, a stage cannot be on two ranks.
       if (placement == Placement::kBoth && table_.microbatches < 2) continue;
       Table placed;
       placed.stages = table_.stages;
@@ -302,7 +304,7 @@ class CsvReader {
   Table table_;
   int64_t cells_ = 0, tasks_ = 0;
   std::vector<Range> lines_;
-  std::vector<std::vector<Range>> ranges_;  // indexed by rank and cell
+  std::vector<std::vector<Range>> ranges_;  // indexed by rank, then by cell
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The functions that generate a rank's row, one for each family of schedules.
+// The functions that write the row of a rank in a schedule: one for each family
+// of schedules.
 #ifndef SHARDC_SCHEDULE_FILL_H_
 #define SHARDC_SCHEDULE_FILL_H_
 
@@ -9,18 +10,18 @@
 
 namespace shardc::schedule {
 
-// The parameters of schedules that alternate a forward task with a backward one
-// (turns.cc).
+// The parameters of schedules that alternate between a forward and a backward
+// task. turns.cc describes these schedules.
 struct Turns {
-  int64_t warm = 0;    // forward tasks before the first backward task
-  bool split = false;  // I and W instead of B
-  int64_t delay = 0;   // turns from the first I to the first W
+  int64_t warm = 0;    // number of forward tasks before the first backward task
+  bool split = false;  // whether the tasks I and W replace B
+  int64_t delay = 0;   // number of turns from the first I to the first W
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
                std::vector<Cell>& row);
 // Returns the number of micro-batches in a round, m / max(1, m / p) for m
-// micro-batches on p ranks. A rank runs all micro-batches of a round through
-// one of its stages before it begins with the next stage.
+// micro-batches on p ranks. In a round, a rank runs all its micro-batches
+// through one of its stages before it begins with the next stage.
 int32_t RoundSize(const Extent& extent);
 
 void FillZeroBubbleH2(const Extent& extent, int32_t rank,

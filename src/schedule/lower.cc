@@ -1,5 +1,5 @@
-// Computes the sends and receives of a table. A send follows the task that
-// computes the message. With 2 ranks and 1 micro-batch:
+// Computes the sends and receives that the tasks of a table need. A send
+// follows the task that computes the message. With 2 ranks and 1 micro-batch:
 //
 //   rank 0   0F0 0SEND_F0 0RECV_B0 0B0
 //   rank 1   1RECV_F0 1F0 1B0 1SEND_B0
@@ -12,9 +12,10 @@
 namespace shardc::schedule {
 namespace {
 
-// A message and the other rank. SentBy returns the message that a task sends to
-// another rank, and the receiver. ReadBy returns the message that a task reads
-// from another rank, and the sender. Both return nullopt if there is none.
+// A message, and the rank at the other end. SentBy() returns the message that a
+// task sends to another rank, and `to` is the receiver. ReadBy() returns the
+// message that a task reads from another rank, and `to` is the sender. Both
+// return nullopt if there is no such message.
 struct Sent {
   Message message;
   int32_t to = 0;
@@ -67,9 +68,10 @@ Programs LowerAtUse(const Table& table, bool batched) {
   return out;
 }
 
-// Builds programs in the order of PyTorch's pipelines. Ranks take turns of one
-// cell. A rank's next cell is added if its operands were computed on this rank
-// or if their receives are already in the rank's program.
+// Builds the programs in the order of PyTorch's pipelines. The ranks are
+// visited in turn, and one cell of each is added if it is ready. A cell is
+// ready if its operands were computed on its rank, or if their receives are
+// already in the rank's program.
 class SendOrderLowering {
  public:
   explicit SendOrderLowering(const Table& table)

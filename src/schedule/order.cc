@@ -1,5 +1,5 @@
-// Proves the order of a table's tasks. First all tasks are entered in a list by
-// stage and micro-batch, which finds tasks that are missing, repeated, on the
+// Proves the order of a table's tasks. First, all tasks are entered in a list
+// by stage and micro-batch. This finds tasks that are missing, repeated, on the
 // wrong rank or in the wrong order within a row. Then the rows are simulated
 // without times: each rank continues while the tasks that its next cell needs
 // are done. If all ranks stop before the ends of their rows, they wait for each
@@ -22,7 +22,8 @@ namespace {
 constexpr int32_t kNever = -1;
 
 struct Seen {
-  // The position of each kind of task (TaskKind) in the owner's row.
+  // Indexed by TaskKind: the position of the task in the owner's row; kNever if
+  // it has not been seen.
   std::array<int32_t, 4> at = {kNever, kNever, kNever, kNever};
 };
 
@@ -151,7 +152,8 @@ class OrderCheck {
     }
   }
 
-  // Simulates the rows until no rank can continue.
+  // Simulates the rows until no rank can continue, and reports a cycle if a
+  // rank has not reached the end of its row.
   void CheckCycles() {
     const auto ranks = static_cast<size_t>(table_.ranks());
     std::vector<size_t> next(ranks, 0);
@@ -192,8 +194,8 @@ class OrderCheck {
     return ready;
   }
 
-  // Marks a task as done. Returns the rank that may wait for it, if there is
-  // one.
+  // Marks a task as done. Returns the rank that may wait for this task; nullopt
+  // if there is no such rank.
   std::optional<int32_t> Finish(const Task& task) {
     const size_t at = table_.At(task.stage, task.micro);
     if (task.kind == TaskKind::kForward) {
@@ -207,8 +209,8 @@ class OrderCheck {
     return table_.RankOf(task.stage - 1, task.micro);
   }
 
-  // Follows the ranks that wait for each other until a rank repeats, and
-  // reports this cycle.
+  // Follows the ranks that wait for each other until a rank repeats. Reports
+  // the cycle that was found.
   void AddCycle(int32_t rank, const std::vector<size_t>& next) {
     std::vector<int32_t> met;
     std::vector<std::string> words;

@@ -1,5 +1,5 @@
-// The table of schedules, and the errors for sizes that a schedule does not
-// accept. Such an error names the numbers:
+// The table of all schedules, and the messages for sizes that a schedule does
+// not accept. Such a message names the numbers:
 //
 //   dualpipev, 4 ranks, 7 micro-batches
 //     ->  dualpipev needs at least 8 micro-batches on 4 ranks, not 7
@@ -52,7 +52,8 @@ void FillOneForwardOneBackward(const Extent& extent, int32_t rank,
   FillTurns(extent, rank, {.warm = extent.ranks - 1 - rank}, row);
 }
 
-// Returns the number of forward tasks before the last chunk's first round.
+// Returns the number of forward tasks in the first round of all chunks (the
+// rank's stages) before the last one.
 int64_t EarlierChunks(const Extent& extent) {
   return int64_t{extent.virtual_stages - 1} * RoundSize(extent);
 }

@@ -1,4 +1,4 @@
-// The pipeline schedules by name, and the sizes that each accepts.
+// Finds a pipeline schedule by its name, and checks the sizes that it accepts.
 #ifndef SHARDC_SCHEDULE_SCHEDULES_H_
 #define SHARDC_SCHEDULE_SCHEDULES_H_
 
@@ -13,14 +13,15 @@ namespace shardc::schedule {
 
 struct Schedule {
   std::string_view name;
-  std::string_view summary;    // lower case, no final period
-  int32_t virtual_stages = 1;  // the default number on each rank
-  bool fixed_virtual = true;   // whether no other number is accepted
+  std::string_view summary;    // in lower case, without a final period
+  int32_t virtual_stages = 1;  // the default number of stages on each rank
+  bool fixed_virtual = true;   // whether only this number is accepted
   Placement placement = Placement::kLoop;
   // Returns why the schedule does not accept the sizes; empty if it accepts
-  // them. The number of virtual stages is checked by Refusal(). Null if all
-  // other sizes are accepted.
+  // them. The number of virtual stages is not checked here, but by Refusal().
+  // The pointer is null if the schedule accepts all other sizes.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
+  // Appends the tasks of one rank to its row.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
 };
 
@@ -28,22 +29,22 @@ struct Schedule {
 std::span<const Schedule> Schedules();
 const Schedule* FindSchedule(std::string_view name);
 
-// Returns why a schedule does not accept sizes, such as "zbv places exactly 2
-// stages on a rank, not 3", or nullopt if it accepts them.
+// Returns why a schedule does not accept the sizes, such as "zbv places exactly
+// 2 stages on a rank, not 3". Returns nullopt if it accepts them.
 std::optional<std::string> Refusal(const Schedule& schedule,
                                    const Extent& extent);
-// Returns the accepted number of micro-batches, from 1 to kMostTasks, that is
-// nearest to the given one. If two are equally near, returns the lower. Returns
-// nullopt if no number that differs by at most twice the number of ranks is
-// accepted.
+// Returns the number of micro-batches, from 1 to kMostTasks, that the schedule
+// accepts and that is nearest to that of `extent`. If two are equally near,
+// returns the lower one. Numbers that differ by more than twice the number of
+// ranks are not tried; returns nullopt if no tried number is accepted.
 std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
                                            const Extent& extent);
 
 // Returns the table of a schedule. The schedule must accept `extent` (see
-// Refusal), and the table may have at most kMostTasks tasks.
+// Refusal()), and the table may have at most kMostTasks tasks.
 Table MakeTable(const Schedule& schedule, const Extent& extent);
-// Returns the largest number of tasks of a table with these sizes: F, I and W
-// for each stage and micro-batch.
+// Returns the largest number of tasks that a table with these sizes can have:
+// F, I and W for each stage and micro-batch.
 int64_t TaskCount(const Extent& extent);
 
 }  // namespace shardc::schedule

@@ -1,6 +1,6 @@
-// Simulates the times of a table: a cell begins when its rank is free and all
-// messages that its tasks read have arrived. For 1f1b on 2 ranks with 2
-// micro-batches and F = I = W = 1:
+// Computes when each task of a table begins and ends. A cell begins when its
+// rank is free and all messages that its tasks read have arrived. For the
+// schedule 1f1b on 2 ranks with 2 micro-batches and F = I = W = 1:
 //
 //   rank 0   0F0 0F1  .   .  0B0----  .  0B1----    9 ticks
 //   rank 1    .  1F0 1B0---- 1F1 1B1----  .   .
@@ -46,8 +46,8 @@ class Simulation {
   }
 
  private:
-  // Returns the time at which the message of `needed` arrives at the rank of
-  // `task`, or kUnknown if it has not been sent yet.
+  // Returns the time at which the result of `needed` arrives at the rank of
+  // `task`; kUnknown if it has not been sent yet.
   double Arrival(const Task& task, const Task& needed) const {
     const size_t at = table_.At(needed.stage, needed.micro);
     const bool forward = needed.kind == TaskKind::kForward;
@@ -56,7 +56,8 @@ class Simulation {
     return end + Hop(needed.stage, task.stage, task.micro);
   }
 
-  // Returns the time that a message between two neighbouring stages takes.
+  // Returns the time for which a message between two neighbouring stages
+  // travels.
   double Hop(int32_t from, int32_t to, int32_t micro) const {
     const auto& hops = from < to ? times_.hop_forward : times_.hop_back;
     if (hops.empty() ||
@@ -86,8 +87,9 @@ class Simulation {
     return out;
   }
 
-  // Returns the time for which the rank of `task` only sends its result; 0 if
-  // the rank computes while it sends, or if the task sends nothing.
+  // Returns the time for which the rank of `task` sends the result and computes
+  // nothing. The time is 0 if the rank computes while it sends, or if the task
+  // sends nothing.
   double SendTimeOf(const Task& task) const {
     if (!times_.exposed) return 0;
     const bool forward = task.kind == TaskKind::kForward;
@@ -117,8 +119,9 @@ class Simulation {
         begin = std::max(begin, arrival);
       });
       if (!ready) return;
-      // The tasks of a pair overlap each other. Nothing overlaps exposed sends,
-      // so the factor does not apply to them.
+      // The two tasks of a pair overlap, so their time is multiplied by a
+      // factor. Exposed sends do not overlap with tasks, so they are added in
+      // full.
       if (cell.overlapped) length *= times_.overlap;
       length += sending;
       if (done.empty()) time.first = begin;
@@ -148,7 +151,8 @@ class Simulation {
 
   const Table& table_;
   const Times& times_;
-  // The times at which tasks end, by stage and micro-batch.
+  // The end times of the F tasks and of the B or I tasks, indexed by stage and
+  // micro-batch (Table::At).
   std::vector<double> forward_, back_;
 };
 

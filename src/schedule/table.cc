@@ -1,4 +1,5 @@
-// The rank of each stage, and the text of a cell. For 2 ranks and 4 stages:
+// Computes the rank of each stage, and the text of a cell. For 2 ranks and 4
+// stages, the stages 0 to 3 are on these ranks:
 //
 //   loop  0 1 0 1      v  0 1 1 0
 #include "schedule/table.h"

@@ -1,11 +1,11 @@
-// Room: schedule. Pipeline schedules as tables: generators, files, proofs of
-// the order of tasks and of the messages, and simulated times and memory.
+// Room: schedule. Pipeline schedules as tables of tasks: generators, files,
+// proofs of the order of tasks and messages, and simulated times and memory.
 // Includes: source.
 //
-// A table has a row for each rank of the pipeline: its tasks in order, without
-// times. With `p` ranks and `v` virtual stages on each, the model is divided
-// into p v stages; a batch is divided into m micro-batches. For 2 ranks, 1
-// virtual stage and 2 micro-batches the schedule 1f1b is
+// A table has a row for each rank of the pipeline, with the rank's tasks in
+// order but without times. With `p` ranks and `v` virtual stages on each, the
+// model is divided into p * v stages. A batch is divided into m micro-batches.
+// For 2 ranks, 1 virtual stage and 2 micro-batches, the schedule 1f1b is
 //
 //   rank 0   0F0 0F1 0B0 0B1
 //   rank 1   1F0 1B0 1F1 1B1
@@ -33,16 +33,17 @@ enum class TaskKind : uint8_t {
 struct Task {
   TaskKind kind = TaskKind::kForward;
   int32_t stage = 0;
-  int32_t micro = 0;  // micro-batch
+  int32_t micro = 0;  // index of the micro-batch
 
   bool operator==(const Task&) const = default;
-  // Returns whether the task sends a gradient to the stage before: B and I.
+  // Returns whether the task sends a gradient to the stage before it: B and I
+  // do.
   bool SendsBack() const {
     return kind == TaskKind::kBackward || kind == TaskKind::kInput;
   }
 };
 
-// One task, or a forward task and a backward task that run overlapped.
+// One task, or a forward task and a backward task that overlap in time.
 struct Cell {
   Task task;
   std::optional<Task> overlapped = {};
@@ -50,38 +51,39 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-// The rank that runs stage s, on p ranks.
+// How the stages are placed on p ranks: the rank that runs stage s.
 enum class Placement : uint8_t {
   kLoop,    // rank s mod p
-  kV,       // rank s, or 2p - 1 - s from the middle on
-  kBoth,    // rank s, and p - 1 - s for the upper half of the micro-batches
-  kListed,  // as listed in `owners`; only for tables from files
+  kV,       // rank s for s < p, and rank 2p - 1 - s for the other stages
+  kBoth,    // rank s, or p - 1 - s for the upper half of the micro-batches
+  kListed,  // the rank in `owners`; only for tables that are read from files
 };
 
 std::string_view PlacementName(Placement placement);
 
 struct Extent {
   int32_t ranks = 1;
-  int32_t virtual_stages = 1;  // on each rank
+  int32_t virtual_stages = 1;  // number of stages on each rank
   int32_t microbatches = 1;
 
   int32_t Stages() const { return ranks * virtual_stages; }
   bool operator==(const Extent&) const = default;
 };
 
-// The most tasks that a table may have.
+// The largest number of tasks that a table may have.
 inline constexpr int64_t kMostTasks = int64_t{1} << 22;
 
 struct Table {
-  std::string name;  // of the schedule, or of the file
+  std::string name;  // name of the schedule or of the file
   int32_t stages = 0;
   int32_t microbatches = 0;
   Placement placement = Placement::kLoop;
   std::vector<std::vector<Cell>> rows;  // indexed by rank
-  // The rank that runs the forward task of each stage and micro-batch.
+  // Indexed by At(): the rank that runs a stage and micro-batch.
   std::vector<int32_t> owners;
 
   int32_t ranks() const { return static_cast<int32_t>(rows.size()); }
+  // Returns the index of a stage and micro-batch in `owners`.
   size_t At(int32_t stage, int32_t micro) const {
     return static_cast<size_t>(stage) * static_cast<size_t>(microbatches) +
            static_cast<size_t>(micro);
@@ -93,18 +95,18 @@ struct Table {
   bool Holds(int32_t rank, int32_t stage) const;
 };
 
-// Returns the rank that runs a stage and micro-batch. The placement must not be
-// kListed.
+// Returns the rank that runs a stage for a micro-batch. The placement must not
+// be kListed.
 int32_t PlacedRank(Placement placement, int32_t ranks, int32_t stage,
                    int32_t micro, int32_t microbatches);
 
-// Sets `owners` according to the placement.
+// Sets `owners` according to `placement`.
 void PlaceStages(Table& table);
 
-// Returns a cell as CSV files have it: "0F3", or "(0F3;3B1)OVERLAP_F_B".
+// Returns a cell as CSV files write it: "0F3", or "(0F3;3B1)OVERLAP_F_B".
 std::string CellText(const Cell& cell);
 std::string TaskText(const Task& task);
-// Returns "F", "B", "I" or "W".
+// Returns the letter of a kind of task: 'F', 'B', 'I' or 'W'.
 char KindLetter(TaskKind kind);
 
 // Calls `visit(task)` for the one or two tasks of a cell, in order.

@@ -1,14 +1,15 @@
-// Schedules in which every rank first runs some forward tasks and then
-// alternates between one forward and one backward task. On 4 ranks with 8
-// micro-batches, rank 2 of 1f1b has one forward task before the turns:
+// Writes the rows of schedules in which every rank first runs some forward
+// tasks and then alternates between one forward and one backward task (turns).
+// On 4 ranks with 8 micro-batches, rank 2 of 1f1b has one forward task before
+// the turns:
 //
 //   2F0 | 2F1 2B0 | 2F2 2B1 | ... | 2F7 2B6 | 2B7
 //
-// With several virtual stages on a rank, micro-batches are run in rounds: a
-// round runs through each of the rank's stages in turn, then the next round
-// does. Backward tasks run from the last stage to the first. Breadth-first
-// schedules do not alternate: all micro-batches run through a stage before any
-// runs through the next stage.
+// If a rank has several virtual stages, micro-batches are run in rounds. All
+// micro-batches of a round run through each of the rank's stages in turn, and
+// then the next round begins. Backward tasks run from the last stage to the
+// first. Breadth-first schedules do not alternate: all micro-batches run
+// through a stage before any of them runs through the next one.
 #include <algorithm>
 
 #include "schedule/fill.h"
@@ -16,7 +17,7 @@
 namespace shardc::schedule {
 namespace {
 
-// The order of a rank's forward tasks and of its backward tasks.
+// The order of a rank's forward tasks, and the order of its backward tasks.
 class TaskOrder {
  public:
   TaskOrder(const Extent& extent, int32_t rank)

@@ -1,17 +1,17 @@
-// Schedules in which each rank has two chunks of the model. Rows are written by
-// calls that append the next task of a kind to a row, where the tasks of each
-// chunk are counted separately: F(0) appends the next forward task of chunk 0,
-// I(1) the next input gradient of chunk 1.
+// Writes the rows of schedules in which each rank has two chunks (stages) of
+// the model. A row is written by calls that append the next task of one kind.
+// The tasks of each chunk are counted separately: F(0) appends the next forward
+// task of chunk 0, and I(1) the next input gradient of chunk 1.
 //
-// zbv (zero bubble, with the stages placed as a V): rank r of p has stages r
-// and 2p - 1 - r.
+// In zbv (zero bubble, with the stages placed as a V), rank r of p ranks has
+// the stages r and 2p - 1 - r.
 //
-// dualpipev has the same chunks, and runs most forward tasks of one chunk
-// overlapped with a backward task of the other. dualpipe sends the lower half
-// of the micro-batches through the ranks from the first to the last and the
-// upper half from the last to the first, so that each rank has stages r and p -
-// 1 - r, and the parameters are held twice. Both follow the eight phases of
-// DeepSeek's DualPipe.
+// dualpipev has the same chunks. It runs most forward tasks of one chunk
+// overlapped with a backward task of the other chunk. dualpipe sends the lower
+// half of the micro-batches from the first rank to the last, and the upper half
+// from the last rank to the first. Each rank then has the stages r and p - 1 -
+// r, and the parameters are held twice. Both schedules follow the eight phases
+// of DeepSeek's DualPipe.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -21,12 +21,12 @@
 namespace shardc::schedule {
 namespace {
 
-// Appends the next task of a chunk to a row.
+// Appends the next tasks of two chunks to a row.
 class ChunkRow {
  public:
-  // `stages` has the stage of each chunk, and `first` its first micro-batch. F,
-  // B, I and W count tasks of micro-batches from `limit` on but do not append
-  // them.
+  // Indexed by chunk: `stages` has the stage, and `first` the first
+  // micro-batch. F, B, I and W count a task whose micro-batch is `limit` or
+  // larger, but do not append it.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -38,14 +38,15 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // Appends the weight-gradient task that belongs to the oldest I task whose W
-  // is not in the row yet, or nothing if there is no such I task.
+  // Appends the weight-gradient task of the oldest I task whose W is not in the
+  // row yet. Appends nothing if there is no such I task.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Does the same as W() for the I tasks of one chunk.
+  // Appends the oldest weight-gradient task of one chunk that is not in the row
+  // yet, if there is one.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),
@@ -78,13 +79,15 @@ class ChunkRow {
   std::array<int32_t, 2> stages_, first_;
   std::array<int32_t, 2> forward_{}, backward_{};
   int32_t limit_;
+  // The W tasks whose I task is already in the row.
   std::deque<Task> weights_;
   std::vector<Cell>& row_;
 };
 
-// Fills the row of one rank with the eight phases of DualPipe. `half` is the
-// number of ranks from an end of the model to its middle; `h` is the index of
-// this rank among them, 0 at the end. `main` is the length of the main phase.
+// Writes the row of one rank in the eight phases of DualPipe. `half` is the
+// number of ranks from an end of the model to its middle, and `h` is the index
+// of this rank among them, counted from the end. `main` is the length of the
+// main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
   for (int32_t i = 0; i < 2 * above; ++i) row.F(0);
@@ -98,7 +101,7 @@ void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
     row.F(1);
   }
   for (int32_t i = 0; i < main; ++i) {
-    // On the rank in the middle of the model the first two tasks are not
+    // On the rank in the middle of the model, the first two tasks are not
     // overlapped.
     if (i == 0 && above == 0) {
       row.F(0);
@@ -112,8 +115,8 @@ void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
     row.B(1);
     row.Pair(1);
   }
-  // From the middle of this phase on, a backward task computes input gradients
-  // only, and the weight gradients follow later.
+  // From the middle of this phase on, a backward task computes only input
+  // gradients. Their weight gradients follow later.
   bool split = false;
   const auto back = [&](size_t chunk) {
     if (split) {
