@@ -1,4 +1,5 @@
-// The colour of each mesh axis. Every picture of a mesh uses these colours.
+// Chooses the colour of each mesh axis. All pictures of a mesh use these
+// colours.
 #ifndef SHARDC_PICTURE_AXIS_COLOR_H_
 #define SHARDC_PICTURE_AXIS_COLOR_H_
 
@@ -11,11 +12,13 @@
 
 namespace shardc::picture {
 
+// The number of colours.
 inline constexpr uint8_t kAxisColors = 8;
 
 // Returns the colour of each axis of the mesh. dp, fsdp, tp, ep and sp always
-// have the colours 0 to 4. Other axes have the remaining colours in the mesh's
-// order. If there are not enough, all further axes have the last colour.
+// have the colours 0 to 4. The other axes get the remaining colours in the
+// order of the mesh. If there are too few colours, all further axes have the
+// last one.
 inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   constexpr std::array<std::string_view, 5> kKnown = {"dp", "fsdp", "tp", "ep",
                                                       "sp"};
@@ -30,8 +33,8 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // Use the colours from 5 on first, which belong to no known axis, and then
-    // the colours of known axes that this mesh lacks.
+    // Colours from 5 on belong to no known axis, and are used first. Then the
+    // colours of known axes that this mesh lacks are used.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

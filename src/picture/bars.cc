@@ -16,7 +16,8 @@ int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width) {
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width) {
   std::vector<int64_t> out;
-  std::vector<size_t> some;  // the parts that have bytes, the largest first
+  // Indices of the parts that have bytes, the largest part first.
+  std::vector<size_t> some;
   int64_t sum = 0, end = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     sum = CheckedAdd(sum, parts[i]).value_or(INT64_MAX);
@@ -28,7 +29,8 @@ std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
   std::stable_sort(some.begin(), some.end(),
                    [&](size_t a, size_t b) { return parts[a] > parts[b]; });
   if (end <= static_cast<int64_t>(some.size())) {
-    // Give one cell to each part that has bytes, while there are cells left.
+    // Each part that has bytes gets one cell, the largest first, while there
+    // are cells left.
     std::fill(out.begin(), out.end(), 0);
     for (size_t i = 0; i < static_cast<size_t>(end); ++i) out[some[i]] = 1;
     return out;

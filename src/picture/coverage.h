@@ -1,4 +1,5 @@
-// The parameters and bytes that each rule of a plan wins.
+// Counts the parameters and bytes that each rule of a plan wins (is the first
+// to match).
 #ifndef SHARDC_PICTURE_COVERAGE_H_
 #define SHARDC_PICTURE_COVERAGE_H_
 
@@ -13,27 +14,29 @@ namespace shardc::picture {
 
 struct RuleLine {
   std::string match, source;
-  int64_t won = 0;    // number of parameters
-  int64_t bytes = 0;  // of the model; an unknown size counts as 0
+  int64_t won = 0;  // number of parameters that the rule wins
+  // Bytes of these parameters; an unknown size is counted as 0.
+  int64_t bytes = 0;
   // `found` is the number of parameters that the pattern matches; nullopt if
-  // the names were not searched. `shadowed_by` is set for a rule that matches
-  // parameters but is the first to match none of them: it is the index of the
-  // rule that wins most of these parameters.
+  // the names were not searched. `shadowed_by` is set if the rule matches
+  // parameters but wins none of them. It is the index of the rule that wins
+  // most of these parameters.
   std::optional<int64_t> found;
   std::optional<size_t> shadowed_by;
 };
 
 struct Coverage {
   std::vector<RuleLine> rules;  // in the order of the plan
-  int64_t no_rule = 0;          // number of parameters without a rule
+  int64_t no_rule = 0;          // number of parameters that no rule matches
+  // Bytes of the parameters that no rule matches.
   int64_t no_rule_bytes = 0;
-  int64_t bytes = 0;  // of all parameters
+  int64_t bytes = 0;  // bytes of all parameters
   int64_t most = 0;   // bytes of the rule that wins the most bytes
 
-  // Returns the number of rules that win no parameter and are not known to
-  // match one.
+  // Returns the number of rules that win no parameter, and of which it is not
+  // known that they match one.
   int64_t Dead() const;
-  // Returns the number of rules that match parameters and win none.
+  // Returns the number of rules that match parameters but win none.
   int64_t Shadowed() const;
 };
 

@@ -1,7 +1,8 @@
-// Device numbers as mixed-radix numbers. The least significant digits are the
-// coordinates inside a slice, from the last axis to the first. The coordinates
-// of the slice follow in the same order. The stride of a digit is the product
-// of the sizes of all less significant digits:
+// Treats device numbers as mixed-radix numbers. The least significant digits
+// are the coordinates inside a slice (a group of devices with fast links), from
+// the last axis to the first. The coordinates of the slice follow in the same
+// order. The stride of a digit is the product of the sizes of all less
+// significant digits:
 //
 //   dp 2, tp 4               ->  tp has stride 1, dp has stride 4
 //   the same mesh, with tp   ->  tp inside a slice: size 2, stride 1

@@ -1,9 +1,10 @@
-// Room: picture. What pictures of a plan show, as values: which devices hold a
-// shard, grids, bars, a treemap, folded parameters.
+// Room: picture. Computes, as values, what pictures of a plan show: which
+// devices hold a shard, grids, bars, a treemap, and folded parameters.
 // Includes: source, model, roles, comm, plan.
 //
-// A set of devices by their numbers, without listing them: an axis is one digit
-// of a device's number, or two if several slices divide it.
+// This header represents a set of devices by digits of their numbers, without
+// listing the devices. An axis is one digit of a device number, or two digits
+// if several slices divide the axis.
 #ifndef SHARDC_PICTURE_DEVICE_SET_H_
 #define SHARDC_PICTURE_DEVICE_SET_H_
 
@@ -18,8 +19,8 @@
 
 namespace shardc::picture {
 
-// The numbers `first` + k1 * stride1 + k2 * stride2 + ... for all 0 <= k < size
-// of each digit.
+// The device numbers `first` + k1 * stride1 + k2 * stride2 + ..., where each k
+// ranges from 0 to the size of its digit, exclusive.
 struct DeviceSet {
   struct Digit {
     int64_t stride = 1;
@@ -27,37 +28,39 @@ struct DeviceSet {
     bool operator==(const Digit&) const = default;
   };
   int64_t first = 0;
-  std::vector<Digit> digits;  // ascending strides, sizes above 1
+  std::vector<Digit> digits;  // sorted by stride; all sizes are above 1
 
   int64_t count() const;
-  int64_t At(int64_t index) const;  // the number at `index`, ascending
+  int64_t At(int64_t index) const;  // the number at `index` in ascending order
   int64_t last() const { return At(count() - 1); }
-  // Returns the step between neighbours, which is 1 for a single device;
-  // nullopt if it is not constant.
+  // Returns the difference between neighbouring numbers; 1 if there is a single
+  // device, and nullopt if the difference is not constant.
   std::optional<int64_t> Step() const;
 };
 
+// Computes device numbers from coordinates on a mesh.
 class MeshDigits {
  public:
   explicit MeshDigits(const Mesh& mesh);
 
-  // Returns the offset that a coordinate of an axis adds to a device's number.
+  // Returns the offset that a coordinate on an axis adds to a device number.
   int64_t Offset(size_t axis, int64_t coordinate) const;
-  // Returns `first` and the devices that differ from it only along `free` axes.
-  // `free` has an entry for each axis of the mesh. The coordinates of `first`
+  // Returns the devices that differ from `first` only along free axes; `first`
+  // is one of them. `free` is indexed by mesh axis. The coordinates of `first`
   // along free axes must be 0.
   DeviceSet Along(const std::vector<bool>& free, int64_t first) const;
 
  private:
   struct Axis {
-    int64_t inner = 1;  // devices along the axis inside a slice
+    int64_t inner = 1;  // number of devices along the axis inside a slice
+    // The digit inside a slice, and the digit across slices.
     DeviceSet::Digit near, far;
   };
   std::vector<Axis> axes_;
 };
 
-// Returns the coordinates of a shard index along a list of axes, the first axis
-// most significant.
+// Returns the coordinates of the shard with index `piece` along a list of axes.
+// The first axis is the most significant.
 std::vector<int64_t> CoordinatesAlong(const Mesh& mesh, const AxisGroup& axes,
                                       int64_t piece);
 

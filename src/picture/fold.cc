@@ -1,7 +1,8 @@
-// Folds parameters into groups. The parameters of a group have the same name
-// except for numbers. Their entries in the plan are equal except for bytes,
-// coordinates of placement and pipeline stages. Numbers that differ are printed
-// as a range or a list:
+// Folds the parameters of a plan into groups, so that a picture shows one line
+// for many layers. The parameters of a group have the same name except for
+// numbers. Their entries in the plan are equal except for bytes, coordinates of
+// placement and pipeline stages. Numbers that differ are printed as a range or
+// a list:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -20,9 +21,11 @@
 namespace shardc::picture {
 namespace {
 
+// The largest number of numbers that are all written out.
 constexpr size_t kWrittenOut = 6;
 
-// Returns the separator that more names have; `/` if as many have `.`.
+// Returns the separator that occurs in more names; `/` if both occur in equally
+// many.
 char SeparatorIn(const PlanTable& table) {
   int64_t slashes = 0, dots = 0;
   for (std::string_view name : table.names) {
@@ -41,11 +44,11 @@ std::string WithBraces(std::string_view text) {
   return out;
 }
 
-// The distinct numbers at one position of the names, as text.
+// The distinct numbers, as texts, at one position of the names in a group.
 class Numbers {
  public:
-  // Adds a number. A group of a million names has few distinct numbers, so
-  // duplicates are removed whenever the list has doubled.
+  // Adds a number. A group of a million names has few distinct numbers.
+  // Duplicates are therefore removed whenever the list has doubled in size.
   void Add(std::string_view digits) {
     if (!texts_.empty() && texts_.back() == digits) return;
     texts_.push_back(digits);
@@ -110,8 +113,9 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// Returns a key of a class of parameters: its type, specs, rule, corrections
-// and placement axis. Parameters with equal keys may be in one group.
+// Returns a key of a class of parameters, made of its type, specs, rule,
+// corrections and placement axis. Parameters whose keys are equal may be in one
+// group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =
@@ -197,7 +201,7 @@ class Folder {
   }
 
   // Adds the pipeline ranks that hold the parameter. A rank is stored as a
-  // placement, whose coordinate is on the stage axis.
+  // placement with a coordinate on the axis of stages.
   static void AddRanks(const PlanStages& stages, const ParamStages& param,
                        ParamGroup& group) {
     group.placed_along = stages.axis;
@@ -250,6 +254,7 @@ class Folder {
   std::vector<std::vector<Numbers>> numbers_;
 };
 
+// Returns, for each placement axis, the coordinate that holds the most bytes.
 std::map<std::string, int64_t> FullestOf(const HeldBytes& held) {
   std::map<std::string, int64_t> out;
   for (const auto& [axis, bytes] : held.placed()) {

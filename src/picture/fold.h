@@ -1,6 +1,6 @@
-// A plan's parameters folded into groups. The names of a group's parameters
-// differ only in whole numbers, and the parameters have the same type, rule,
-// specs, corrections and placement axis.
+// Folds the parameters of a plan into groups. The names of a group's parameters
+// differ only in whole numbers. Its parameters have the same type, rule, specs,
+// corrections and placement axis.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -18,7 +18,7 @@
 
 namespace shardc::picture {
 
-// The part of the model that a parameter belongs to.
+// The part of the model to which a parameter belongs.
 enum class Kind : uint8_t {
   kEmbedding,
   kAttention,
@@ -36,28 +36,30 @@ inline constexpr std::string_view kKindNames[] = {
     "router",    "norms",     "scales", "head",    "other"};
 
 struct ParamGroup {
-  // The name, where more than one number at a position is written as a range:
-  // `layers.{0..31}.up`, or `{0..60..6}` for a constant step above 1. Two
-  // numbers, and numbers without a constant step, are listed. More than six are
-  // shortened to `{0,1,…,31}`. Braces of the name itself are written `\{` and
-  // `\}`.
+  // The name of the group. A position at which the numbers differ is written as
+  // a range: `layers.{0..31}.up`, or `{0..60..6}` if the step is constant and
+  // above 1. Two numbers, and numbers without a constant step, are listed. A
+  // list of more than six is shortened to `{0,1,…,31}`. Braces in the name
+  // itself are written `\{` and `\}`.
   std::string shown;
-  std::string folded;  // the name with its numbers as `*`
+  std::string folded;  // the name with `*` in place of its numbers
   Kind kind = Kind::kOther;
+  // The number of parameters in the group.
   int64_t count = 0;
   // The number of combinations of the numbers in `shown`. It exceeds `count` if
-  // the plan lacks some combinations.
+  // the plan does not have all combinations.
   int64_t possible = 0;
   uint32_t first = 0;     // index of the group's first parameter
-  uint32_t of_class = 0;  // index of its class in PlanView::plan.params
-  // The axis on which the keys of `placed` are coordinates, which may be the
-  // stage axis. Empty if the parameters are not placed.
+  uint32_t of_class = 0;  // index of the class in PlanView::plan.params
+  // The axis of the coordinates that are the keys of `placed`; it may be the
+  // axis of stages. Empty if the parameters are not placed.
   std::string placed_along;
-  // Maps a coordinate to the number of parameters there. If the group's tensors
-  // are layer stacks that pipeline stages divide, maps a coordinate to the
-  // number of layers there.
+  // From a coordinate to the number of parameters there. If the tensors are
+  // layer stacks that pipeline stages divide, the number is that of the layers
+  // there.
   std::map<int64_t, int64_t> placed;
-  // The layers in each tensor of the group; 1 if stages do not divide tensors.
+  // The number of layers in each tensor of the group; 1 if stages do not divide
+  // tensors.
   int64_t layers = 1;
 };
 
@@ -71,8 +73,8 @@ class FoldedPlan {
   const ReadParam& ParamOf(const ParamGroup& group) const {
     return table_.classes.plan.params[group.of_class];
   }
-  // Returns the first parameter of the group for a drawing without stages. In a
-  // plan with stages, the stages are converted to a placement or a sharding, or
+  // Returns the first parameter of the group for a drawing without stages. If
+  // the plan has stages, they are converted to a placement or to a sharding, or
   // the parameter is drawn for one rank (plan/without_stages.h).
   DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
@@ -81,37 +83,39 @@ class FoldedPlan {
   bool IsCorrected(const ParamGroup& group) const {
     return !table_.classes.corrections[group.of_class].empty();
   }
-  // Returns the spec, with an entry for each dimension if the rank is known.
+  // Returns the spec; it has an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
 
   // Returns the bytes of one parameter, with all its layers, on a device that
-  // holds it; nullopt if its size is unknown.
+  // holds it; nullopt if the size is unknown.
   std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of all parameters of the group on the fullest device;
-  // nullopt if they are unknown or do not fit in 64 bits.
+  // Returns the bytes of all parameters of the group on the device that holds
+  // the most bytes; nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of parameters on devices: a total for unplaced
-  // parameters, and a value for each coordinate for placed parameters.
-  // Parameters of unknown size are left out; UnknownSizes() counts them.
+  // Returns the bytes of parameters on devices. Parameters that are not placed
+  // have one total, and placed parameters a value for each coordinate.
+  // Parameters of unknown size are left out; UnknownSizes() returns their
+  // number.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
-  // Return the bytes of the group or of all parameters, or the elements of all
-  // parameters. Each parameter counts once, however many devices hold it.
-  // Return nullopt if a size is unknown or the sum does not fit in 64 bits.
+  // Return the bytes of the group, the bytes of all parameters, and the
+  // elements of all parameters. Each parameter is counted once, however many
+  // devices hold it. Return nullopt if a size is unknown or the sum does not
+  // fit in 64 bits.
   std::optional<int64_t> Total(const ParamGroup& group) const;
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // Returns the number of devices that hold the same shard of a parameter. For
-  // a placed parameter, only the devices of one coordinate count.
+  // Returns the number of devices that hold the same shard of a parameter. If
+  // the parameter is placed, only devices at one coordinate are counted.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsReplicated(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;
   }
 
  private:
-  // Returns, for each axis with placed parameters, the coordinate with the most
-  // bytes.
+  // Returns, for each axis with placed parameters, the coordinate that holds
+  // the most bytes.
   const std::map<std::string, int64_t>& Fullest(Mode mode) const;
 
   const PlanTable& table_;
@@ -119,8 +123,8 @@ class FoldedPlan {
   std::map<Mode, std::map<std::string, int64_t>> fullest_;
 };
 
-// Groups the modes that have the same specs for every parameter. The groups are
-// in the order of their first mode.
+// Groups the modes in which every parameter has the same specs. The groups are
+// in the order of their first modes.
 std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes);
 
 }  // namespace shardc::picture

@@ -1,9 +1,9 @@
-// Arranges a mesh as panels, and finds the form in which the cells of one host
-// are arranged in a panel. Hosts have consecutive device numbers. With one
-// slice, the devices of a host are therefore usually some full rows of a panel
-// or a part of one row. With several slices they may be neither. The sizes of
-// rows and hosts leave only one possible form. If the first panel has at most
-// kMostCells cells, each cell is checked against this form:
+// Arranges the devices of a mesh in panels, and finds how the cells of one host
+// are arranged in a panel. The devices of a host have consecutive numbers. If
+// the mesh has one slice, they are usually some full rows of a panel, or a part
+// of one row. If it has several slices, they may be neither. The sizes of rows
+// and hosts leave only one possible form. Each cell of the first panel is
+// checked against this form, if the panel has at most kMostCells cells:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -13,8 +13,8 @@
 namespace shardc::picture {
 namespace {
 
-// The largest panel, in cells, and the longest axis, in devices, whose hosts
-// are compared.
+// Limits of the search for hosts: the largest panel in cells, and the longest
+// axis in devices.
 constexpr int64_t kMostCells = int64_t{1} << 16;
 
 }  // namespace
@@ -81,7 +81,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // The first cell of this cell's host, if the hosts have the form.
+      // The first cell of the host to which this cell would belong in the form.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);
@@ -103,7 +103,8 @@ AxisLine MeshPicture::LineOf(size_t axis) const {
       size > kMostCells) {
     return out;
   }
-  // The lengths of runs of devices on one host, in the order of device numbers.
+  // A run is a sequence of devices on one host, in the order of device numbers.
+  // The longest and the shortest run are found.
   int64_t hosts = 0, run = 0, longest = 0, shortest = size, before = -1;
   const auto end = [&] {
     if (before >= 0) shortest = std::min(shortest, run);

@@ -1,7 +1,7 @@
-// Computes what a drawing of a mesh shows. Of the axes with more than one
-// device, the last is drawn as columns and the one before it as rows. There is
-// a panel for each combination of coordinates of the other axes. Also finds the
-// axes whose devices are on several hosts.
+// Computes what the drawing of a mesh shows. Of the axes with more than one
+// device, the last is drawn as columns and the one before it as rows. Each
+// combination of coordinates on the other axes is drawn as a panel. This header
+// also finds the axes whose devices are on several hosts.
 #ifndef SHARDC_PICTURE_MESH_H_
 #define SHARDC_PICTURE_MESH_H_
 
@@ -15,19 +15,19 @@
 
 namespace shardc::picture {
 
-// How the cells of one host's devices are arranged in a panel.
+// The form in which the cells of one host's devices are arranged in a panel.
 enum class HostForm : uint8_t {
-  kNone,   // neither form, or hosts unknown or not checked
-  kRows,   // `host_cells` full rows, one after the other
-  kInRow,  // `host_cells` neighbours in a row
+  kNone,   // another form, or the hosts are unknown or not checked
+  kRows,   // `host_cells` full rows that follow each other
+  kInRow,  // `host_cells` neighbours in one row
 };
 
 struct AxisLine {
-  size_t axis = 0;  // its index in the mesh
-  DeviceSet group;  // the devices of the first group along the axis
-  // How many of the group's devices each of its hosts has, and the number of
-  // these hosts. nullopt if the hosts have different numbers of devices, if
-  // hosts are unknown, or if the axis is too long to search.
+  size_t axis = 0;  // index of the axis in the mesh
+  DeviceSet group;  // devices of the first group along the axis
+  // The number of the group's devices on each host, and the number of these
+  // hosts. They are nullopt if the hosts have different numbers of devices, if
+  // the hosts are unknown, or if the axis is too long to search.
   std::optional<int64_t> per_host, hosts;
 };
 
@@ -36,15 +36,15 @@ class MeshPicture {
   explicit MeshPicture(const Mesh& mesh);
 
   const Mesh& mesh() const { return mesh_; }
-  // The indices of the axes drawn as rows, columns and panels. Axes of size 1
-  // are not among them.
+  // The indices of the axes that are drawn as rows, as columns and as panels.
+  // Axes of size 1 are not drawn.
   std::optional<size_t> rows() const { return rows_; }
   std::optional<size_t> columns() const { return columns_; }
   const std::vector<size_t>& panels() const { return panels_; }
   int64_t RowCount() const;
   int64_t ColumnCount() const;
   int64_t PanelCount() const;
-  // Returns the coordinate that a panel has on each of the axes `panels()`.
+  // Returns the coordinates of a panel, one for each axis in panels().
   std::vector<int64_t> PanelCoordinates(int64_t panel) const;
 
   // Returns the number of the device in a cell.
@@ -53,7 +53,8 @@ class MeshPicture {
   int64_t PerHost() const { return mesh_.devices / mesh_.processes; }
   int64_t HostOf(int64_t device) const { return device / PerHost(); }
   HostForm host_form() const { return host_form_; }
-  int64_t host_cells() const { return host_cells_; }  // rows, or cells of a row
+  // Number of rows, or of cells in a row.
+  int64_t host_cells() const { return host_cells_; }
   const std::vector<AxisLine>& axes() const { return axes_; }
 
  private:

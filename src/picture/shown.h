@@ -1,5 +1,5 @@
-// Chooses the elements of a long row that are drawn: its beginning and its last
-// element, with a gap between them.
+// Chooses which elements of a long row are drawn: its beginning, a gap, and its
+// last element.
 #ifndef SHARDC_PICTURE_SHOWN_H_
 #define SHARDC_PICTURE_SHOWN_H_
 
@@ -9,12 +9,13 @@
 
 namespace shardc::picture {
 
+// The index that represents the gap.
 inline constexpr int64_t kGap = -1;
 inline constexpr int64_t kMostPieces = 16;
 
-// Returns the indices to draw of `count` elements: all if there are at most
-// `most`, otherwise the first `most` - 2 (at most 7), kGap and the last. `most`
-// is at least 3.
+// Returns the indices to draw of a row of `count` elements. If there are at
+// most `most` elements, returns all. Otherwise returns the first `most` - 2 (at
+// most 7), kGap and the last one. `most` is at least 3.
 inline std::vector<int64_t> Shown(int64_t count, int64_t most) {
   std::vector<int64_t> out;
   const bool all = count <= most;

@@ -1,7 +1,6 @@
-// Places rectangles in rows along the shorter side of the free area. The next
-// rectangle is added to the current row unless that would make the most
-// elongated rectangle of the row more elongated. Otherwise the next rectangle
-// begins a new row:
+// Arranges rectangles in rows along the shorter side of the free area. The next
+// rectangle is added to the current row, unless that would increase the largest
+// ratio of sides in the row. Otherwise it begins a new row:
 //
 //   weights 6, 6, 6, 6 in a box 6 x 4  ->  the first two are one above the
 //                                          other, each 3 x 2
@@ -13,9 +12,9 @@
 namespace shardc::picture {
 namespace {
 
-// Returns the largest ratio of long side to short side among the rectangles of
-// a row. `least`, `most` and `sum` are the smallest, the largest and the total
-// area of the rectangles; `side` is the row's length.
+// Returns the largest ratio of the long side to the short side among the
+// rectangles of a row. `least`, `most` and `sum` are the smallest, the largest
+// and the total area of the rectangles. `side` is the length of the row.
 double Worst(double least, double most, double sum, double side) {
   const double square = side * side, total = sum * sum;
   return std::max(square * most / total, total / (square * least));

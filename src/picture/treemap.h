@@ -1,6 +1,6 @@
-// A squarified treemap (Bruls, Huizing, van Wijk 2000): rectangles whose areas
-// are proportional to bytes, in rows that are chosen so that the rectangles are
-// close to squares.
+// Computes a squarified treemap (Bruls, Huizing, van Wijk 2000). It consists of
+// rectangles whose areas are proportional to bytes. They are arranged in rows
+// so that each rectangle is close to a square.
 #ifndef SHARDC_PICTURE_TREEMAP_H_
 #define SHARDC_PICTURE_TREEMAP_H_
 
@@ -16,8 +16,8 @@ struct Box {
 };
 
 // Returns a box for each weight. The weights must be sorted from the largest to
-// the smallest. The boxes fill `all` unless all weights are 0. A weight of 0
-// gets an empty box.
+// the smallest. The boxes fill `all`, unless all weights are 0. A weight of 0
+// has an empty box.
 std::vector<Box> Squarify(std::span<const int64_t> weights, const Box& all);
 
 }  // namespace shardc::picture
