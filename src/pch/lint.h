@@ -1,5 +1,5 @@
-// Headers that most lints include, compiled once for all of them. Every source
-// still includes all headers that it uses, as with standard.h.
+// Headers that most lints include, compiled once for all of them. As with
+// standard.h, every source still includes all headers that it uses.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
