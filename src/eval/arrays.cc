@@ -1,6 +1,7 @@
-// Functions of arrays: rotary embedding, repeated heads, int8 rows, updates of
-// the KV cache, and attention. Attention is computed by the dense reference;
-// the other functions run the kernels that `verify` runs.
+// The functions of `shardc eval` that compute arrays: rotary embedding,
+// repeated heads, int8 rows, updates of the KV cache, and attention. Attention
+// is computed by the dense reference. The other functions run the kernels that
+// `verify` runs:
 //
 //   rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
 #include <algorithm>
@@ -23,8 +24,9 @@ std::vector<double> Doubles(std::span<const float> x) {
   return {x.begin(), x.end()};
 }
 
-// Returns the number of elements in a row, the last dimension's size. It is at
-// least 1, so that an array without elements is valid and has no rows.
+// Returns the number of elements in a row, which is the size of the last
+// dimension. The result is at least 1, so that an array without elements is
+// valid and has no rows.
 size_t RowOf(const dense::Array& x) {
   return x.shape.empty() ? 1 : std::max<size_t>(1, AsIndex(x.shape.back()));
 }
@@ -90,8 +92,8 @@ bool Frequencies(Call& call, Reply& reply) {
   return true;
 }
 
-// Applies a rotary embedding. `tensor` has the shape [b, h, s, d]. `sin` and
-// `cos` have the shape [b or 1, 1, s or more, d].
+// Applies a rotary embedding to `tensor` [b, h, s, d]. `sin` and `cos` must
+// have the shape [b or 1, 1, s or more, d].
 bool ApplyRotary(Call& call, Reply& reply) {
   const dense::Array x = call.Array("tensor", 4);
   const dense::Array sine = call.Array("sin", 4);
@@ -120,7 +122,8 @@ bool ApplyRotary(Call& call, Reply& reply) {
   return true;
 }
 
-// Repeats each KV head `n_rep` times. Heads are dimension 1 (bnsh) or 2 (bsnh).
+// Repeats each KV head `n_rep` times. The heads are dimension 1 in the layout
+// bnsh, and dimension 2 in the layout bsnh.
 bool RepeatKv(Call& call, Reply& reply) {
   const dense::Array x = call.Array("x", 4);
   const int64_t times = call.Integer("n_rep");
@@ -169,8 +172,8 @@ exec::Buffer BufferOf(const dense::Array& x) {
   return out;
 }
 
-// Runs the steps of a call on a KV cache whose length is sharded over an axis
-// `sp` of `parts` devices.
+// Runs the steps of a call on a KV cache. The length of the cache is sharded
+// over an axis `sp` of `parts` devices.
 class CacheRun {
  public:
   static std::optional<CacheRun> Make(const exec::CacheConfig& config,
@@ -229,8 +232,8 @@ class CacheRun {
     reply.Array(name, all->shape, data, all->dtype);
   }
 
-  // Writes a mask [batch, 1, rows, slots]: 1 where the slot has been written
-  // and the caller's mask, if given, is not 0.
+  // Writes a mask [batch, 1, rows, slots]. An element is 1 if its slot has been
+  // written and the caller's mask, if there is one, is not 0 there.
   void PutMask(int64_t rows, const dense::Array& mask, Reply& reply) const {
     const Shape shape = {cache_.config.batch, 1, rows,
                          cache_.config.max_length};
@@ -253,7 +256,7 @@ class CacheRun {
 };
 
 // The keys and values that one step appends to the cache, and the caller's
-// mask. StepOf checks that their shapes fit the cache.
+// mask. StepOf() checks that their shapes fit the cache.
 struct CacheStep {
   dense::Array key, value, mask;
 };
@@ -320,8 +323,8 @@ bool UpdateCache(Call& call, Reply& reply) {
   return true;
 }
 
-// Reads a mask. Reshapes [b, s] to [b, 1, 1, s] and [b, t, s] to [b, 1, t, s],
-// which broadcast over attention's [b, heads, t, s].
+// Reads a mask. Reshapes [b, s] to [b, 1, 1, s], and [b, t, s] to [b, 1, t, s].
+// In this form, the mask broadcasts over attention's [b, heads, t, s].
 dense::Array MaskOf(Call& call) {
   dense::Array mask = call.Array("mask");
   const Shape& s = mask.shape;

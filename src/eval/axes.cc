@@ -1,6 +1,6 @@
-// The functions of eformer's PartitionAxis and PartitionManager: logical axes
-// in a mode, registrations, bundles, the specs of attention's tensors and the
-// fields of a PartitionAxis.
+// The functions of `shardc eval` that match eformer's PartitionAxis and
+// PartitionManager. They compute logical axes in a mode, registrations,
+// bundles, the specs of attention's tensors and the fields of a PartitionAxis:
 //
 //   resolve {"axes": ["BATCH", "HEAD"], "mode": "decode"}
 //     ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
@@ -14,7 +14,7 @@
 namespace shardc::eval {
 namespace {
 
-// Writes an axis group as eformer does: null, a name, or a list of names.
+// Writes an axis group as eformer does: as null, a name, or a list of names.
 void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   if (is_null) {
     json.Null();
@@ -25,10 +25,10 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode in which a call is evaluated, or nullopt after a finding.
-// The mode comes from `bundle` or, if `bundle` is null, from the member `mode`.
-// Each of them holds either a mode or the number of a dimension of `shape`. In
-// the second case ModeFromShape infers the mode from that dimension's size.
+// Returns the mode in which a call is evaluated; nullopt after a finding. The
+// mode is that of `bundle`; if `bundle` is null, it is the member `mode` of the
+// call. Both may be the number of a dimension of `shape` in place of a mode.
+// The mode is then inferred from the size of this dimension (ModeFromShape).
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();
@@ -42,7 +42,7 @@ std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   call.Find("shape");
   const auto given = call.Find("mode");
   if (bundle != nullptr) {
-    // As in eformer, the call's mode is ignored.
+    // The call's own mode is ignored, as in eformer.
     const auto* mode = std::get_if<Mode>(&bundle->mode);
     return mode ? std::optional(*mode) : by_shape(std::get<int>(bundle->mode));
   }
@@ -169,9 +169,9 @@ bool AttentionShardings(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the value of every axis rule, as set by the PartitionAxis that the
-// JSON contains, possibly inside a PartitionManager. Other JSON gives the
-// defaults.
+// Writes the value of every axis rule. The values are those of the
+// PartitionAxis in the JSON, which may be inside a PartitionManager. Other JSON
+// has the default values.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

@@ -1,12 +1,12 @@
-// Reads the members of a call's input and runs the function. A list is a batch:
-// every element is evaluated separately, and an invalid element does not stop
-// the others:
+// Reads the members of a call's input and runs the function that is called. An
+// input that is a list is a batch. Every element is evaluated separately, and
+// an invalid element does not stop the others:
 //
 //   [{"text": "a"}, {}]  ->  [{"result": {...}}, {"error": {...}}]
 //
-// A safetensors file has three parts: eight bytes with the header's length, a
-// JSON header with each tensor's dtype, shape and byte range, and the tensors'
-// bytes.
+// A safetensors file has three parts: eight bytes with the length of the
+// header, the header, and the bytes of the tensors. The header is JSON and has
+// each tensor's dtype, shape and byte range.
 #include "eval/call.h"
 
 #include <algorithm>
@@ -57,8 +57,9 @@ bool IsNumber(JsonValue value) {
 }
 
 // Reads one tensor from its entry in a safetensors header. Returns nullopt if
-// the entry is malformed, AppendAs does not read its dtype, or its byte range
-// is not within the data or does not fit its shape.
+// the entry is malformed, or if AppendAs() does not read its dtype. Also
+// returns nullopt if the byte range is not inside the data or does not fit the
+// shape.
 std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   const auto dtype = entry.Find("dtype");
   const auto shape = entry.Find("shape");
@@ -90,8 +91,9 @@ std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   return out;
 }
 
-// Appends the numbers of nested lists. Returns false if the lists do not have
-// the shape of `out`, as ragged lists do not, or if an element is not a number.
+// Appends the numbers of nested lists. Returns false if an element is not a
+// number, or if the lists do not have the shape of `out` (for example because
+// they are ragged).
 bool AppendNested(JsonValue value, size_t depth, dense::Array& out) {
   if (!value.IsArray()) {
     if (!IsNumber(value) || depth != out.shape.size()) return false;

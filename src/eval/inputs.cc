@@ -1,5 +1,5 @@
 // Reads rules and specs from a call's input. The reader of rules files parses
-// their JSON text, so that they mean the same as in a file.
+// their JSON text, so that they have the same meaning as in a file:
 //
 //   {"rules": {"axes": {"head": "ep"}}}  ->  the rules of `axes: {head: ep}`
 #include "eval/inputs.h"

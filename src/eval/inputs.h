@@ -1,5 +1,6 @@
-// Reads rules and specs, which have the form of rules files, from a call's
-// input. A function that returns an optional returns nullopt after a finding.
+// Reads rules and specs from a call's input, where they have the form of a
+// rules file. A function that returns an optional returns nullopt after a
+// finding.
 #ifndef SHARDC_EVAL_INPUTS_H_
 #define SHARDC_EVAL_INPUTS_H_
 
@@ -13,17 +14,18 @@
 
 namespace shardc::eval {
 
-// Reads the member `rules`, which has the form of a rules file. If it is
-// absent, returns the default rules. Rules cannot name packs here.
+// Reads the member `rules`, which has the form of a rules file but cannot name
+// packs. If the member is absent, returns the default rules.
 std::optional<RuleSet> RulesOf(Call& call);
-// Reads a member that has the form of a rule's `spec`.
+// Reads a member that has the form of the key `spec` of a rule.
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key);
-// Reads a spec of mesh axes: a list of nulls, names and lists of names.
+// Reads a spec that names only mesh axes: a list of nulls, names and lists of
+// names.
 std::optional<Spec> MeshSpecOf(Call& call, std::string_view key);
 std::optional<Mode> ModeOf(Call& call, std::string_view key);
 
-// Reads the member `mesh`. If it is absent or null, returns a mesh with every
-// axis that the axis rules name, each of size 1.
+// Reads the member `mesh`. If it is absent or null, returns a mesh that has
+// every axis that the axis rules name; each axis has size 1.
 Mesh MeshFor(Call& call, const AxisRules& axes);
 
 }  // namespace shardc::eval

@@ -1,5 +1,6 @@
-// Functions of meshes: creating a mesh from sizes or from a string, the part of
-// a mesh that one process holds, ranks, and whether a mesh has given axes.
+// The functions of `shardc eval` about meshes. They create a mesh from sizes or
+// from a string, compute the part of a mesh that one process holds and the
+// ranks of a process, and check whether a mesh has given axes:
 //
 //   create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
 //                "device_count": 8}
@@ -53,8 +54,8 @@ std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   return text;
 }
 
-// Creates a mesh from axis_dims and axis_names. If one of them is absent, it
-// has the default of the system that `implementation` names.
+// Creates a mesh from axis_dims and axis_names. If one of them is absent, the
+// default of the system that `implementation` names is used.
 bool CreateMesh(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const bool old = system == "fjformer";
@@ -75,8 +76,8 @@ bool CreateMesh(Call& call, Reply& reply) {
   return PutMesh(call, reply, Named(names, texts), devices);
 }
 
-// Creates a mesh from `dp:2,tp:4`, where every name must occur, or from `2,4`,
-// which has one size for each name, in order.
+// Creates a mesh from a text: `dp:2,tp:4`, in which every name must occur, or
+// `2,4`, which has one size for each name, in the order of the names.
 bool MeshFromString(Call& call, Reply& reply) {
   std::string text = call.Text("text");
   const Names names = call.Names("names");

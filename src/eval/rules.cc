@@ -1,7 +1,7 @@
-// Functions of complete trees of parameters: matching rules, masks, and
-// correcting specs. A tree has the form of a manifest, and rules have the form
-// of a rules file. Rules are matched and specs corrected as for a plan with the
-// policy `compat`.
+// The functions of `shardc eval` about complete parameter trees: matching
+// rules, masks, and correcting specs. A tree has the form of a manifest, and
+// rules have the form of a rules file. Rules are matched and specs are
+// corrected as in a plan with the policy `compat`:
 //
 //   match_partition_rules
 //       {"rules": {"rules": [{"match": "w$", "spec": ["tp"]}]},
@@ -28,13 +28,13 @@ std::optional<Manifest> TreeOf(Call& call) {
   const auto document = JsonDocument::Parse(source, call.findings());
   if (document == nullptr) return std::nullopt;
   auto manifest = ParseManifest(*document, call.findings());
-  // eformer joins keys by a slash, even if names contain slashes.
+  // eformer joins keys by a slash, even if the keys contain slashes.
   if (manifest) manifest->separator = '/';
   return manifest;
 }
 
-// Adds the axes that the rule's spec names to the mesh, each with size 1, so
-// that the spec is not corrected for a missing axis.
+// Adds the axes that the rule's spec names to the mesh, each with size 1. The
+// spec is then not corrected because of a missing axis.
 void AddAxes(const SpecSource& source, Mesh& mesh) {
   const auto* list = std::get_if<SpecList>(&source);
   if (list == nullptr) return;
@@ -47,10 +47,10 @@ void AddAxes(const SpecSource& source, Mesh& mesh) {
   }
 }
 
-// Returns the spec that eformer's or fjformer's own function for matching
-// returns. That function has no mesh, so it corrects no axes. It returns an
-// empty spec for a parameter that is a scalar or too small, and the resolved
-// spec otherwise. eformer also removes entries beyond the rank.
+// Returns the spec that eformer's or fjformer's own function for matching rules
+// returns. This function has no mesh, so it corrects no axes. It returns an
+// empty spec if the parameter is a scalar or too small, and the resolved spec
+// otherwise. eformer also removes entries beyond the rank.
 Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
                  Compat compat) {
   const bool by_size = std::any_of(layout.edits.begin(), layout.edits.end(),
@@ -66,7 +66,7 @@ Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
   return spec;
 }
 
-// Compiles the tree as eformer or fjformer would. Returns null after a finding.
+// Compiles the tree as eformer or fjformer does. Returns null after a finding.
 std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
                                             Compat compat) {
   auto rules = RulesOf(call);
@@ -75,9 +75,9 @@ std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
   call.Find("strict");
   if (!rules || !tree || !call.Finish()) return nullptr;
   if (!strict) {
-    // The parameters are compiled without shapes. Compile then does not correct
-    // a spec because a parameter is a scalar or too small, or because the spec
-    // has more entries than the parameter has dimensions.
+    // The parameters are compiled without shapes. Compile() then does not
+    // correct a spec for one of these reasons: the parameter is a scalar or too
+    // small, or the spec has more entries than the parameter has dimensions.
     for (TensorType& type : tree->types) type.shape.reset();
   }
   Mesh mesh = MeshFor(call, rules->axes);
@@ -151,7 +151,7 @@ bool WeightDecayMask(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the names of a tree's leaves, in the manifest's order.
+// Writes the names of a tree's leaves, in the order of the manifest.
 bool NamedTree(Call& call, Reply& reply) {
   const auto tree = TreeOf(call);
   if (!tree || !call.Finish()) return false;
@@ -162,8 +162,8 @@ bool NamedTree(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns the spec corrected for a shape, as eformer corrects it, or nullopt
-// after a finding.
+// Returns the spec, corrected for a shape as eformer corrects it; nullopt after
+// a finding.
 std::optional<Spec> Corrected(Call& call, const Spec& spec, const Shape& shape,
                               const Mesh& mesh) {
   LegalizeOptions options;
@@ -195,10 +195,10 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns the result of applying a sharding constraint. Without a mesh, both
-// systems leave the array unchanged. eformer ignores an empty spec and corrects
-// every other spec. fjformer applies the spec only if the mesh has all its
-// axes.
+// Writes the result of applying a sharding constraint. Without a mesh, both
+// systems leave the array unchanged. eformer ignores an empty spec, and
+// corrects any other spec. fjformer applies the spec only if the mesh has all
+// its axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");

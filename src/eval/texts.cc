@@ -1,4 +1,5 @@
-// Functions of texts: hashes, dtypes, paths in trees and names in specs.
+// The functions of `shardc eval` about texts: hashes, dtypes, paths in trees
+// and names in specs:
 //
 //   get_safe_hash_int {"text": "hello world"}
 //     ->  {"decimal": "125893641179230474042701625388361764291"}
@@ -11,9 +12,9 @@
 namespace shardc::eval {
 namespace {
 
-// Returns the decimal digits of a number that is given in hex digits.
+// Returns the decimal digits of a number whose hex digits are given.
 std::string DecimalOf(std::string_view hex) {
-  std::string digits = "0";  // least significant first, as characters
+  std::string digits = "0";  // the least significant digit first, as characters
   for (const char c : hex) {
     int carry = c >= 'a' ? c - 'a' + 10 : c - '0';
     for (char& digit : digits) {
@@ -55,9 +56,9 @@ bool CanonicalDtype(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns one key of a tree's path as Python's str() prints it. A key is a
-// dictionary's key, a list's index or an attribute's name. A number is copied
-// as the JSON text spells it.
+// Returns one key of a tree's path as Python's str() prints it. A key is the
+// key of a dictionary, the index of a list or the name of an attribute. A
+// number is copied as the JSON text spells it.
 std::string PathPart(JsonValue key) {
   if (key.IsString()) return std::string(key.string());
   if (key.IsNull()) return "None";
