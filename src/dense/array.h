@@ -1,10 +1,10 @@
 // Room: dense. The reference implementations with which other implementations
-// are compared: plain loops over unsharded tensors. They cover attention, with
-// its rotary embedding, masks, dropout and the rows that caches keep, and the
-// step of a model.
+// are compared: plain loops over unsharded tensors. They cover attention (with
+// its rotary embedding, masks, dropout and the rows that caches keep) and the
+// training step of a model.
 // Includes: source, model.
 //
-// An unsharded array in float64.
+// This header declares an unsharded array in float64.
 #ifndef SHARDC_DENSE_ARRAY_H_
 #define SHARDC_DENSE_ARRAY_H_
 
@@ -19,11 +19,11 @@
 namespace shardc::dense {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-inline constexpr double kUnit = 0x1p-24;  // float32's roundoff
+inline constexpr double kUnit = 0x1p-24;  // the unit roundoff of float32
 
 struct Array {
   std::vector<int64_t> shape;
-  std::vector<double> data;  // row-major
+  std::vector<double> data;  // in row-major order
 
   static Array Zeros(std::vector<int64_t> shape);
 
@@ -31,15 +31,15 @@ struct Array {
   size_t rank() const { return shape.size(); }
   bool empty() const { return data.empty(); }
 
-  // Returns an element. The array must have rank 4.
+  // Returns an element of an array of rank 4.
   double& At(int64_t a, int64_t b, int64_t c, int64_t d) {
     return data[Offset(a, b, c, d)];
   }
   double At(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return data[Offset(a, b, c, d)];
   }
-  // Returns a pointer to the last dimension's elements at indices a, b and c.
-  // The array must have rank 4.
+  // Returns a pointer to the elements of the last dimension at the indices a, b
+  // and c. The array must have rank 4.
   const double* Row(int64_t a, int64_t b, int64_t c) const {
     return data.data() + Offset(a, b, c, 0);
   }

@@ -1,23 +1,24 @@
-// Computes attention by its definition, for every batch row b, query i and head
-// h:
+// Computes attention by its definition, to check faster implementations. For
+// every batch row b, query i and head h:
 //
 //   s_j = cap(scale * q_i . k_j) + bias + additive mask,  or masked
 //   m   = max over s_j and the sinks
 //   l   = sum exp(s_j - m) + sum exp(sink - m)
 //   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
 //
-// A masked s_j is -inf, so exp(-inf) = 0, and a row that sees no key and has no
-// sink is zeros. With `mean_of_masked` a masked s_j is kMasked instead. In a
-// row that sees no key and has no sink all weights are then equal, and the row
-// is the mean of the values. With a sink such a row is zeros, as exp(kMasked -
-// sink) is 0.
+// A masked s_j is -inf, so its exp is 0. The output of a row that sees no key
+// and has no sink is zeros. With `mean_of_masked`, a masked s_j is kMasked
+// instead. All weights of a row that sees no key and has no sink are then
+// equal, so its output is the mean of the values. With a sink its output is
+// zeros, because exp(kMasked - sink) is 0.
 //
-// Example: two keys with logits 0 and 0 and one sink of 0 give weights 1/3,
-// 1/3, and an output of (v_0 + v_1)/3.
+// For example, two keys with logits 0 and 0 and one sink of 0 have the weights
+// 1/3 and 1/3. The output is (v_0 + v_1)/3.
 //
-// The cost is B*T*H*S*(D + Dv); loops are not blocked. Tested in tests/dense by
-// hand-made cases and properties, and against recorded outputs of other
-// implementations in tests/vectors/numeric.cc.
+// The loops are not blocked; the number of operations is B*T*H*S*(D + Dv).
+// Tests in tests/dense check hand-made cases and properties, and
+// tests/vectors/numeric.cc compares with recorded outputs of other
+// implementations.
 #include "dense/attention.h"
 
 #include <algorithm>
@@ -129,8 +130,8 @@ bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
   return false;
 }
 
-// Returns the dot product, from four independent sums: with a single sum each
-// addition would wait for the one before it.
+// Returns the dot product, added up in four independent sums. With a single
+// sum, each addition would have to wait for the one before it.
 double Dot(const double* a, const double* b, int64_t n) {
   double sum[4] = {};
   int64_t d = 0;
@@ -174,8 +175,8 @@ class Rows {
   }
 
   // Returns x[b, h, i, j] of a bias or mask. Dimensions of size 1 are
-  // broadcast. If the heads of `x` are key heads, all query heads of one key
-  // head read the same entry.
+  // broadcast. If `x` has one entry for each key head, all query heads of a key
+  // head read its entry.
   double Broadcast(const Array& x, int64_t b, int64_t h, int64_t i,
                    int64_t j) const {
     if (x.dim(1) == n_.key_heads) h /= n_.group;
@@ -263,7 +264,7 @@ class Rows {
   const Options& options_;
   Sizes n_;
   double scale_;
-  std::vector<double> s_;  // a row's logits s_j, then exp(s_j - m)
+  std::vector<double> s_;  // the logits s_j of one row, and later exp(s_j - m)
   Result out_;
 };
 
@@ -294,8 +295,8 @@ int64_t Inputs::SinkCount() const {
 }
 
 // `sinks` has a column for each query head or for each key head. In the second
-// case the query heads of a key head, which have consecutive numbers, share its
-// column.
+// case, the query heads of a key head share its column. These query heads have
+// consecutive numbers.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
   return sinks.data[AsIndex(a * width + head * width / query.dim(2))];
@@ -303,9 +304,9 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 
 namespace {
 
-// Applies the value matrix `up` of each head to the attention output over
-// latent rows. Because the product is linear, the result is the attention over
-// the expanded values.
+// Multiplies the attention output over latent rows by the value matrix `up` of
+// each head. The product is linear, so the result is the attention over the
+// expanded values.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
   const int64_t rank = up.dim(1), dim = up.dim(2);

@@ -1,10 +1,12 @@
-// Computes keys and values of latent attention by their definition (Expand), or
-// rewrites the inputs so that the same sums are computed in another order
-// (Absorb). Absorb takes fewer operations for few queries. Both compute in
-// double, so the order of the sums makes no visible difference.
+// Computes latent attention, in which keys and values are products of a cached
+// latent row and a matrix of each head. Expand() computes keys and values by
+// this definition. Absorb() rewrites the inputs so that the same sums are
+// computed in another order, which needs fewer operations if there are few
+// queries. Both compute in double, so the order of the sums makes no visible
+// difference:
 //
-//   2,048 tokens, 128 heads of 128 + 128 dims, rank 512: Expand takes 34 G
-//   products, and attention of one query over absorbed rows takes 0.3 G
+//   2,048 tokens, 128 heads of 128 + 128 dims, rank 512: Expand needs 34 G
+//   products, and attention of one query over absorbed rows needs 0.3 G
 #include "dense/latent.h"
 
 #include <algorithm>
@@ -15,13 +17,13 @@
 namespace shardc::dense {
 namespace {
 
-// The number of tokens in a block. A row of a head's matrix is read once for
-// each block.
+// The number of tokens in a block. For each block, a row of a head's matrix is
+// read only once.
 constexpr int64_t kBlock = 16;
 
-// Computes out[token, h] = c[token] . w[h] for all tokens and heads; only the
-// first w.dim(2) dims of `out` are set. Rows of `out` are far apart in memory,
-// so a block of sums is computed in a local buffer.
+// Computes out[token, h] = c[token] . w[h] for all tokens and heads. Only the
+// first w.dim(2) dims of `out` are set. The rows of `out` are far apart in
+// memory, so the sums of a block are computed in a local buffer.
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);

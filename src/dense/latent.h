@@ -1,4 +1,4 @@
-// Keys and values of latent attention.
+// Computes the keys and values of latent attention.
 #ifndef SHARDC_DENSE_LATENT_H_
 #define SHARDC_DENSE_LATENT_H_
 
@@ -7,10 +7,10 @@
 namespace shardc::dense {
 
 // The cached rows of the tokens, and the matrices from which keys and values
-// are computed: r latent dims, p rotated dims, H heads.
+// are computed. There are r latent dims, p rotated dims and H heads.
 struct Latent {
   Array latent;    // [B, S, r]
-  Array rope_key;  // [B, S, p], shared by all heads
+  Array rope_key;  // [B, S, p]; all heads share it
   Array up_key;    // [H, r, nope]
   Array up_value;  // [H, r, Dv]
 };
@@ -19,19 +19,19 @@ struct Expanded {
   Array key;    // [B, S, H, nope + p]
   Array value;  // [B, S, H, Dv]
 };
-// Returns the keys and values. A head's key is latent . up_key[head], followed
-// by the rotated part; its value is latent . up_value[head].
+// Returns the keys and values. The key of a head is latent . up_key[head],
+// followed by the rotated part. The value of a head is latent . up_value[head].
 Expanded Expand(const Latent& latent);
 
-// Inputs for the same attention without expanded keys and values; up_key' is
-// up_key transposed. The matrices are applied to the queries before the
-// attention, and to its output:
+// Inputs for the same attention without expanded keys and values. The matrices
+// are applied to the queries before the attention, and to the output after it,
+// where up_key' is up_key transposed:
 //
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
 //
-// All heads then read the same row of a token, which takes far fewer operations
-// for few queries. The caller sets `value_up` of attention.h's Inputs to
-// up_value.
+// All heads then read the same row of a token, which needs far fewer operations
+// if there are few queries. The caller must set `value_up` of the attention's
+// Inputs to up_value.
 struct Absorbed {
   Array query;  // [B, T, H, r + p]
   Array key;    // [B, S, 1, r + p]
@@ -40,11 +40,11 @@ struct Absorbed {
 Absorbed Absorb(const Latent& latent,
                 const Array& query);  // query: [B, T, H, nope + p]
 
-// Returns the number of multiplications of Expand.
+// Returns the number of multiplications that Expand() needs.
 double ExpandingTakes(const Latent& latent);
-// Returns true if Expand takes more than 4e9 multiplications, and attention
-// over the absorbed rows takes fewer than Expand. `queries` is the number of
-// queries of a head over all batch rows.
+// Returns true if Expand() needs more than 4e9 multiplications, and attention
+// over the absorbed rows needs fewer than Expand(). `queries` is the number of
+// queries of a head, over all batch rows.
 bool WorthAbsorbing(const Latent& latent, int64_t queries);
 
 }  // namespace shardc::dense

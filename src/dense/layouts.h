@@ -1,4 +1,5 @@
-// Converts between dimension orders, and computes positions of packed tokens.
+// Converts arrays between dimension orders, and computes the positions of
+// packed tokens.
 #ifndef SHARDC_DENSE_LAYOUTS_H_
 #define SHARDC_DENSE_LAYOUTS_H_
 
@@ -11,14 +12,14 @@
 
 namespace shardc::dense {
 
-// Converts an array from `layout` to [B, T, N, D]. The packed tokens of kThd
-// become one row: [1, all tokens, N, D].
+// Converts an array from `layout` to [B, T, N, D]. In the layout kThd, the
+// packed tokens become one row: [1, all tokens, N, D].
 Array ToBthd(Array x, Layout layout);
 
-// Positions of packed tokens, which segment ids divide into sequences. A key's
-// position is its number among its segment's keys. The last query of a segment
-// is at the position of its last key. Tokens of no segment (a negative id) have
-// position -1.
+// The positions of packed tokens, which segment ids divide into sequences. The
+// position of a key is its number among the keys of its segment. The last query
+// of a segment has the position of the segment's last key. Tokens without a
+// segment (a negative id) have position -1.
 struct Packed {
   std::vector<int64_t> queries, keys;
 };

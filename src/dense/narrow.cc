@@ -1,10 +1,10 @@
-// Rounds attention weights as narrow arithmetic requires. The dense reference
-// computes every weight and the log of its denominator, and so the logit of
-// every weight above 0. A row of logits (or of weights, if the softmax is in
-// float32) is then rounded as the settings require, three times: its exact
-// values, and the lower and upper ends of the intervals in which float32 may
-// compute them. The larger distance from the exact result to the result of an
-// end is the slack.
+// Computes the reference of attention in narrow arithmetic. The dense reference
+// computes every weight and the log of the denominator, from which the logits
+// follow. A row of logits (or of weights, if the softmax is in float32) is then
+// rounded as the settings require. This is done three times: for the exact
+// values, and for the lower and the upper ends of the intervals in which
+// float32 may compute them. The slack is the larger distance from the exact
+// result to the result of one of the ends:
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, so 0.31 is 4.65 steps.
 //   The ends of its interval, 4.6499 and 4.6501, round to 5 as 4.65 does, so
@@ -32,8 +32,8 @@ double RoundTo(double x, double step, int bits) {
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
-// Rounds `count` numbers from index `at`, `stride` apart, to multiples of one
-// step, which depends on the largest magnitude among them.
+// Rounds `count` numbers, from index `at` and `stride` apart, to multiples of
+// one step. The step depends on the largest magnitude among them.
 void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
                  int bits) {
   const auto number = [&](int64_t i) -> double& {
@@ -49,7 +49,8 @@ void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
   }
 }
 
-// An exact number and the ends of the interval in which float32 may compute it.
+// An exact number, and the ends of the interval in which float32 may compute
+// it.
 struct Range {
   double is = 0, low = 0, high = 0;
 
@@ -60,11 +61,11 @@ struct Range {
     return {f(is), f(low), f(high)};
   }
   Range Times(double x) const { return {is * x, low * x, high * x}; }
-  // Returns the larger distance from the number to an end.
+  // Returns the larger of the distances from the number to the two ends.
   double Reach() const { return std::max(high - is, is - low); }
 };
 
-// Divides two ranges of numbers that are not negative. A quotient by 0 is 0.
+// Divides two ranges whose numbers are not negative. A quotient by 0 is 0.
 Range Quotient(const Range& a, const Range& b) {
   return {b.is > 0 ? a.is / b.is : 0, b.high > 0 ? a.low / b.high : 0,
           b.low > 0 ? a.high / b.low : 0};
@@ -105,10 +106,10 @@ class NarrowRows {
  private:
   bool Softens() const { return narrow_.softmax != Dtype::kF32; }
 
-  // Returns the largest error of a logit in float32. The dot product has at
-  // most dim + 2 roundoffs of sum |q_d k_d|, or none if the operands are
-  // integers. Scale, cap, bias and rounding add a few roundoffs of the numbers
-  // they change.
+  // Returns the largest error of a logit in float32. The error of the dot
+  // product is at most dim + 2 roundoffs of sum |q_d k_d|; it is 0 if the
+  // operands are integers. Scale, cap, bias and rounding each add a few
+  // roundoffs of the number that they change.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
                     double logit) const {
     if (logit <= kMasked / 2) return 0;
@@ -122,13 +123,13 @@ class NarrowRows {
     dot *= scale_;
     const double products =
         narrow_.bits > 0 ? 0 : static_cast<double>(dim_ + 2) * sizes * scale_;
-    // Bias and dot product may cancel in the logit, so the errors of both are
-    // added.
+    // Bias and dot product may cancel each other in the logit, so the errors of
+    // both are added.
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 
-  // Returns the logits of a row, computed as log(weight) + log of the
-  // denominator. Keys of weight 0 have the logit -inf.
+  // Returns the logits of a row. They are computed as log(weight) plus the log
+  // of the denominator. The logit of a key with weight 0 is -inf.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
     const double lse = exact_.lse.At(b, t, h, 0);
     std::vector<Range> out;
@@ -180,7 +181,7 @@ class NarrowRows {
     return row;
   }
 
-  // Returns the rounded e^(x - top); x is at most top.
+  // Returns e^(x - top), rounded to the dtype of the softmax; x is at most top.
   Range Power(const Range& x, const Range& top) const {
     if (x.high == -kInfinity) return {};
     const auto power = [&](double a, double b, double off) {
@@ -191,15 +192,16 @@ class NarrowRows {
             power(x.high, top.low, 2 * kUnit)};
   }
 
-  // Returns the weights of a row if the softmax is in float32: the reference's
-  // weights, and the interval in which float32 may compute them.
+  // Returns the weights of a row if the softmax is in float32: the weights of
+  // the reference, and the intervals in which float32 may compute them.
   std::vector<Range> PlainWeights(int64_t b, int64_t t, int64_t h,
                                   const std::vector<Range>& logits) const {
     const double lse = exact_.lse.At(b, t, h, 0);
     double off = 0;
     for (const Range& x : logits) {
       if (x.is == -kInfinity) continue;
-      // Float32 rounds the logit, its distance from the maximum, and exp.
+      // Float32 rounds the logit, its distance from the maximum, and exp of the
+      // distance.
       off = std::max(off, x.Reach() + kUnit * std::abs(x.is - lse));
     }
     off = 2 * off + 16 * kUnit;
@@ -218,7 +220,8 @@ class NarrowRows {
     return drops ? 0 : 1 / (1 - options_.dropout);
   }
 
-  // Rounds the weights of keys [begin, end) to integers times their step.
+  // Rounds the weights of the keys [begin, end) to integers times a common
+  // step.
   void QuantizeWeights(std::vector<Range>& row, int64_t begin,
                        int64_t end) const {
     const int bits = narrow_.bits;
@@ -249,8 +252,8 @@ class NarrowRows {
     std::vector<Range> row =
         Softens() ? SoftWeights(h, logits) : PlainWeights(b, t, h, logits);
     for (int64_t s = 0; options_.dropout > 0 && s < keys_; ++s) {
-      // Kept weights are multiplied by 1/(1 - dropout). That factor and the
-      // product are both rounded to float32.
+      // Kept weights are multiplied by 1/(1 - dropout). Both this factor and
+      // the product are rounded to float32.
       Range& x = row[AsIndex(s)];
       x = x.Times(Keep(b, t, h, s));
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};

@@ -1,27 +1,26 @@
 // The dense reference for attention whose settings require narrower arithmetic
 // than float32: products of operands rounded to few bits, and softmax in 16
-// bits. Attention without these roundings is no useful reference for them: with
-// 4 bits, the correct result differs from it by more than a tensor of zeros
-// does. The reference here therefore repeats the same roundings, from their
-// definition, in double.
+// bits. Attention without these roundings is not a useful reference. With 4
+// bits, the correct result differs from it by more than a tensor of zeros does.
+// This reference therefore repeats the same roundings, from their definition,
+// in double.
 //
 // Quantised products. The numbers of a group become integers times a common
-// step = max |x| / (2^(bits-1) - 0.5); the integers are at most 2^(bits-1) - 1
-// in magnitude. The groups are: a row of the query, a row of the key, one dim
-// of the values of a block of keys, and a query's weights over the keys of a
-// block. Query, key and value are given, not computed, so their integers are
-// exact.
+// step = max |x| / (2^(bits-1) - 0.5). The magnitude of an integer is at most
+// 2^(bits-1) - 1. A group is a row of the query, a row of the key, one dim of
+// the values of a block of keys, or a query's weights over the keys of a block.
+// Query, key and value are given and not computed, so their integers are exact.
 //
-// Softmax in a dtype. Logits and sinks are rounded to the dtype, and so are
+// Softmax in a dtype. Logits and sinks are rounded to the dtype. So are
 // distances from the maximum, exponentials, their sum and the quotients. A
 // finite logit below the lowest float16, such as kMasked, becomes the lowest
 // float16.
 //
-// Logits and weights reach these roundings with float32's error. That error may
-// move a number across a tie, and the rounded number then differs by a step.
-// The effect is computed as an interval through every rounding, all of which
-// are monotone. If no tie is near, the interval is as narrow as float32's
-// error, so that it hides no other error.
+// Logits and weights that reach these roundings have float32's error. This
+// error may move a number across a tie, and the rounded number then differs by
+// a step. The effect is computed as an interval that passes through every
+// rounding; all roundings are monotone. If no tie is near, the interval is as
+// narrow as float32's error, so it hides no other error.
 #ifndef SHARDC_DENSE_NARROW_H_
 #define SHARDC_DENSE_NARROW_H_
 
@@ -36,28 +35,28 @@
 namespace shardc::dense {
 
 struct Narrow {
-  int bits = 0;  // of the products' operands; 0: not rounded
+  int bits = 0;  // bits of the operands of products; 0 if they are not rounded
   Dtype softmax = Dtype::kF32;
-  // The number of keys of a block whose weights and values are quantised
-  // together. All keys are one block if `block` is 0 or if `softmax` is not
-  // float32.
+  // The number of keys in a block, whose weights and values are quantised
+  // together. If `block` is 0, or if `softmax` is not float32, all keys are one
+  // block.
   int64_t block = 0;
 
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
 };
 
 // Returns the inputs with query, key and value rounded to integers of `bits`
-// bits times their steps. Values have a step for each block of `block` keys; if
-// `block` is 0, all keys are one block.
+// bits times their steps. Values have one step for each block of `block` keys.
+// If `block` is 0, all keys are one block.
 Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // how much float32 weights may change `output`
+  Array slack;   // the largest change of `output` by errors of float32
 };
 
-// Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with
-// the reason in `why`, if shapes do not fit each other.
+// Computes attention for settings with narrow.IsNarrow(). If the shapes do not
+// fit each other, returns nullopt and sets `why` to the reason.
 std::optional<NarrowResult> NarrowAttention(const Inputs& in,
                                             const Options& options,
                                             const Narrow& narrow,

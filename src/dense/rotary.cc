@@ -1,15 +1,15 @@
-// Computes rotary embeddings. Pair i at position p is the vector (x, y) rotated
-// by a = p * base^(-2i/dim):
+// Computes rotary position embeddings. Pair i of a head at position p is a
+// vector (x, y), which is rotated by the angle a = p * base^(-2i/dim):
 //
 //   x cos a - y sin a,  y cos a + x sin a
 //
 //   dim 4, base 100, position 3  ->  pair 0 by 3 radians, pair 1 by 0.3
 //
-// The frequencies of a model whose context was extended are smaller. kLinear
+// If a model's context was extended, the frequencies are smaller. kLinear
 // divides all of them by `factor`, and kDynamic increases the base. kYarn and
-// kLlama3 divide frequencies that make few turns over the original length by
-// `factor`, keep frequencies that make many turns, and interpolate between
-// both.
+// kLlama3 divide the frequencies that make few turns over the original length
+// by `factor`. They keep the frequencies that make many turns, and interpolate
+// in between.
 #include "dense/rotary.h"
 
 #include <algorithm>
@@ -23,14 +23,15 @@ namespace {
 
 constexpr double kFullCircle = 2 * 3.14159265358979323846;
 
-// Interpolates between the frequency f (`keep` 1) and f / factor (`keep` 0).
+// Interpolates between the frequency f (if `keep` is 1) and f / factor (if
+// `keep` is 0).
 double Between(double f, double factor, double keep) {
   keep = std::clamp(keep, 0.0, 1.0);
   return keep * f + (1 - keep) * f / factor;
 }
 
-// Returns the index i, a fraction, of the frequency base^(-2i/dim) that makes
-// `turns` turns over `length` positions.
+// Returns the index i, which may be a fraction, of the frequency base^(-2i/dim)
+// that makes `turns` turns over `length` positions.
 double NumberOf(double turns, double length, double base, double dim) {
   return dim / 2 * std::log(length / (kFullCircle * turns)) / std::log(base);
 }
@@ -122,8 +123,8 @@ Rotary::RotatedValue Rotary::RotatedElement(int64_t position,
   const double x = head[AsIndex(d)], y = head[AsIndex(Partner(d))];
   const double turned =
       x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
-  // The errors of sin, cos, both products and their sum, and the error of
-  // double arithmetic in the angle.
+  // The errors of sin, cos, both products and their sum, and the error that
+  // double arithmetic makes in the angle.
   const double off = 4 * kUnit + std::fabs(angle) * 0x1p-50;
   return {amplitude_ * turned,
           amplitude_ * off * (std::fabs(x) + std::fabs(y)) + 0x1p-149};

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su and others, 2021), and how models extend it to
-// longer contexts.
+// Rotary position embedding (Su and others, 2021), and the ways in which models
+// extend it to longer contexts.
 #ifndef SHARDC_DENSE_ROTARY_H_
 #define SHARDC_DENSE_ROTARY_H_
 
@@ -14,10 +14,10 @@ namespace shardc::dense {
 
 enum class Stretch : uint8_t {
   kNone,
-  kLinear,   // all frequencies / factor
-  kDynamic,  // a larger base for sequences longer than the original ones
-  kYarn,     // low frequencies / factor, blended between two counts of turns
-  kLlama3,   // low frequencies / factor, blended between two wavelengths
+  kLinear,   // all frequencies are divided by `factor`
+  kDynamic,  // the base is larger for sequences beyond the original length
+  kYarn,    // divides low frequencies; interpolates between two counts of turns
+  kLlama3,  // divides low frequencies; interpolates between two wavelengths
 };
 
 struct Rope {
@@ -25,41 +25,42 @@ struct Rope {
   Stretch stretch = Stretch::kNone;
   double factor = 1;
   double original_length = 0;
-  // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
-  // the original length, and divided by `factor` if it makes fewer than
-  // `slow_turns`. With `rounds_outwards`, the index of the first frequency
-  // between these limits is rounded down, and the index of the last one is
-  // rounded up.
+  // For kYarn. A frequency is kept if it makes more than `fast_turns` turns
+  // over the original length, and divided by `factor` if it makes fewer than
+  // `slow_turns`. Frequencies between these limits are interpolated. If
+  // `rounds_outwards` is true, the index of the first of them is rounded down,
+  // and that of the last is rounded up.
   double fast_turns = 32, slow_turns = 1;
   bool rounds_outwards = true;
-  // kLlama3: frequencies with wavelengths above original length / low_part are
-  // divided by `factor`, and those below original length / high_part are kept.
+  // For kLlama3. A frequency is divided by `factor` if its wavelength is above
+  // original length / low_part, and kept if it is below original length /
+  // high_part.
   double low_part = 1, high_part = 4;
-  // The number by which rotated elements are multiplied. If absent: 0.1
-  // ln(factor) + 1 for kYarn with a factor above 1, else 1.
+  // The number by which rotated elements are multiplied. If nullopt, it is 0.1
+  // ln(factor) + 1 for kYarn with a factor above 1, and 1 otherwise.
   std::optional<double> amplitude;
 };
 
-// Which elements form a pair: i and i + dim/2, or 2i and 2i + 1.
+// Which elements form pair i: i and i + dim/2, or 2i and 2i + 1.
 enum class Pairs : uint8_t { kHalves, kNeighbours };
 
-// The rotation of heads of `dim` elements, for sequences of up to `length`
-// tokens.
+// The rotation of heads with `dim` elements. `length` is the largest number of
+// tokens in a sequence.
 class Rotary {
  public:
   Rotary(int64_t dim, int64_t length, const Rope& rope, Pairs pairs);
 
-  // The rotation of each pair per position in radians, [dim/2].
+  // The angle by which each pair is rotated per position, in radians: [dim/2].
   const std::vector<double>& frequencies() const { return frequencies_; }
   double amplitude() const { return amplitude_; }
 
-  // Rotates a row of heads in place, pair i by the angle position *
-  // frequencies()[i], and multiplies by the amplitude. The numbers amplitude *
-  // sin and amplitude * cos are computed in double and rounded to float32; all
-  // other arithmetic is float32's.
+  // Rotates a row of heads in place, and multiplies it by the amplitude. Pair i
+  // is rotated by the angle position * frequencies()[i]. amplitude * sin and
+  // amplitude * cos are computed in double and rounded to float32; all other
+  // arithmetic is in float32.
   void Rotate(int64_t position, std::span<float> heads) const;
   // Element d of a rotated head in double (`at`), and the largest error that
-  // Rotate's float32 arithmetic may make in it (`off`).
+  // the float32 arithmetic of Rotate() may make in it (`off`).
   struct RotatedValue {
     double at = 0, off = 0;
   };

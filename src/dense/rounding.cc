@@ -1,11 +1,12 @@
-// Rounds to nearest, ties to even. Adds half a unit of the last kept bit to a
-// double's bits (minus 1 if that bit is 0), and then drops the low bits:
+// Rounds to the nearest number of a narrower dtype, ties to even. Half a unit
+// of the last kept bit is added to the bits of a double (minus 1 if that bit is
+// 0). Then the lower bits are dropped:
 //
 //   BF16 keeps 7 of 52 bits after the point. 1 + 2^-8 is a tie and becomes 1;
 //   numbers between 1 + 2^-8 and 1 + 3 * 2^-8 become 1 + 2^-7
 //
-// The subnormal numbers of a dtype are multiples of one step, so a number below
-// the least normal one is rounded to a multiple of that step.
+// The subnormal numbers of a dtype are multiples of one step. A number below
+// the least normal one is therefore rounded to a multiple of this step.
 #include "dense/rounding.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace shardc::dense {
 namespace {
 
 struct Format {
-  int cut;        // mantissa bits that a double has in addition
+  int cut;        // number of mantissa bits that a double has in addition
   double normal;  // the least normal number
   double step;    // the distance between subnormal numbers
   double most;    // the largest finite number
@@ -78,8 +79,8 @@ float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   if (largest == 0 || !std::isfinite(largest)) {
     return static_cast<float>(largest);
   }
-  // The number of steps per unit. If this overflows float32, each number's
-  // steps are computed in double.
+  // The number of steps per unit. If it overflows float32, the steps of each
+  // number are computed in double.
   const double steps = NearestIn(kF32, 127.5 / largest);
   for (size_t i = 0; i < x.size(); ++i) {
     const double count = std::isfinite(steps)

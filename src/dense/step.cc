@@ -1,8 +1,9 @@
-// The dense reference: runs a graph's ops in order over unsharded tensors. A
-// table names the function of each op. It shares no code with exec/step, whose
-// results are compared with it. Comparisons (maxima, choices, kinks of
-// functions) are of real parts, so that a run over complex numbers follows the
-// same branches:
+// Runs a training step on one device, as the reference for sharded runs: the
+// ops of a graph in order, over unsharded tensors. The table kOps has the
+// function of each op. No code is shared with exec/step, whose results are
+// compared with this reference. Comparisons (maxima, choices, kinks of
+// functions) compare real parts. A run over complex numbers then follows the
+// same branches, and computes a derivative along a direction v:
 //
 //   loss(p + ihv) / h has the imaginary part d loss / d p along v
 #include "dense/step.h"
@@ -31,8 +32,8 @@ struct OpRow {
   void (*run)(StepContext<T>&, const Op&, StepTensor<T>&);
 };
 
-// The functions of ops in the order of OpKind. The values of inputs are
-// arguments of a run, so kInput has no function.
+// The functions of the ops, in the order of OpKind. The values of inputs are
+// arguments of the run, so kInput has no function.
 template <typename T>
 constexpr std::array<OpRow<T>, step::kOpKinds> kOps = {{
     {OpKind::kInput, nullptr},

@@ -1,8 +1,9 @@
-// Ops of arithmetic: products, sums, functions, maxima, dropout and AdamW.
-// Dropout and AdamW loop over the elements. Each other op is a loop nest with
-// one loop for each dimension label of the result and for each label that is
-// summed. Each operand has a stride for each label. If it lacks the label, the
-// stride is 0, which broadcasts the operand:
+// The arithmetic ops of the dense reference: products, sums, functions, maxima,
+// dropout and AdamW. Dropout and AdamW loop over the elements. Each other op is
+// a loop nest with one loop for each dimension label of the result, and for
+// each label that is summed. Each operand has a stride for each label. If the
+// operand does not have the label, the stride is 0, which broadcasts the
+// operand:
 //
 //   einsum(a [b d], w [f d] -> b f)   labels b f d:  strides of a: d 0 1,
 //                                    strides of w: 0 d 1

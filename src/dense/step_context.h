@@ -1,4 +1,4 @@
-// The common parts of the ops of the dense reference: the values of a run, and
+// What the ops of the dense reference have in common: the values of a run, and
 // loops over labels with a stride for each array.
 #ifndef SHARDC_DENSE_STEP_CONTEXT_H_
 #define SHARDC_DENSE_STEP_CONTEXT_H_
@@ -32,6 +32,7 @@ struct RealOf<std::complex<T>> {
   using Type = T;
 };
 
+// Returns the real part of a number.
 template <typename T>
 typename RealOf<T>::Type Real(const T& x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -55,13 +56,14 @@ inline Strides RowMajor(const std::vector<int64_t>& shape) {
   return out;
 }
 
+// Returns the index of a label in a list; the size of the list if it is absent.
 inline size_t Place(const Labels& labels, step::LabelId label) {
   return AsIndex(std::find(labels.begin(), labels.end(), label) -
                  labels.begin());
 }
 
-// Visits all indices of `shape`, the last dimension fastest, and computes the
-// offset of the current element in each array.
+// Visits all indices of `shape`, with the last dimension as the fastest. For
+// each index, computes the offset of the element in each array, in elements.
 class Odometer {
  public:
   Odometer(std::vector<int64_t> shape, std::vector<Strides> strides)
@@ -93,8 +95,8 @@ class Odometer {
   std::vector<int64_t> at_, offset_;
 };
 
-// The graph, sizes and values of one run. T is float, double or
-// std::complex<double>.
+// The graph, the sizes of its labels, and the values of one run. T is float,
+// double or std::complex<double>.
 template <typename T>
 struct StepContext {
   const step::Graph& graph;
@@ -112,8 +114,8 @@ struct StepContext {
     return out;
   }
 
-  // Returns the stride of a value's array along each of `labels`, and 0 for a
-  // label that the value lacks.
+  // Returns the stride of a value's array along each of `labels`; 0 for a label
+  // that the value does not have.
   Strides By(step::ValueId value, const Labels& labels) {
     const Labels& own = LabelsOf(value);
     const Strides strides = RowMajor(Of(value).shape);
@@ -125,8 +127,8 @@ struct StepContext {
     return out;
   }
 
-  // Calls `apply(result, operand)` for each element of the op's result, with
-  // the element of `in` at the same labels.
+  // Calls `apply(result, operand)` for each element of the op's result.
+  // `operand` is the element of `in` at the same labels.
   template <typename Apply>
   void Each(const step::Op& op, step::ValueId in, Apply apply) {
     const Labels& labels = LabelsOf(op.out);
@@ -139,7 +141,7 @@ struct StepContext {
     }
   }
 
-  // Returns the factor of a scale: its constant times powers of label sizes,
+  // Returns the factor of a scale op: its constant times powers of label sizes,
   // such as 1/sqrt(head_dim).
   double Factor(const step::Scale& scale) const {
     double factor = scale.constant;
@@ -149,7 +151,8 @@ struct StepContext {
     return factor;
   }
 
-  // Returns an element of a value that holds integers; `offset` is in elements.
+  // Returns an element of a value that holds integers. `offset` is its index in
+  // the array.
   int64_t Integer(step::ValueId value, int64_t offset) {
     return std::llround(
         static_cast<double>(Real(Of(value).data[AsIndex(offset)])));

@@ -1,6 +1,6 @@
-// Functions and their derivatives over float, double and complex numbers.
-// step/functions.h lists which function is the derivative of which, such as
-// `silu_d` of `silu`. Functions with a kink compare real parts.
+// The scalar functions of a step and their derivatives, over float, double and
+// complex numbers. step/functions.h lists which function is the derivative of
+// which, such as `silu_d` of `silu`. Functions with a kink compare real parts:
 //
 //   relu at 2 + 1e-30i is 2 + 1e-30i, at -1 + 1e-30i it is 0
 #include "dense/step_functions.h"
@@ -20,15 +20,15 @@ constexpr double kPi = 3.14159265358979323846;
 
 template <typename T>
 T Exp(const T& x) {
-  // exp(-inf) is 0, whatever the imaginary part is.
+  // The result is 0 at -inf, whatever the imaginary part is.
   if (Real(x) == -std::numeric_limits<typename RealOf<T>::Type>::infinity()) {
     return T(0);
   }
   return std::exp(x);
 }
 
-// Erf of a complex number to first order in the imaginary part, which suffices
-// for derivatives by a complex step.
+// Computes erf of a complex number to first order in the imaginary part. This
+// is enough for derivatives by a complex step.
 template <typename T>
 T Erf(const T& x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -44,7 +44,7 @@ T Sigmoid(const T& x) {
   return T(1) / (T(1) + Exp(-x));
 }
 
-// Computes the smooth function `fn` of x; `c` is the op's constant.
+// Computes the smooth function named `fn` of x; `c` is the constant of the op.
 template <typename T>
 T SmoothFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "recip") return T(1) / x;
@@ -70,7 +70,7 @@ T SmoothFunction(std::string_view fn, const T& x, const T& c) {
   const T s = Sigmoid(k * x);
   if (fn == "sigmoid_d") return s * (T(1) - s);
   if (fn == "silu" || fn == "swish") return x * s;
-  return s + k * x * s * (T(1) - s);  // silu_d, swish_d
+  return s + k * x * s * (T(1) - s);  // the functions silu_d and swish_d
 }
 
 template <typename T>
@@ -88,8 +88,8 @@ T Gelu(std::string_view fn, const T& x) {
          x / T(2) * (T(1) - u * u) * k * (T(1) + T(3) * a * x * x);
 }
 
-// Computes the function `fn` of x, which has a kink or a step; `c` is the op's
-// constant.
+// Computes the function named `fn` of x, which has a kink or a step; `c` is the
+// constant of the op.
 template <typename T>
 T PiecewiseFunction(std::string_view fn, const T& x, const T& c) {
   const auto at = Real(x), limit = Real(c);
@@ -102,7 +102,7 @@ T PiecewiseFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "clamp") return at < -limit ? -c : at > limit ? c : x;
   if (fn == "inside") return T(-limit < at && at < limit ? 1 : 0);
   if (fn == "floor") return T(std::floor(at));
-  return limit < at ? c / x : T(1);  // clip
+  return limit < at ? c / x : T(1);  // the function clip
 }
 
 constexpr std::array<std::string_view, 10> kPiecewise = {

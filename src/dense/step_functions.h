@@ -1,4 +1,4 @@
-// The scalar functions that a step's graph names, for the dense reference.
+// The scalar functions that the graph of a step names, for the dense reference.
 #ifndef SHARDC_DENSE_STEP_FUNCTIONS_H_
 #define SHARDC_DENSE_STEP_FUNCTIONS_H_
 
@@ -7,11 +7,11 @@
 
 namespace shardc::dense {
 
-// Computes the function `fn` of x; `constant` is the op's constant.
+// Computes the function named `fn` of x; `constant` is the constant of the op.
 template <typename T>
 using StepFunction = T (*)(std::string_view fn, const T& x, const T& constant);
 
-// Returns the function that computes `fn`, one of the names in
+// Returns the function that computes `fn`, which must be one of the names in
 // step/functions.h.
 template <typename T>
 StepFunction<T> FindStepFunction(std::string_view fn);

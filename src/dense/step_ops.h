@@ -1,6 +1,7 @@
-// The functions of the ops in the dense reference, which the table in step.cc
-// names. Each sets the elements of `out`, which already has the result's shape
-// and holds zeros.
+// The functions of the dense reference that run an op; the table in step.cc
+// lists them. Each function sets the elements of `out`, which already has the
+// shape of the result and holds zeros. If a function runs several kinds of ops,
+// a comment after it lists them.
 #ifndef SHARDC_DENSE_STEP_OPS_H_
 #define SHARDC_DENSE_STEP_OPS_H_
 
@@ -61,7 +62,7 @@ void RunSlots(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 
 }  // namespace shardc::dense
 
-// Instantiates an op for the number types of a run.
+// Instantiates the function of an op for each number type of a run.
 #define SHARDC_DENSE_OP(NAME)                                                  \
   template void NAME<float>(StepContext<float>&, const step::Op&,              \
                             StepTensor<float>&);                               \

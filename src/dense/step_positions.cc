@@ -1,4 +1,5 @@
-// Ops that depend on positions: rotary embeddings and attention masks.
+// The ops of the dense reference that depend on positions: rotary embeddings
+// and attention masks.
 //
 //   causal mask, window 4, query at 9: keys at 6, 7, 8 and 9 are seen
 #include "dense/step_ops.h"
@@ -33,11 +34,12 @@ Rope RopeOf(const step::Rope& from) {
   return rope;
 }
 
-// Returns the ALiBi slope of a head: the bias of a score is the slope times the
-// key's position. For a power of two n of heads, the slopes are the geometric
-// sequence 2^(-8/n), 2^(-16/n), ... Otherwise let m be the largest power of two
-// below n. The first m heads have the slopes of m heads, and the remaining
-// heads have the first, third, fifth and so on of the slopes of 2m heads.
+// Returns the ALiBi slope of a head. The bias of a score is the slope times the
+// position of the key. If the number n of heads is a power of two, the slopes
+// are the geometric sequence 2^(-8/n), 2^(-16/n) and so on. Otherwise let m be
+// the largest power of two below n. The first m heads have the slopes of m
+// heads. The remaining heads have the first, third, fifth and so on of the
+// slopes of 2m heads.
 double Slope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

@@ -1,5 +1,5 @@
-// Ops of expert routing: which experts a token chooses, and its position in
-// their queues. Results are 0 or 1.
+// The ops of the dense reference for expert routing. They compute which experts
+// a token chooses, and its position in their queues. Results are 0 or 1:
 //
 //   top 2 of [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first wins
 #include "dense/step_ops.h"
@@ -15,7 +15,8 @@ namespace {
 using step::LabelId;
 using step::Op;
 
-// Marks the `count` greatest scores, the first ones of equal scores.
+// Marks the `count` largest scores. If scores are equal, the first ones are
+// marked.
 std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -28,6 +29,8 @@ std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
   return marked;
 }
 
+// Returns the score of each group of experts: its largest score, or the sum of
+// its two largest if `two` is true.
 std::vector<double> GroupScores(const std::vector<double>& scores,
                                 int64_t groups, bool two) {
   std::vector<double> out;
@@ -45,7 +48,7 @@ std::vector<double> GroupScores(const std::vector<double>& scores,
 }  // namespace
 
 // Marks the experts of the best groups (kTopGroups), or the best experts
-// (kTopK), for which each expert is treated as a group of one.
+// (kTopK). For kTopK, each expert is treated as a group of one expert.
 template <typename T>
 void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const auto* const grouped =
@@ -82,8 +85,9 @@ void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Gives each token that chose an expert a slot in the expert's queue until the
-// slots are used up. The tokens of a row enter the queue in their order.
+// Assigns a slot in an expert's queue to each token that chose the expert,
+// until no slots are left. The tokens of a batch row enter the queue in their
+// order.
 template <typename T>
 void RunSlots(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const StepTensor<T>& chosen = c.Of(op.in[0]);

@@ -1,5 +1,6 @@
-// Ops that find rows by ids or positions: tables, picked logits, caches, and
-// position biases by distance. Ids without a row are skipped.
+// The ops of the dense reference that find rows by ids or positions: tables,
+// picked logits, caches, and position biases by distance. Ids for which there
+// is no row are skipped:
 //
 //   cache write at position 3: row 3 of the cache is replaced
 #include "dense/step_ops.h"
@@ -15,10 +16,10 @@ using step::Op;
 using step::OpKind;
 using step::ValueId;
 
-// Returns the row of a table of position biases (T5's buckets) for a key
-// `apart` places after its query. With `both`, half of the rows are for keys
-// after the query; otherwise such keys have row 0. On each side, the first half
-// of the rows have one distance each, and each later row has a range of
+// Returns the row of a table of position biases (T5's buckets) for a key that
+// is `apart` places after its query. If `both` is true, half of the rows are
+// for keys after the query; otherwise such keys have row 0. On each side, the
+// first half of the rows have one distance each. Each later row has a range of
 // distances, whose length grows by a constant factor from row to row. The last
 // row of a side has all distances from `most` on.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
@@ -41,8 +42,8 @@ int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
 
 }  // namespace
 
-// Gathers rows of a table by ids (kLookup), or adds rows to the rows of a table
-// (kScatter).
+// Reads rows of a table by ids (kLookup), or adds rows to the rows of a table
+// with these ids (kScatter).
 template <typename T>
 void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool scatter = op.kind == OpKind::kScatter;

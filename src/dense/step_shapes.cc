@@ -1,6 +1,6 @@
-// Ops that move elements: dimensions are split, merged, divided into parts,
-// indexed, renamed, repeated for groups of heads and rolled. The sum over
-// groups of heads is here too.
+// The ops of the dense reference that move elements. They split, merge, slice,
+// index, rename and roll dimensions, and repeat heads for groups of heads. The
+// sum over groups of heads is here too:
 //
 //   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
 #include "dense/step_ops.h"
@@ -22,8 +22,8 @@ void RunRename(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   out.data = c.Of(op.in[0]).data;
 }
 
-// Splits a dimension into its factors, or merges the factors into it. The
-// factors may be anywhere among the other dimensions.
+// Splits a dimension into its factors (kSplit), or merges the factors into the
+// dimension (kMerge). The factors may be anywhere among the other dimensions.
 template <typename T>
 void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool split = op.kind == OpKind::kSplit;
@@ -58,7 +58,7 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
 }
 
 // Copies a part or a row of a dimension out of the wide value (kPart, kIndex),
-// or back into it (kUnpart, kUnindex).
+// or back into the wide value (kUnpart, kUnindex).
 template <typename T>
 void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;
@@ -88,8 +88,8 @@ void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Repeats KV heads for the query heads (kRepeat), or sums the query heads of
-// each KV head (kGroupSum).
+// Repeats each KV head for its query heads (kRepeat), or sums the query heads
+// of each KV head (kGroupSum).
 template <typename T>
 void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool sum = op.kind == OpKind::kGroupSum;
