@@ -1,5 +1,5 @@
-// The inputs of an audit: the compiled program of a target, its committed
-// summary, and its budget.
+// The inputs of `shardc audit` for a target: the text of its compiled program,
+// the committed summary of what the program sends, and the budget.
 #ifndef SHARDC_MODEL_AUDIT_INPUT_H_
 #define SHARDC_MODEL_AUDIT_INPUT_H_
 
@@ -11,19 +11,23 @@
 
 namespace shardc {
 
-// One limit of the budget: the bytes that a compiled program may send at most.
+// One limit of an audit's budget. It bounds the bytes that one device sends in
+// some of the program's collectives.
 struct AuditLimit {
-  // What is limited: "total", "activations_gathered", or a kind of collective
-  // such as "all_gather".
+  // Which collectives are limited: "total" (all), "activations_gathered", or
+  // one kind of collective such as "all_gather".
   std::string of;
-  std::string over;   // axes joined by `+`; empty if the limit is for any axes
-  int64_t bytes = 0;  // the most bytes that a device may send
-  Place place;        // of the number
+  // The mesh axes of the limited collectives, joined by `+`; empty if the limit
+  // covers collectives over any axes.
+  std::string over;
+  int64_t bytes = 0;  // The largest number of bytes that one device may send.
+  Place place;        // The place of the number `bytes` in its file.
 };
 
 struct AuditInput {
   std::string program;  // path of the program's text
-  std::string locked;   // path of the committed summary; or empty
+  // The path of the committed summary; empty if the target has none.
+  std::string locked;
   std::vector<AuditLimit> limits;
 };
 

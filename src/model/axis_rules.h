@@ -19,13 +19,17 @@ enum class Mode : uint8_t { kTrain, kPrefill, kDecode, kInsert };
 inline constexpr std::array<Mode, 4> kAllModes = {Mode::kTrain, Mode::kPrefill,
                                                   Mode::kDecode, Mode::kInsert};
 
-std::string_view ModeName(Mode mode);                  // "decode"
-std::string_view ModeLongName(Mode mode);              // "__autoregressive__"
-std::optional<Mode> ParseMode(std::string_view text);  // accepts both names
-bool IsGeneration(Mode mode);  // true for decode and insert
+// Returns the short name of a mode, such as "decode".
+std::string_view ModeName(Mode mode);
+// Returns the long name of a mode, such as "__autoregressive__".
+std::string_view ModeLongName(Mode mode);
+// Parses the short or the long name of a mode; nullopt for any other text.
+std::optional<Mode> ParseMode(std::string_view text);
+bool IsGeneration(Mode mode);  // Returns true for the modes decode and insert.
 
-// The axis rules. The five parallelism axes come first, and the rules for
-// decoding last.
+// The axis rules. Each maps a logical axis, or a kind of parallelism, to mesh
+// axes. The five kinds of parallelism come first, and the rules for decoding
+// last.
 enum class AxisRule : uint8_t {
   kDataParallel,
   kFullyShardedDataParallel,
@@ -57,27 +61,32 @@ enum class AxisRule : uint8_t {
 };
 inline constexpr size_t kAxisRuleCount = 27;
 
-std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
+// Returns the name of a rule, such as "kv_head".
+std::string_view AxisRuleName(AxisRule rule);
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
-// Returns the rule whose value is the default of `rule`, as in eformer:
-// tensor_parallel for head. Returns nullopt if the default is not the value of
-// a single rule. The default of `batch`, for example, joins two rules.
+// Returns the rule whose value is the default of `rule`, as in the library
+// eformer: tensor_parallel for head. Returns nullopt if the default is not the
+// value of a single rule. The default of `batch`, for example, joins the values
+// of two rules.
 std::optional<AxisRule> DerivedFrom(AxisRule rule);
 // Returns the rule that replaces `rule` in generation modes (decode_kv_head for
 // kv_head), or nullopt if no rule does.
 std::optional<AxisRule> DecodeTwin(AxisRule rule);
-std::span<const AxisRule> ParallelismRules();  // the five parallelism axes
+// Returns the rules of the five kinds of parallelism.
+std::span<const AxisRule> ParallelismRules();
 
-// The value of a rule: one or more mesh axes, or none. `null` and an empty list
-// both mean no axes, except for decode rules: there, null keeps the value of
-// the standard rule.
+// The value of an axis rule: one or more mesh axes, or no axes. `null` and an
+// empty list both mean no axes, except in the rules for decoding. There, an
+// empty list means no axes, and null means that the rule of the other modes
+// applies (`kv_head` for `decode_kv_head`).
 struct AxisValue {
   bool is_null = true;
   AxisGroup axes;
   bool operator==(const AxisValue&) const = default;
 };
 
-// The axis rules of a file. A rule that is absent has its default value.
+// The axis rules that a file gives. A rule that the file leaves out is nullopt
+// in `given`, and Value() returns its default.
 struct AxisRules {
   std::array<std::optional<AxisValue>, kAxisRuleCount> given;
 
@@ -87,24 +96,25 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // Returns the value that the file gives, else the default. A parallelism axis
-  // defaults to the mesh axis of the same meaning, such as `dp`. `batch`
-  // defaults to the axes of fully_sharded_data_parallel and data_parallel, such
-  // as [fsdp, dp]. A rule for which DerivedFrom() returns another rule has the
-  // value of that rule. The default of any other rule is null.
+  // Returns the value that the file gives for a rule, or else the rule's
+  // default. A kind of parallelism defaults to the mesh axis of the same
+  // meaning, such as `dp`. `batch` defaults to the axes of
+  // fully_sharded_data_parallel and data_parallel, such as [fsdp, dp]. A rule
+  // for which DerivedFrom() returns another rule has the value of that rule.
+  // The default of any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };
 
 // A built-in logical axis: its short name, its long name, and the axis rule
-// that maps it to mesh axes. `_` has no rule.
+// that maps it to mesh axes. Only the logical axis `_` has no rule.
 struct Token {
-  std::string_view short_name;  // "KV_HEAD"
-  std::string_view long_name;   // "__KV_HEAD__"
+  std::string_view short_name;  // Such as KV_HEAD.
+  std::string_view long_name;   // Such as __KV_HEAD__.
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();
-// Finds a logical axis by its short or long name; null if there is none.
+// Returns the built-in logical axis that has this short or long name, or null.
 const Token* FindToken(std::string_view name);
 
 }  // namespace shardc

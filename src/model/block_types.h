@@ -1,7 +1,7 @@
 // Data types that ggml stores in blocks: a fixed number of elements of the
-// innermost dimension are stored together with their scales. They continue the
-// numbering of Dtype (model/dtype.h), and DtypeName, DtypeBits and BytesOf
-// accept them.
+// innermost dimension are stored together with their scales. These types
+// continue the numbering of Dtype (model/dtype.h), and DtypeName, DtypeBits and
+// BytesOf accept them.
 #ifndef SHARDC_MODEL_BLOCK_TYPES_H_
 #define SHARDC_MODEL_BLOCK_TYPES_H_
 
@@ -46,14 +46,15 @@ inline constexpr Dtype kMxfp4{47};
 
 std::span<const Dtype> BlockDtypes();
 // Parses the dtypes that a manifest may have: the spellings that ParseDtype
-// accepts, and block types by ggml's name such as "Q4_K". Returns nullopt for
-// others.
+// accepts, and ggml's names of block types, such as "Q4_K". Returns nullopt for
+// any other text.
 std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
-// Returns the number of elements of a block; 1 for types without blocks.
+// Returns the number of elements of a block; 1 for a type without blocks.
 int64_t BlockElements(Dtype dtype);
-// Returns the number of elements of a block along dimension `dim`: 1 for all
-// dimensions but the last, and if the shape or the dtype is unknown.
+// Returns the number of elements along dimension `dim` that are stored in one
+// block. Blocks lie along the last dimension, so the number is 1 for all other
+// dimensions. It is also 1 if the shape or the dtype is unknown.
 int64_t BlockAlong(const TensorType& type, size_t dim);
 
 }  // namespace shardc

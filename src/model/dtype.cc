@@ -1,11 +1,12 @@
 // The table of data types, searched by the names of safetensors and numpy, by
-// aliases and by array-protocol codes. The sizes of types with less than a byte
-// per element are rounded up to bytes. They are computed from groups of eight
-// elements, so that the number of bits need not fit int64_t:
+// aliases and by array-protocol codes. The size of a tensor with less than a
+// byte per element is rounded up to a whole byte. The size is computed from
+// groups of eight elements, because the number of bits may not fit int64_t:
 //
-//   `bfloat16` -> BF16     `<f4` -> F32     3 of F4 -> 12 bits -> 2 bytes
+//   `bfloat16` -> BF16   `<f4` -> F32   3 elements of F4 -> 12 bits -> 2 bytes
 //
-// Block types have a table of their own: 512 of Q4_K -> 2 blocks -> 288 bytes
+// Block types have a second table: 512 elements of Q4_K -> 2 blocks -> 288
+// bytes
 #include "model/dtype.h"
 
 #include <array>
@@ -21,15 +22,15 @@ namespace {
 
 struct Row {
   Dtype dtype;
-  std::string_view name;  // safetensors' name
+  std::string_view name;  // name in safetensors
   int bits;
-  // numpy's name such as `bfloat16` (from ml_dtypes), and its array-protocol
-  // code such as `f4`.
+  // The name in numpy, such as `bfloat16` (from ml_dtypes), and the code of
+  // numpy's array protocol, such as `f4`.
   std::string_view numpy;
   std::string_view code;
 };
 
-// The dtypes in the order of the enumeration.
+// The rows have the order of the enumeration, so that Dtype is their index.
 constexpr std::array<Row, 24> kRows = {{
     {Dtype::kBool, "BOOL", 8, "bool", "b1"},
     {Dtype::kU8, "U8", 8, "uint8", "u1"},
@@ -83,7 +84,7 @@ constexpr std::array<BlockRow, 24> kBlockRows = {{
 
 static_assert(static_cast<size_t>(kBlockRows[0].dtype) == kRows.size());
 
-// Other names that numpy, JAX and torch have for these types.
+// Other names of data types in numpy, JAX and torch.
 constexpr std::pair<std::string_view, Dtype> kAliases[] = {
     {"bool_", Dtype::kBool},         {"?", Dtype::kBool},
     {"half", Dtype::kF16},           {"single", Dtype::kF32},
@@ -174,7 +175,8 @@ std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype) {
   }
   const int bits = DtypeBits(dtype);
   if (bits % 8 == 0) return CheckedMul(elements, bits / 8);
-  // Multiply the quotient only: the number of bits may not fit int64_t.
+  // Only the quotient by 8 is multiplied, because the number of bits may not
+  // fit int64_t.
   auto whole = CheckedMul(elements / 8, bits);
   if (!whole) return std::nullopt;
   return CheckedAdd(*whole, ((elements % 8) * bits + 7) / 8);

@@ -36,18 +36,20 @@ enum class Dtype : uint8_t {
   kF8E5M2Fnuz,
 };
 
-std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
-// Returns the bits of one element: 8 for BOOL, 4 or 6 for packed types, and the
-// rounded-up mean of a block for ggml's block types.
+// Returns the name in safetensors, such as "BF16" or "F8_E4M3".
+std::string_view DtypeName(Dtype dtype);
+// Returns the number of bits of one element: 8 for BOOL, and 4 or 6 for packed
+// types. For ggml's block types, returns the bits of a block divided by its
+// elements, rounded up.
 int DtypeBits(Dtype dtype);
-// Parses the spellings of safetensors ("BF16") and numpy ("bfloat16", "<f4",
-// "float32"), and aliases such as "half"; nullopt for others, such as
-// big-endian types.
+// Parses a dtype in the spelling of safetensors ("BF16") or numpy ("bfloat16",
+// "<f4", "float32"), or an alias such as "half". Returns nullopt for any other
+// text, such as the code of a big-endian type.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 
-// Returns the bytes of `elements` elements, rounded up to whole bytes or
-// blocks; nullopt on overflow of int64_t.
+// Returns the bytes of `elements` elements, rounded up to whole bytes or to
+// whole blocks. Returns nullopt if the number overflows int64_t.
 std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype);
 
 }  // namespace shardc

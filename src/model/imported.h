@@ -15,10 +15,11 @@ namespace shardc {
 
 struct ImportedRule {
   Rule rule;
-  std::vector<std::string> comments;  // without `#`
-  // Whether the imported system resolves this spec in a generation mode,
-  // whatever the mode of the plan. A name such as `decode_head` in the spec is
-  // then the axis rule, not a mesh axis of that name.
+  // The comments of the rule in the imported file, without `#`.
+  std::vector<std::string> comments;
+  // True if the imported system always resolves this spec in a generation mode,
+  // even if the plan is for another mode. A name such as `decode_head` in the
+  // spec is then the axis rule, not a mesh axis of that name.
   bool names_decode_rules = false;
 };
 
@@ -27,7 +28,8 @@ struct Imported {
   std::optional<Mesh> mesh;
   AxisRules axes;
   std::vector<ImportedRule> rules;
-  char separator = 0;  // separator of the patterns; 0 if unknown
+  // The separator between the parts of names in patterns; 0 if unknown.
+  char separator = 0;
   Policy policy;
 };
 

@@ -73,10 +73,11 @@ std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes) {
 }
 
 int64_t RotaryDim(int64_t head_dim, double fraction) {
-  // Rounding down needs a margin: a product such as 0.29 * 100 may be just
-  // below the intended integer.
+  // A small margin is added before rounding down, because a product such as
+  // 0.29 * 100 may be just below the intended integer.
   constexpr double kRounding = 1e-9;
-  constexpr double kMost = 1e18;  // fits int64_t; callers refuse such a size
+  // The largest result, which fits int64_t. Callers refuse such a size.
+  constexpr double kMost = 1e18;
   const double count = static_cast<double>(head_dim) * fraction + kRounding;
   return static_cast<int64_t>(std::floor(std::min(count, kMost)));
 }

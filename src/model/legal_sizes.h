@@ -11,28 +11,28 @@
 
 namespace shardc {
 
-// The largest size that a model may have, far above the sizes of real models.
+// The largest size that a model's dimension may have, far above real sizes.
 inline constexpr int64_t kLargestModelSize = int64_t{1} << 26;
 // The largest magnitude of a model's other numbers, such as a rotary base.
 inline constexpr double kLargestModelNumber = 1e12;
 
-// The sizes to check. A size that is absent is not checked.
+// The sizes to check. A size that is nullopt is not checked.
 struct ModelSizes {
   std::optional<int64_t> heads = {}, kv_heads = {};
   std::optional<int64_t> head_dim = {}, rotary_dim = {};
-  // `experts` is 0 for a model without experts.
+  // The number of experts; 0 for a model without experts.
   std::optional<int64_t> experts = {}, experts_per_token = {};
 };
 
 struct IllegalSize {
   enum class Which : uint8_t { kKvHeads, kExpertsPerToken, kRotaryDim };
-  Which which = Which::kKvHeads;  // the size to change
+  Which which = Which::kKvHeads;  // The size that breaks a rule.
   std::string message, help;
 };
 
-// Returns a record for each rule that the sizes break: KV heads divide the
-// heads; a token goes to at least one expert and at most to all; the rotary
-// dimension is even, above 0 and no larger than a head.
+// Returns one record for each broken rule. The number of KV heads must divide
+// the number of heads. A token goes to at least one expert and at most to all.
+// The rotary dimension is even, above 0 and no larger than a head.
 std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes);
 
 // Returns the number of elements of a head that rotary embeddings rotate:

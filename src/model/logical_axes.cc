@@ -1,7 +1,7 @@
-// Applies logical axis rules in their order. A rule decides its dimension even
-// if the mesh has none of the rule's axes: the dimension stays unsharded, and
-// later rules cannot change that. An example of the order, for a parameter with
-// the logical names [embed, mlp]:
+// Applies logical axis rules in their order. A rule determines its dimension
+// even if the mesh has no axis of the rule: the dimension stays unsharded, and
+// later rules cannot change that. An example for a parameter with the logical
+// names [embed, mlp]:
 //
 //   rules mlp: tp, embed: tp  ->  [null, tp], because mlp's rule is first
 #include "model/logical_axes.h"
@@ -21,8 +21,9 @@ LogicalRules::LogicalRules(std::span<const LogicalRule> rules) : rules_(rules) {
 
 Spec LogicalRules::Resolve(std::span<const AxisGroup> names,
                            const Mesh& mesh) const {
-  // The rules of the names, in their order, with the first dimension of each
-  // name.
+  // Maps the index of each rule that names a dimension of the parameter to the
+  // first such dimension. The map is ordered, so that rules apply in their
+  // order.
   std::map<size_t, size_t> dim_of;
   for (size_t dim = 0; dim < names.size(); ++dim) {
     if (names[dim].size() != 1) continue;

@@ -22,32 +22,37 @@ struct LogicalRule {
   AxisGroup axes;
 };
 
-// A parameter, and the logical name of each dimension that has one.
+// A parameter with the logical names of its dimensions. A dimension may have no
+// name.
 struct LogicalNames {
   std::string param;
-  std::vector<AxisGroup> dims;  // at most one name for each dimension
+  // For each dimension, its logical name; empty if it has none.
+  std::vector<AxisGroup> dims;
   Place place;
 };
 
-// An ordered list of rules with an index by name, for many parameters.
+// An ordered list of rules, indexed by logical name so that many parameters are
+// resolved quickly.
 class LogicalRules {
  public:
-  explicit LogicalRules(std::span<const LogicalRule> rules);  // they outlive it
+  // The rules must outlive this object.
+  explicit LogicalRules(std::span<const LogicalRule> rules);
 
-  // Returns the spec of a parameter whose dimensions have these logical names,
-  // as ResolveLogical does.
+  // Returns the same spec as ResolveLogical() for a parameter whose dimensions
+  // have these logical names.
   Spec Resolve(std::span<const AxisGroup> names, const Mesh& mesh) const;
 
  private:
   std::span<const LogicalRule> rules_;
-  // Indices of rules, ascending.
+  // For each logical name, the indices of its rules, ascending.
   std::unordered_map<std::string_view, std::vector<size_t>> by_name_;
 };
 
-// Applies the rules in their order, not in the order of the dimensions: a rule
-// decides the first dimension of its name if no earlier rule has decided it and
-// no other dimension uses one of the rule's axes. An axis that the mesh lacks
-// counts as one of size 1: a dimension uses it, and the spec leaves it out.
+// Applies the rules in the order of the list, not of the dimensions. A rule
+// concerns the first dimension that has the rule's logical name. The rule sets
+// that dimension's axes if no earlier rule has set them and no other dimension
+// uses one of the rule's axes. A missing mesh axis is treated like an axis of
+// size 1: a dimension uses it, and the spec leaves it out.
 Spec ResolveLogical(std::span<const LogicalRule> rules,
                     std::span<const AxisGroup> names, const Mesh& mesh);
 

@@ -12,7 +12,7 @@
 namespace shardc {
 
 enum class LossKind : uint8_t {
-  kStack,  // the default of the training software stack
+  kStack,  // The loss of the default training software stack.
   kEager,
   kCompiled,
   kFused

@@ -1,7 +1,8 @@
 // Builds manifests. A model has many tensors but few distinct types (shape and
-// dtype), so each type is stored once and a tensor stores its index:
+// dtype). Each type is therefore stored once, and a tensor stores the type's
+// index:
 //
-//   q [8, 8] F32, k [8, 8] F32, b [8] F32  ->  2 types, 0 0 1
+//   q [8, 8] F32, k [8, 8] F32, b [8] F32  ->  2 types, with indices 0 0 1
 #include "model/manifest.h"
 
 #include <algorithm>
@@ -70,8 +71,8 @@ void ManifestBuilder::Add(std::string_view name, TensorType type) {
     }
     name = manifest_.texts->Keep(name);
   }
-  // Compare with the previous tensor's type first: neighbours often have the
-  // same.
+  // The type is first compared with the previous tensor's type, because
+  // neighbours often have the same type.
   if (!manifest_.tensors.empty()) {
     const uint32_t last = manifest_.tensors.back().type;
     if (manifest_.types[last] == type) {

@@ -19,7 +19,8 @@ class JsonWriter;
 
 using Shape = std::vector<int64_t>;
 
-std::string ShapeText(const Shape& shape);  // "[4096, 11008]"
+// Returns the shape as text, such as "[4096, 11008]".
+std::string ShapeText(const Shape& shape);
 
 // The shape and the dtype of a tensor. They are nullopt if the manifest has
 // only names.
@@ -27,8 +28,8 @@ struct TensorType {
   std::optional<Shape> shape;
   std::optional<Dtype> dtype;
 
-  // Returns the product of the shape, or nullopt if the shape is unknown.
-  // Readers refuse shapes whose product overflows.
+  // Returns the product of the shape's sizes, or nullopt if the shape is
+  // unknown. Readers refuse shapes whose product overflows.
   std::optional<int64_t> Elements() const;
   std::optional<int64_t> Bytes() const;
 
@@ -36,7 +37,8 @@ struct TensorType {
   auto operator<=>(const TensorType&) const = default;
 };
 
-// Writes the members "shape" and "dtype", null if unknown.
+// Writes the members "shape" and "dtype" of a JSON object. The value is null if
+// the shape or the dtype is unknown.
 void WriteTypeMembers(JsonWriter& json, const TensorType& type);
 
 struct Tensor {
@@ -55,23 +57,26 @@ class TextStore {
   size_t left_ = 0;
 };
 
-// Names are views into the text of `source`. Names that the source does not
-// contain literally, such as names with escapes, are views into `texts`.
+// The names of the tensors are views into the text of `source`. A name that the
+// source does not contain literally, such as a name with escapes, is a view
+// into `texts`.
 struct Manifest {
-  std::vector<Tensor> tensors;    // names are distinct
-  std::vector<TensorType> types;  // distinct
-  std::string model;              // model name given by the file, may be empty
+  std::vector<Tensor> tensors;    // No two tensors have the same name.
+  std::vector<TensorType> types;  // Each type occurs once.
+  // The model's name from the file; may be empty.
+  std::string model;
   std::string naming;
   // Separates the parts of names: '/', '.', or 0 if no name contains either.
   char separator = 0;
-  SourceRef source;  // for messages
+  SourceRef source;  // The file, to which messages refer.
   std::shared_ptr<TextStore> texts;
   // Indices of the tensors in the byte order of their names; empty if the order
   // is unknown.
   std::vector<uint32_t> by_name;
   // True if all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
-  std::vector<std::string> notes;  // for example that only names are known
+  // Notes for the user, for example that the manifest has only names.
+  std::vector<std::string> notes;
 
   const TensorType& TypeOf(const Tensor& tensor) const {
     return types[tensor.type];
@@ -81,7 +86,8 @@ struct Manifest {
 // Builds a manifest, storing each distinct type once.
 class ManifestBuilder {
  public:
-  // Copies the name, unless it is part of the manifest's source.
+  // Adds a tensor. The name is copied unless it points into the manifest's
+  // source.
   void Add(std::string_view name, TensorType type);
   Manifest Take();  // Returns the manifest and leaves the builder empty.
   Manifest& manifest() { return manifest_; }

@@ -20,7 +20,8 @@ namespace shardc {
 class JsonWriter;
 
 enum class AxisType : uint8_t { kAuto, kExplicit, kManual };
-std::string_view AxisTypeName(AxisType type);  // "auto"
+// Returns the name of an axis type, such as "auto".
+std::string_view AxisTypeName(AxisType type);
 
 struct MeshAxis {
   std::string name;
@@ -31,21 +32,22 @@ struct MeshAxis {
 
 // The accelerator that a mesh file describes.
 struct Device {
-  std::string profile;  // name of a profile, or empty
-  // The memory that the file states, or else the profile's memory.
+  // The name of a hardware profile; empty if the file names none.
+  std::string profile;
+  // The bytes of memory that the file states, or else those of the profile.
   std::optional<int64_t> memory_bytes;
   bool operator==(const Device&) const = default;
 };
 
 struct Mesh {
-  std::vector<MeshAxis> axes;  // major axis first
-  int64_t devices = 1;         // product of the sizes
-  // The number of processes, one for each host. A process has consecutive
-  // device numbers.
+  std::vector<MeshAxis> axes;  // the major axis is first
+  int64_t devices = 1;         // product of the axes' sizes
+  // The number of processes, one for each host. The devices of a process have
+  // consecutive device numbers (model/mesh_layout.h).
   int64_t processes = 1;
   int64_t slices = 1;
-  // The number of slices along each axis, with `slices` as their product; empty
-  // for one slice.
+  // The number of slices along each axis. Their product is `slices`. The list
+  // is empty if there is one slice.
   std::vector<int64_t> dcn;
   std::optional<Device> device;
 
@@ -58,7 +60,7 @@ struct Mesh {
   std::optional<int64_t> Parts(const AxisGroup& group) const;
 };
 
-// Returns `dp=2 fsdp=8 tp=4`.
+// Returns the axes and sizes as text, such as `dp=2 fsdp=8 tp=4`.
 std::string MeshText(const Mesh& mesh);
 
 // Writes {"axes": [{"name", "size", "type"}], "devices": 64}. The member

@@ -24,7 +24,8 @@
 namespace shardc {
 namespace {
 
-// Returns the DCN factor of each axis; all are 1 with a single slice.
+// Returns the DCN factor (number of slices) of each axis, which is 1 for every
+// axis in a mesh of one slice.
 std::vector<int64_t> DcnOf(const Mesh& mesh) {
   if (mesh.dcn.size() == mesh.axes.size()) return mesh.dcn;
   return std::vector<int64_t>(mesh.axes.size(), 1);
@@ -52,7 +53,7 @@ int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
   return PositionOf(mesh, coordinates);
 }
 
-// Writes the devices of the axes from `axis` on, the first of which is
+// Writes nested lists for the axes from `axis` on. The next device to write is
 // devices[next].
 void WriteDevicesFrom(JsonWriter& json, const Mesh& mesh, size_t axis,
                       std::span<const int64_t> devices, size_t& next) {
@@ -148,8 +149,10 @@ bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   Mesh made = mesh;
   made.slices = 1;
   made.dcn.assign(mesh.axes.size(), 1);
-  int64_t stride = 1;  // the stride of the axis in the list
-  // The stride of the axis in the device numbers of a slice.
+  // The distance in `devices` between neighbours along the axis.
+  int64_t stride = 1;
+  // The difference of device numbers between neighbours along the axis that are
+  // in the same slice.
   int64_t local_stride = 1;
   for (size_t i = mesh.axes.size(); i > 0;) {
     --i;

@@ -21,14 +21,15 @@ namespace shardc {
 
 struct DevicePlace {
   int64_t position = 0;
-  std::vector<int64_t> coordinates;  // one per axis
-  int64_t device = 0;                // device number
+  std::vector<int64_t> coordinates;  // one coordinate for each axis
+  int64_t device = 0;                // counts slice by slice
   int64_t process = 0;
   int64_t slice = 0;
   bool operator==(const DevicePlace&) const = default;
 };
 
-// Converts between positions and row-major coordinates.
+// Convert between a position and its coordinates, of which the first axis is
+// the most significant.
 std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t position);
 int64_t PositionOf(const Mesh& mesh, std::span<const int64_t> coordinates);
 // Returns the index of a device along a list of axes, in which the first axis
@@ -38,7 +39,7 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
                    const AxisGroup& axes);
 
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
-// Locates a device by its number, 0 <= device < mesh.devices.
+// Returns the place of the device with this number, 0 <= device < mesh.devices.
 DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device);
 // Returns the number of slices along an axis.
 inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
@@ -46,23 +47,24 @@ inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
 }
 
 // Returns the device numbers in row-major order of the mesh. Returns an empty
-// list if they are 0, 1, 2 and so on, as with one slice.
+// list if the numbers are 0, 1, 2 and so on, as in a mesh of one slice.
 std::vector<int64_t> DeviceOrder(const Mesh& mesh);
 // Writes device numbers, given in row-major order of the mesh, as orbax does:
 // as nested lists with one level for each axis, [[{"id": 0}, {"id": 1}], ...].
 void WriteDeviceGrid(JsonWriter& json, const Mesh& mesh,
                      std::span<const int64_t> devices);
-// Sets the slices of the mesh so that DeviceOrder() returns these numbers.
-// Returns false, and changes nothing, if no slices give that order.
+// Divides the mesh into slices so that DeviceOrder() returns these numbers.
+// Returns false, and changes nothing, if no division into slices has that
+// order.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh);
 // Returns the positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 
-// Returns the axis sizes of the part of the mesh that one process has: [1, 1,
-// 4] for the mesh [2, 8, 4] and 16 processes. The axis sizes are divided by the
-// number of processes, from the first axis on. Returns nullopt if a division
-// leaves a remainder, or if the processes do not have as many devices as the
-// mesh.
+// Returns the sizes, along each axis, of the part of the mesh that belongs to
+// one process: [1, 1, 4] for the mesh [2, 8, 4] and 16 processes. The axis
+// sizes are divided by the number of processes, from the first axis on. Returns
+// nullopt if the quotients do not have `local_devices` devices, for example
+// because a division leaves a remainder.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);

@@ -28,34 +28,40 @@ struct DescribedText {
 inline constexpr std::string_view kFusedByPart = "by_part";
 inline constexpr std::string_view kFusedInOne = "contiguous";
 
-// One stored dimension. A factor is one dimension, or the concatenation of
-// several. `n (p+r)` has the factors {"n"} and {"p", "r"}, the outermost first.
+// One dimension of a parameter as stored. It is the product of its factors, the
+// outermost first. A factor is one dimension, or the concatenation of several:
+// `n (p+r)` has the factors {"n"} and {"p", "r"}.
 struct DescribedDim {
   std::vector<std::vector<std::string>> factors = {};
   Place place = {};
 };
 
 struct DescribedRole {
-  std::string name = {};  // `q.bias`
+  std::string name = {};  // such as `q.bias`
   bool optional = false;
-  // An RE2 pattern for names, in which `$i` stands for the number of the layer
-  // and `$e` for the number of the expert.
+  // An RE2 pattern for parameter names. `$i` in it represents the layer's
+  // number, and `$e` the expert's number.
   DescribedText pattern = {};
-  // The dimensions in the order in which they are stored. With `$e`, the
-  // experts' dimension comes first.
+  // The dimensions in the order in which they are stored. If the pattern
+  // contains `$e`, the experts' dimension comes first.
   std::vector<DescribedDim> dims = {};
-  std::string tied = {};    // the role to use if this one is absent
-  bool shared = false;      // layers that lack it use that of the first layer
-  size_t stack = 0;         // index of its stack in ModelDescription::stacks
-  DescribedText when = {};  // condition on the config; empty: always
+  // The name of the role that is used if no parameter has this one; or empty.
+  std::string tied = {};
+  // True if layers without this parameter use that of the first layer.
+  bool shared = false;
+  // The index in ModelDescription::stacks of the stack that uses this role.
+  size_t stack = 0;
+  // The condition on the config.json under which the role exists; empty if it
+  // always exists.
+  DescribedText when = {};
   Place place = {};
 };
 
 struct DescribedArgument {
-  std::vector<std::string> names = {};  // `a + b` has two
+  std::vector<std::string> names = {};  // The operands: two names for `a + b`.
   bool is_number = false;
   double number = 0;
-  bool optional = false;  // written `m?`
+  bool optional = false;  // True if written `m?`.
 };
 
 // One op: `q, k = part(z, p+r) @role if condition`, where `@role` is the
@@ -65,7 +71,7 @@ struct DescribedLine {
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
   std::string constraint = {};
-  DescribedText when = {};  // the condition on the layer, after `if`
+  DescribedText when = {};  // The condition on the layer, which follows `if`.
   Place place = {};
 };
 

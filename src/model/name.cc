@@ -34,7 +34,8 @@ std::string NameTemplate(std::string_view name, char separator) {
 }
 
 bool NamesEmbedding(std::string_view last_part) {
-  if (last_part == "embed_out") return false;  // GPT-NeoX's output projection
+  // `embed_out` is GPT-NeoX's output projection.
+  if (last_part == "embed_out") return false;
   return last_part.find("embed") != std::string_view::npos ||
          last_part == "wte" || last_part == "wpe";
 }

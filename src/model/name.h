@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// Returns whether the last part of a module's name suggests an embedding table:
-// it contains `embed` and is not `embed_out`, or it is `wte` or `wpe`.
+// Returns whether the last part of a module's name suggests an embedding table.
+// The part must contain `embed` and not be `embed_out`, or be `wte` or `wpe`.
 bool NamesEmbedding(std::string_view last_part);
 
 bool AllDigits(std::string_view part);

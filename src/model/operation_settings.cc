@@ -1,5 +1,6 @@
 // Settings are optional members of a struct. Merging and other functions on all
-// settings use one list of the members, ForEach, so that none can be forgotten:
+// settings use one list of the members, ForEach, so that no function can forget
+// a member:
 //
 //   {page_size 16, soft_cap 30} merged with {page_size 8}
 //     ->  {page_size 8, soft_cap 30}
@@ -8,7 +9,7 @@
 namespace shardc {
 namespace {
 
-// Calls `visit(setting, own member, other's member)` for each setting.
+// Calls `visit(setting, own's member, other's member)` for each setting.
 template <class Own, class Other, class Visit>
 void ForEach(Own& own, Other& other, Visit visit) {
   visit(Setting::kRuntimeDtype, own.runtime_dtype, other.runtime_dtype);

@@ -22,16 +22,17 @@ namespace shardc {
 // The order in which the ranks of a ring hold the sequence.
 enum class SequenceOrder : uint8_t {
   kContiguous,
-  // 2n chunks; rank r of n holds chunks r and 2n-1-r, which balances causal
-  // work.
+  // The sequence has 2n chunks for n ranks. Rank r holds the chunks r and
+  // 2n-1-r, which balances the work of causal attention.
   kZigZag,
-  kStriped,  // position p is on rank p mod n
+  kStriped,  // Position p is on rank p mod n.
 };
 
-// How length-sharded decoding merges the partial softmaxes.
+// How decoding merges the partial softmaxes of devices that hold different
+// positions of the KV cache.
 enum class DecodeMerge : uint8_t {
-  kAllReduce,  // all-reduces the maximum, then sum and output
-  kAllGather,  // gathers normalised outputs with their log-sum-exp
+  kAllReduce,  // All-reduces the maximum, and then the sum and the output.
+  kAllGather,  // Gathers the normalised outputs and their log-sum-exp.
 };
 
 enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
@@ -44,7 +45,7 @@ inline constexpr std::array<std::string_view, 2> kDecodeMergeNames = {
 inline constexpr std::array<std::string_view, 4> kBlockMaskNames = {
     "causal", "sliding", "global", "custom"};
 
-// All settings, in the order of kSettingNames.
+// All settings, in the order of the names in kSettingNames.
 enum class Setting : uint8_t {
   kRuntimeDtype,
   kSoftmaxDtype,
@@ -83,11 +84,11 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// What the readers of settings know of an operation, because they must not
-// include exec/operations.
+// What the readers of settings must know about an operation. Callers pass it,
+// because the readers cannot include exec/operations.
 struct KnownOperation {
   std::string_view name;
-  SettingSet settings;  // the settings that apply to the operation
+  SettingSet settings;  // The settings that apply.
 };
 
 // Returns the names of the operations to which a setting applies.
@@ -99,9 +100,9 @@ std::vector<std::string_view> TakenBy(
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
   std::optional<Dtype> softmax_dtype;   // F32, BF16 or F16
-  std::optional<double> softmax_scale;  // above 0
-  std::optional<double> soft_cap;       // 0: no cap
-  std::optional<double> dropout;        // [0, 1)
+  std::optional<double> softmax_scale;  // is above 0
+  std::optional<double> soft_cap;       // 0 means no cap.
+  std::optional<double> dropout;        // in the range [0, 1)
   std::optional<int64_t> blocksize_q, blocksize_k, blocksize_b;
   std::optional<int64_t> page_size;
   std::optional<std::string> sequence_axis;
@@ -113,11 +114,13 @@ struct SettingsRecord {
   std::optional<DecodeMerge> merge;
   std::optional<BlockMask> block_mask;
   std::optional<int64_t> global_blocks;
-  std::optional<int64_t> dot_bits;  // 0 (all), 8 or 4
+  // The bits of the operands of matrix products: 8 or 4, or 0 for operands that
+  // are not quantised.
+  std::optional<int64_t> dot_bits;
 
   bool Has(Setting setting) const;
   void Drop(Setting setting);
-  // Replaces each setting that `over` has by the value in `over`.
+  // Replaces each setting for which `over` has a value by that value.
   void Override(const SettingsRecord& over);
 };
 

@@ -19,15 +19,20 @@
 namespace shardc {
 
 // The mesh of a target as the project file or a flag gives it, before it is
-// read. At most one of the first three members is set.
+// parsed. At most one of the members `file`, `text` and `inline_place` is set.
 struct MeshInput {
-  std::string file;                   // path or, from `--mesh`, `dp:2,tp:4`
-  std::string text;                   // `dp:2,tp:4`
-  std::optional<Place> inline_place;  // a mapping inside the project file
-  std::optional<Place> text_place;    // of `text`, inside the project file
+  // The path of a mesh file, or the text of `--mesh`, such as `dp:2,tp:4`.
+  std::string file;
+  // Text in the project file, such as `dp:2,tp:4`.
+  std::string text;
+  // The place of a mapping in the project file that gives the mesh.
+  std::optional<Place> inline_place;
+  // The place of `text` in the project file.
+  std::optional<Place> text_place;
 };
 
-// Options of `verify` for a target; empty if the file gives none.
+// Options of `verify` for a target. Members that the file does not give are
+// empty.
 struct VerifyInput {
   // An attention operation to verify in the mode `mode`, or in all modes if
   // `mode` is absent.
@@ -40,47 +45,50 @@ struct VerifyInput {
   std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
-  std::string settings;                  // path of a settings file; or empty
-  std::optional<Place> inline_settings;  // a mapping in the project file
+  // The path of a settings file; or empty.
+  std::string settings;
+  // The place of a mapping in the project file that gives the settings.
+  std::optional<Place> inline_settings;
 };
 
-// A target of a project, or the inputs that flags name. Paths are relative to
-// the working directory.
+// The inputs of a command: a target of a project file, or what the flags name.
+// Paths are relative to the working directory.
 struct Target {
   std::string name;
   Place place;
   // The folder of the project file; empty if there is none.
   std::string project_dir;
   MeshInput mesh;
-  std::vector<std::string> rules;  // paths, `builtin:NAME` or `auto`
+  std::vector<std::string> rules;  // Each is a path, `builtin:NAME` or `auto`.
   std::string manifest;
-  std::string model;        // config.json
-  std::vector<Mode> modes;  // empty: all
+  std::string model;        // path of the config.json
+  std::vector<Mode> modes;  // empty: all modes
   VerifyInput verify;
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
-  // If given, replaces the rules files' exclusions from weight decay.
+  // Patterns that replace the rules files' exclusions from weight decay; absent
+  // if the target gives none.
   WeightDecayExclusions weight_decay_exclude;
 };
 
 struct LintSettings {
-  std::vector<std::string> select;  // codes or names
+  std::vector<std::string> select;  // codes or names of findings
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
-  // From flags; overrides `severity`.
+  // Severities from flags, which override those in `severity`.
   std::map<std::string, Level> flag_severity;
-  std::string fail_on = "error";  // error | warning | note | never
+  std::string fail_on = "error";  // One of error, warning, note and never.
   std::string baseline;           // path of a baseline file; or empty
-  // The places in the project file of the entries of `select`, `ignore` and
-  // `severity`.
+  // The place in the project file of each entry of `select`, `ignore` and
+  // `severity`, by the entry's text.
   std::map<std::string, Place> places = {};
 };
 
 struct Project {
-  std::string path;  // the path of the file
+  std::string path;  // path of the project file
   std::vector<Target> targets;
   LintSettings lint;
 };
@@ -88,19 +96,19 @@ struct Project {
 // Rotary position embedding of queries and keys.
 struct RopeConfig {
   double base = 10000;
-  // "linear", "dynamic", "yarn", "llama3" or any other word of the file; empty:
-  // frequencies are not scaled.
+  // How frequencies are scaled: "linear", "dynamic", "yarn", "llama3" or any
+  // other word of the file. Empty if frequencies are not scaled.
   std::string scaling;
   double factor = 1;
-  double original_length = 0;  // context length before scaling
+  double original_length = 0;  // The context length before scaling, in tokens.
   std::optional<double> attention_factor;
-  double beta_fast = 32, beta_slow = 1;                        // yarn
-  bool truncate = true;                                        // yarn
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;                        // used by yarn
+  bool truncate = true;                                        // used by yarn
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // by llama3
 };
 
-// The structure of a model from its config.json. Absent keys stay empty, unless
-// their value follows from other keys or from the family.
+// The structure of a model from its config.json. A member is empty if its key
+// is absent and its value does not follow from other keys or from the family.
 struct ModelConfig {
   std::string model_type;
   std::optional<int64_t> heads, kv_heads, head_dim, hidden, intermediate,
@@ -112,39 +120,46 @@ struct ModelConfig {
   // attention, or if it is unknown. `windowed_layers` is the number of layers
   // whose attention has a window or chunks.
   std::optional<int64_t> attention_layers, windowed_layers;
-  // The number of layers with attention that keep no keys and values because
-  // they attend to those of another layer, and how many of these have a window.
+  // The number of layers with attention that store no keys and values because
+  // they attend to the keys and values of another layer. `borrowing_windowed`
+  // is the number of these layers whose attention has a window.
   std::optional<int64_t> borrowing_layers, borrowing_windowed;
   // Gemma 4: the head size and the number of KV heads in layers without a
   // window, if they differ from `head_dim` and `kv_heads`.
   std::optional<int64_t> full_head_dim, full_kv_heads;
-  // The size of a head's value if it differs from `head_dim`, which is then
-  // that of its query and key; absent with latent attention, which has
-  // `latent_value_dim`.
+  // The size of a head's value vector if it differs from `head_dim`, which is
+  // then the size of the head's query and key. Absent with latent attention,
+  // for which `latent_value_dim` is set.
   std::optional<int64_t> value_dim;
-  // MiMo-V2: the sizes of the layers with a window, where they differ from
-  // those of the other layers.
+  // MiMo-V2: sizes of the layers whose attention has a window, if they differ
+  // from the sizes of the other layers.
   std::optional<int64_t> windowed_kv_heads, windowed_head_dim,
       windowed_value_dim;
-  // Llama 4: the tokens of a chunk, within which windowed layers attend.
+  // Llama 4: the number of tokens of a chunk. In a layer with chunks, a token
+  // attends only to tokens of its own chunk.
   std::optional<int64_t> attention_chunk;
-  bool has_encoder = false;              // `layers` counts the decoder's only
-  bool causal = true;                    // no token attends to later tokens
-  std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
+  // `layers` then excludes the encoder's.
+  bool has_encoder = false;
+  // True if no token attends to later tokens.
+  bool causal = true;
+  // The dropout rate of a layer's two outputs.
+  std::optional<double> hidden_dropout;
   // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
   // and value of config.json that give it.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
-  std::optional<double> soft_cap;           // soft cap of attention logits
-  std::optional<double> attention_dropout;  // absent if 0
-  bool attention_sinks = false;  // one learned logit per head in the softmax
-  // The number of groups of a state-space mixer's B and C.
+  std::optional<double> soft_cap;           // The soft cap of attention logits.
+  std::optional<double> attention_dropout;  // absent if the rate is 0
+  // True if the softmax has one more learned logit per head.
+  bool attention_sinks = false;
+  // The number of groups of the matrices B and C of a state-space mixer
+  // (Mamba).
   std::optional<int64_t> state_groups;
   // Multi-head latent attention: the widths of the latent vector, of the
   // rotated part of a key, and of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
-  // DeepSeek-V3.2 has an indexer, which chooses the tokens that attention reads
-  // by one key for each token. This is the width of that key.
+  // The width of an indexer's key. DeepSeek-V3.2 has an indexer, which chooses
+  // the tokens that attention reads. It stores one key for each token.
   std::optional<int64_t> index_dim;
   std::optional<RopeConfig> rope;
   // The number of weights along the input dimension that share a quantisation

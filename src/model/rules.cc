@@ -14,7 +14,8 @@ namespace {
 
 using Entry = std::initializer_list<std::string_view>;
 
-// Makes a bundle. An entry with several names is a group.
+// Makes a bundle with one entry for each dimension. An entry with several names
+// is a group.
 Bundle Make(std::string name, std::initializer_list<Entry> axes,
             std::variant<Mode, int> mode) {
   Bundle bundle;

@@ -24,16 +24,16 @@ struct ModelDescription;
 struct SpecName {
   std::string text;
   Place place;
-  // Whether an imported file uses the name for a mesh axis. The name may also
-  // be that of a logical axis.
+  // True if an imported file uses the name for a mesh axis. The name may also
+  // be the name of a logical axis.
   bool is_mesh_axis = false;
 };
 
-// One dimension as written: empty (null or `_`), one name, or a group. Nulls
-// inside a group are dropped while reading.
+// One dimension of a spec as written: empty (null or `_`), one name, or a group
+// of names. Nulls inside a group are dropped while reading.
 struct SpecEntry {
   std::vector<SpecName> names;
-  bool is_group = false;  // written as a list
+  bool is_group = false;  // True if written as a list.
 };
 
 struct SpecList {
@@ -42,9 +42,10 @@ struct SpecList {
 };
 
 // A spec that is copied from another parameter (`like`). `rewrite` gives the
-// name of that parameter; `\1` in it is the first group of the rule's match.
+// name of that parameter. `\1` in it is replaced by the text that the first
+// group of the rule's pattern matched.
 struct SpecLike {
-  std::string rewrite;  // `\1.weight`
+  std::string rewrite;  // such as `\1.weight`
   Place place;
 };
 
@@ -63,45 +64,53 @@ std::string_view IllegalPolicyName(IllegalPolicy policy);
 std::string_view UnmatchedPolicyName(UnmatchedPolicy policy);
 std::string_view CompatName(Compat compat);
 
-// Places each expert's tensor on the devices whose coordinate along `axis` is
-// index * size / count.
+// Places the tensor of each expert on the devices of one coordinate of the mesh
+// axis `axis`. For the expert `index` of `count`, the coordinate is index *
+// size / count, where `size` is the size of the axis.
 struct Placement {
   std::string axis;
-  std::string index_pattern;  // RE2; its first group is the expert's index
-  int64_t count = 0;          // 0: one more than the largest index in the names
+  std::string index_pattern;  // RE2; its first group is the expert's index.
+  // The number of experts; 0 means one more than the largest index in the
+  // names.
+  int64_t count = 0;
   Place place;
 };
 
-// How the separator of a rule is determined. SettleSeparators sets the
-// separator where it depends on the names of the parameters (kNames) or on the
-// compat mode (kCompat).
+// How the separator between the parts of names in a rule's pattern is
+// determined. SettleSeparators sets it if it depends on the names of the
+// parameters (kNames) or on the compat mode (kCompat).
 enum class SeparatorFrom : uint8_t {
-  kFile,      // its key `separator`
-  kPatterns,  // the patterns contain a slash or an escaped dot
-  kNames,     // the patterns contain neither: use the separator of the names
-  kBoth,      // the patterns contain both: the file has to state it
-  kCompat     // under `compat`: reference systems know only the slash
+  kFile,      // The file has the key `separator`.
+  kPatterns,  // The patterns contain a slash or an escaped dot, but not both.
+  // The patterns contain neither a slash nor an escaped dot, so the rule uses
+  // the separator of the parameter names.
+  kNames,
+  // The patterns contain both, so the file must state the separator.
+  kBoth,
+  // The file sets `compat`, and the reference systems know only the slash.
+  kCompat
 };
 
 struct Rule {
   std::string match;  // RE2, searched anywhere in the name
   SpecSource spec;
-  std::map<Mode, SpecSource> modes;  // replace `spec` in these modes
+  // Specs that replace `spec` in these modes.
+  std::map<Mode, SpecSource> modes;
   std::optional<IllegalPolicy> illegal;
-  // Parameters with fewer elements are replicated.
+  // Parameters with fewer elements than this are replicated.
   std::optional<int64_t> min_size;
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // the separator in `match`
+  char separator = '/';  // The separator in `match`.
   SeparatorFrom separator_from = SeparatorFrom::kFile;
-  std::string source_name;  // the file's name in plans
-  Place place;              // of the entire rule
-  Place match_place;        // of the pattern
+  std::string source_name;  // The name of the rule's file in plans.
+  Place place;              // place of the entire rule
+  Place match_place;        // place of the pattern
 };
 
-// The value of the rule of a registered logical axis: null, or names (axis
-// rules, logical axes or mesh axes). A name under `{axis: x}` is always a mesh
-// axis.
+// The value of the rule of a logical axis that a file registers: null, or the
+// names of axis rules, logical axes or mesh axes. A name that is written
+// `{axis: x}` is always a mesh axis.
 struct RegisteredRule {
   struct Name {
     std::string text;
@@ -109,33 +118,36 @@ struct RegisteredRule {
     bool operator==(const Name&) const = default;
   };
   bool is_null = true;
-  // Whether the rule is written as a list. As in eformer, only a name that is
-  // not in a list implies a rule for generation modes: `kv_head` implies
-  // `decode_kv_head`, and `[kv_head]` implies nothing.
+  // True if the rule is written as a list. As in eformer, only a name outside a
+  // list implies a rule for generation modes: `kv_head` implies
+  // `decode_kv_head`, and `[kv_head]` does not.
   bool is_list = false;
   std::vector<Name> names;
   bool operator==(const RegisteredRule&) const = default;
 };
 
 struct Registration {
-  std::string name;  // as written: `KV_GROUP` stands for `__KV_GROUP__`
+  std::string name;  // The name as written; `KV_GROUP` means `__KV_GROUP__`.
   RegisteredRule rule;
-  std::optional<RegisteredRule> generation;  // absent: derived from `rule`
+  // The rule for generation modes; absent if it is derived from `rule`.
+  std::optional<RegisteredRule> generation;
   bool override_existing = false;
-  // Removes the registration of this name by a file that this file extends.
-  // With `missing_ok: false` it is an error if no file registers the name.
+  // True if this entry removes the registration of `name` that a file extended
+  // by this file makes. With `missing_ok: false` it is an error if no file
+  // registers the name.
   bool unregister = false;
   bool missing_ok = true;
   Place place;
 };
 
-// A named list of logical axes. `mode` is the mode in which the bundle is
-// resolved outside of a rule, for example by the command `resolve`. The spec of
-// a rule uses only the axes.
+// A named list of logical axes. A rule that names a bundle uses only the axes.
+// `mode` is the mode in which the bundle is resolved outside of a rule, for
+// example by the command `resolve`.
 struct Bundle {
   std::string name;
   SpecList axes;
-  // An int n means that the size of dimension n decides the mode.
+  // An int n means that the size of dimension n decides the mode: size 1 means
+  // decode.
   std::variant<Mode, int> mode = Mode::kTrain;
   Place place;
 };
@@ -151,34 +163,39 @@ struct Policy {
   std::optional<Compat> compat;
 };
 
-// A pattern outside of a rule, from a file or a flag, with its place.
+// A pattern for parameter names that is not part of a rule, from a file or a
+// flag.
 struct NamePattern {
   std::string match;  // RE2, searched anywhere in the name
   Place place;
 };
-// Parameters without weight decay; absent if neither file nor flag gives any.
+// Patterns of the parameters without weight decay; absent if neither a file nor
+// a flag gives any.
 using WeightDecayExclusions = std::optional<std::vector<NamePattern>>;
 
-// All rules files merged: the nearest file first, settings merged key by key.
+// All rules files merged. The rules of the nearest file come first, and a
+// setting is read from the nearest file that has it. A file is nearer than the
+// files that it extends.
 struct RuleSet {
-  std::vector<Rule> rules;  // the first match wins
+  std::vector<Rule> rules;  // The first rule that matches a parameter applies.
   AxisRules axes;
-  // Place of each axis rule that a file gives.
+  // The place of each axis rule that a file gives, indexed by AxisRule.
   std::array<Place, kAxisRuleCount> axes_places;
-  std::vector<Registration> registrations;  // distinct names
-  std::vector<Bundle> bundles;              // from files, distinct names
+  std::vector<Registration> registrations;  // Names are distinct.
+  std::vector<Bundle> bundles;              // From files; names are distinct.
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
   // The `model:` section of the nearest file that has one; null if none has.
   std::shared_ptr<const ModelDescription> model;
-  // All files read, nearest first; for ignore comments and the plan's `source`.
+  // All files read, the nearest first. Ignore comments are read from them, and
+  // the plan lists them as its `source`.
   std::vector<SourceRef> sources;
 };
 
 // Sets the separator of each rule whose file does not state it. Under `compat`
-// it is the slash. Otherwise, rules with kNames get `names`, the separator of
-// the parameter names, or the slash if `names` is 0. A file with kBoth gets a
-// finding.
+// the separator is the slash. Otherwise, rules with kNames get `names`, the
+// separator of the parameter names, or the slash if `names` is 0. For a file
+// with kBoth, a finding is added.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

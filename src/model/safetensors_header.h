@@ -1,5 +1,5 @@
-// Writes safetensors headers in the form that the format's own library writes:
-// metadata first, no spaces except padding.
+// Writes the headers of safetensors files in the same form as the format's own
+// library: the metadata come first, and the only spaces are padding.
 #ifndef SHARDC_MODEL_SAFETENSORS_HEADER_H_
 #define SHARDC_MODEL_SAFETENSORS_HEADER_H_
 
@@ -17,10 +17,12 @@ struct HeaderEntry {
   std::string name;
   Dtype dtype = Dtype::kF32;
   Shape shape;
-  int64_t bytes = 0;  // entries are contiguous
+  // The bytes of the data, which follow the data of the previous entry.
+  int64_t bytes = 0;
 };
 
-// Returns the bytes before the data: length, JSON, padding to `alignment`.
+// Returns all bytes of a file before the data: the length, the JSON, and
+// padding that aligns the data to `alignment` bytes.
 std::string SafetensorsHeaderText(
     const std::vector<HeaderEntry>& entries,
     const std::vector<std::pair<std::string, std::string>>& metadata,

@@ -10,22 +10,26 @@ namespace shardc {
 
 class JsonWriter;
 
-// The axes of one dimension, most significant first; empty: unsharded.
+// The axes that shard one dimension, the most significant first. An empty group
+// means that the dimension is unsharded.
 using AxisGroup = std::vector<std::string>;
 
-// Dimensions after the last entry are unsharded, and an empty spec is
-// replicated. Trailing empty groups are kept as written.
+// The axes of each dimension. Dimensions after the last entry are unsharded, so
+// an empty spec means replicated. Empty groups at the end are kept as written.
 using Spec = std::vector<AxisGroup>;
 
-// Returns `[["fsdp", "sp"], "tp", null]`: the notation of plans and messages.
+// Returns the spec in the notation of plans and messages, such as `[["fsdp",
+// "sp"], "tp", null]`.
 std::string SpecText(const Spec& spec);
-// Returns the axes of a dimension; none where the spec is shorter.
+// Returns the axes of dimension `dim`. Returns an empty group if the spec has
+// no entry for the dimension.
 AxisGroup AxesAt(const Spec& spec, size_t dim);
-std::string GroupText(const AxisGroup& group);  // `["fsdp", "sp"]`, `null`
+// Returns `["fsdp", "sp"]`, or `null` for an empty group.
+std::string GroupText(const AxisGroup& group);
 void WriteSpec(JsonWriter& json, const Spec& spec);
 void WriteGroup(JsonWriter& json, const AxisGroup& group);
 
-// Returns whether no dimension has an axis.
+// Returns true if the spec has no axis in any dimension.
 bool IsReplicated(const Spec& spec);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Merges the `stages:` sections of two files. Each value is taken together with
-// its place, so that a finding about it points to the file that has it.
+// Merges the `stages:` sections of two files. Each value is copied together
+// with its place, so that a finding about it points to the file that has it.
 #include "model/stages.h"
 
 namespace shardc {

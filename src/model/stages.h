@@ -18,8 +18,8 @@ namespace shardc {
 // How the number of layers of each stage is chosen.
 enum class StageAssignment : uint8_t {
   kCost,    // minimises the time of the longest stage
-  kEven,    // each stage has the same number, or one more
-  kListed,  // the numbers that the file lists
+  kEven,    // The numbers of layers of two stages differ by at most one.
+  kListed,  // The file lists the numbers.
 };
 
 // A pattern for parameters that hold scanned layers: all layers of the model,
@@ -31,27 +31,32 @@ struct StackedLayers {
   int dim = 0;
 };
 
-// A key that a file leaves out stays empty. Places point at the values of keys.
+// The keys of a `stages:` section. A key that the file leaves out is empty. The
+// members `*_place` are the places of the keys' values.
 struct StageDeclaration {
   std::string axis;  // the mesh axis whose size is the number of ranks
   // A pattern for the names of layers' parameters, whose first group is the
   // number of the layer.
   std::optional<NamePattern> layers;
-  // Patterns for the parameters before the first and after the last layer.
+  // Patterns for the parameters that belong before the first layer or after the
+  // last layer.
   std::optional<std::vector<NamePattern>> first, last;
-  std::optional<int32_t> virtual_stages;  // number of stages on each rank
+  std::optional<int32_t> virtual_stages;  // The number of stages on each rank.
   std::optional<StageAssignment> assign;
-  std::vector<int64_t> listed;  // layers of each stage, with kListed
-  // Whether a rank may copy the embedding that its head shares.
+  // With kListed, the number of layers of each stage.
+  std::vector<int64_t> listed;
+  // Whether the rank of the output head may hold a copy of the embedding table
+  // that the head shares with the first stage.
   std::optional<bool> copies;
-  // A name, or the path of a file relative to the working directory.
+  // The name of a schedule, or the path of a schedule file relative to the
+  // working directory.
   std::string schedule;
   bool schedule_is_file = false;
   std::optional<int32_t> microbatches;
-  // The stacks of layers, in the order of the model.
+  // The layer stacks, in the order in which the model runs them.
   std::optional<std::vector<StackedLayers>> stacked;
 
-  Place place;  // of the section
+  Place place;  // place of the section
   Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
 };
 

@@ -31,33 +31,34 @@ struct ScaleAttributes {
 };
 
 struct FnAttributes {
-  // A row of the table of functions (step/functions.h).
+  // The name of a row of the table of functions (step/functions.h).
   std::string fn = {};
   double constant = 0;
 };
 
-// One dimension label. kSum and kMax remove the label, and kBroadcast adds it.
-// An id names one element along the label, which kPick reads and kPlace writes.
-// kSplit divides the label into its factors, and kMerge joins them. kCacheWrite
-// writes rows along the label.
+// One dimension label, whose use depends on the op. kSum and kMax remove the
+// label, and kBroadcast adds it. kPick reads, and kPlace writes, the element
+// along the label whose index is an operand (the id). kSplit divides the label
+// into its factors, and kMerge joins them. kCacheWrite writes rows along the
+// label.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };
 
-// Attributes of kLookup, kScatter.
+// Attributes of kLookup and kScatter.
 struct LookupAttributes {
   LabelId rows = kNoLabel;
-  int64_t offset = 0;  // is added to the ids
+  int64_t offset = 0;  // Is added to the ids.
 };
 
-// Attributes of kPart, kUnpart.
+// Attributes of kPart and kUnpart.
 struct PartAttributes {
-  LabelId whole = kNoLabel;  // a label with parts
+  LabelId whole = kNoLabel;  // A label with parts.
   LabelId part = kNoLabel;
-  int64_t number = 0;  // the part's index among the parts of `whole`
+  int64_t number = 0;  // The index of the part among the parts of `whole`.
 };
 
-// Attributes of kIndex, kUnindex.
+// Attributes of kIndex and kUnindex.
 struct IndexAttributes {
   LabelId label = kNoLabel;
   int64_t row = 0;
@@ -70,28 +71,30 @@ struct RenameAttributes {
 struct RopeAttributes {
   LabelId label = kNoLabel;
   int64_t rope = 0;  // index into Graph::ropes
-  int8_t sign = 1;   // -1 rotates back
+  int8_t sign = 1;   // -1 rotates by the negative angles.
 };
 
 enum class MaskRule : uint8_t {
-  kNone,     // every key is seen
-  kCausal,   // keys after the query or beyond its window are hidden
-  kChunked,  // keys after the query or in another window are hidden
+  kNone,     // Every key is visible.
+  kCausal,   // Keys after the query, and keys before its window, are hidden.
+  kChunked,  // Keys after the query, and keys in another window, are hidden.
 };
 
 struct MaskAttributes {
   MaskRule rule = MaskRule::kCausal;
-  LabelId window = kNoLabel;  // kNoLabel: no window
-  // The label of the heads, if the mask has ALiBi slopes (else kNoLabel), and a
-  // factor of all slopes.
+  // The label whose size is the window; kNoLabel if there is no window.
+  LabelId window = kNoLabel;
+  // If the mask adds ALiBi slopes, `heads` is the label of the heads, and
+  // `slope_scale` is a factor of all slopes. Otherwise `heads` is kNoLabel.
   LabelId heads = kNoLabel;
   Scale slope_scale = {};
 };
 
-// Attributes of kRepeat, kGroupSum.
+// Attributes of kRepeat and kGroupSum.
 struct HeadGroupAttributes {
   LabelId kv_heads = kNoLabel, query_heads = kNoLabel;
-  // Whether each device numbers the heads of its shard from 0.
+  // True if each device numbers the heads of its own shard from 0, instead of
+  // using the heads' numbers in the whole model.
   bool in_slices = false;
 };
 
@@ -99,8 +102,10 @@ enum class GroupScore : uint8_t { kMax, kTop2 };
 
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
-  LabelId groups = kNoLabel, chosen = kNoLabel;  // all groups, chosen groups
-  // Selects a group's score: its largest score, or the sum of its two largest.
+  // The label of all groups, and the label of the chosen groups.
+  LabelId groups = kNoLabel, chosen = kNoLabel;
+  // How a group is scored: by its largest score, or by the sum of its two
+  // largest.
   GroupScore score = GroupScore::kMax;
 };
 
@@ -126,16 +131,18 @@ struct AdamWAttributes {
 
 struct RollAttributes {
   LabelId label = kNoLabel;
-  int8_t sign = 1;    // 1: to the next place, -1: to the one before
-  bool open = false;  // zeros, not the row moved out, fill the free end
+  int8_t sign = 1;  // 1: to the next place; -1: to the previous place.
+  // True if zeros fill the free end, in place of the row that is moved out.
+  bool open = false;
 };
 
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
-  // The size of this label is a distance. All keys at this distance from the
-  // query or farther have the last row of their side.
+  // The label whose size is the longest distance with a row of its own. All
+  // keys at this distance from the query or farther share one row, the last one
+  // for their side (before or after the query).
   LabelId longest = kNoLabel;
-  bool both_sides = false;  // keys may follow the query too
+  bool both_sides = false;  // True if keys may also follow the query.
 };
 
 using OpAttributes =

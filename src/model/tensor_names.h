@@ -1,4 +1,4 @@
-// The names of a manifest's tensors as one list.
+// Presents the names of a manifest's tensors as one list.
 #ifndef SHARDC_MODEL_TENSOR_NAMES_H_
 #define SHARDC_MODEL_TENSOR_NAMES_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// Returns a view of the names, in the order of the tensors. It is valid until
-// `tensors` changes.
+// Returns a view of the names, in the order of the tensors. The view is valid
+// until `tensors` changes.
 inline Texts NamesOf(std::span<const Tensor> tensors) {
   return Texts::Of(tensors, &Tensor::name);
 }

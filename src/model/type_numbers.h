@@ -1,5 +1,6 @@
 // Numbers the distinct types of many tensors in the order of first use. A model
-// has few distinct types, so a lookup does not allocate memory.
+// has few distinct types, so most lookups find a known type and allocate no
+// memory.
 #ifndef SHARDC_MODEL_TYPE_NUMBERS_H_
 #define SHARDC_MODEL_TYPE_NUMBERS_H_
 
@@ -26,8 +27,8 @@ struct FlatType {
   bool operator==(const FlatType&) const = default;
   size_t Hash() const;
   TensorType Type() const;
-  // Parses `[8, 4]`. Returns false for any other text and for more than
-  // kMostDimensions dimensions.
+  // Parses a shape such as `[8, 4]`. Returns false for any other text and for
+  // more than kMostDimensions dimensions.
   bool TakeShape(PlainJson& json) {
     has_shape = true;
     if (!json.Take('[')) return false;
