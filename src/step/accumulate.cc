@@ -1,15 +1,17 @@
-// Writes the ops of one micro-batch once for each micro-batch, except for
-// parameters, which all share. The ops that count tokens come first, so that
-// each loss is divided by the tokens of all micro-batches. After its backward
-// pass each micro-batch adds its gradients to the sums of the earlier ones.
-// With GradientSums all gradients are added at the end. For two micro-batches:
+// Copies the ops of one micro-batch for each micro-batch. Parameters are not
+// copied, because all micro-batches share them. The ops that count tokens come
+// first, so that each loss can be divided by the tokens of all micro-batches.
+// After its backward pass each micro-batch adds its gradients to the sums of
+// the earlier micro-batches. With GradientSums, all gradients are added at the
+// end. For two micro-batches, where d:w is the gradient of a parameter w:
 //
 //   order of ops:  count 0, count 1, their sum, forward 0, backward 0,
 //                  forward 1, backward 1
-//   sum of d:w:    the d:w of 0 and of 1 are partial over all axes of the data
-//                  (kOnce) or over those that do not shard the parameter
-//                  (kSharded), and the sum is reduced over them; with kEach
-//                  each d:w is reduced before it is added
+//   kOnce:         each d:w is partial over all axes of the data, and the sum
+//                  of both d:w is reduced over these axes
+//   kSharded:      as kOnce, but each d:w is first reduced over the axes that
+//                  shard w
+//   kEach:         each d:w is reduced over all axes before it is added
 #include "step/accumulate.h"
 
 #include <algorithm>
@@ -22,13 +24,13 @@
 namespace shardc::step {
 namespace {
 
-// The distance between the random keys of two micro-batches.
+// The difference between the random keys of consecutive micro-batches.
 constexpr int64_t kKeysApart = 7919;
 
 class Accumulator {
  public:
-  // Writes the ops of the first `written` micro-batches. If it is less than
-  // `micro_batches`, it must be 1.
+  // Writes the ops of the first `written` micro-batches, which must be all of
+  // them or only one.
   Accumulator(Graph& graph, int64_t micro_batches, int64_t written,
               Reduction reduction, GradientSums* sums)
       : graph_(graph),
@@ -54,13 +56,16 @@ class Accumulator {
     WriteTokenTotal();
     for (int64_t m = 0; m < written_; ++m) {
       WritePhase(m, Phase::kForward);
-      // The ranks of a pipeline add the losses before the last backward pass.
+      // In a pipeline, the losses of the micro-batches are added before the
+      // last backward pass.
       if (m + 1 == written_ && chains_ != nullptr) WriteLoss();
       WritePhase(m, Phase::kBackward);
       if (chains_ == nullptr) AddGradients(m);
     }
     if (chains_ != nullptr) AddChains();
-    // Each backward pass has reduced its loss, which is not reduced again here.
+    // Without a pipeline the losses are added last. Each backward pass has
+    // already reduced the loss of its micro-batch, so the sum is not reduced
+    // again.
     if (chains_ == nullptr) WriteLoss();
     graph_.gradients = sums_;
     graph_.logits = Of(written_ - 1, graph_.logits);
@@ -70,10 +75,10 @@ class Accumulator {
 
  private:
   // Finds the scale ops, forward and backward, of losses that are means over a
-  // micro-batch, such as router losses. Each factor is later divided by the
-  // number of micro-batches, so that the step's loss has the mean over all
-  // micro-batches. Returns false if a term of the loss after the first one is
-  // not a scaled value.
+  // micro-batch, such as router losses. The factor of each such op is later
+  // divided by the number of micro-batches, so that the losses add up to the
+  // mean over all micro-batches. Returns false if a term of the loss after the
+  // first one is not a scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -132,8 +137,8 @@ class Accumulator {
     return own < 0 ? value : own;
   }
 
-  // Appends the copy of a value for a micro-batch and returns it. The first
-  // micro-batch has the value itself.
+  // Appends a copy of a value for a micro-batch and returns the copy.
+  // Micro-batch 0 uses the value itself, which is returned.
   ValueId Own(int64_t micro, ValueId value) {
     if (micro == 0) return value;
     Value copy = graph_.values[AsIndex(value)];
@@ -192,7 +197,8 @@ class Accumulator {
     }
   }
 
-  // Appends the sum of the tokens of all micro-batches, and its reciprocal.
+  // Appends the sum of the token counts of all micro-batches, and the
+  // reciprocal of that sum.
   void WriteTokenTotal() {
     const Op& divide = ops_[AsIndex(divide_)];
     Op sum;
@@ -237,7 +243,8 @@ class Accumulator {
                      value) != chains_->replaced.end();
   }
 
-  // Appends the sum of gradients of a parameter; it has the labels of `like`.
+  // Appends a sum of gradients of a parameter and returns it. The sum has the
+  // labels of the value `like`.
   ValueId Add(std::vector<ValueId> terms, size_t parameter, int32_t micro,
               bool reduces, ValueId like) {
     Op sum;
@@ -269,8 +276,8 @@ class Accumulator {
 
   ValueId AddChain(const std::vector<GradientTerm>& chain, size_t parameter) {
     ValueId sum = Of(chain[0].micro, chain[0].value);
-    // If the gradient is a single term, the term gets the gradient's sharding
-    // constraint.
+    // A sum of one gradient needs no op, so that gradient itself gets the
+    // sharding constraint of the sum.
     if (chain.size() == 1) {
       const int32_t at = place_[AsIndex(chain[0].micro)]
                                [AsIndex(producer_[AsIndex(chain[0].value)])];
@@ -293,8 +300,9 @@ class Accumulator {
     for (size_t i = 0; i < sums_.size(); ++i) {
       const ValueId value = graph_.gradients[i];
       if (value < 0) continue;
-      // The written micro-batch may represent all others. The sum then belongs
-      // to no micro-batch, and its only operand is the gradient of one.
+      // If the one written micro-batch represents all micro-batches, the sum
+      // belongs to no micro-batch, and its only operand is the gradient of the
+      // written one.
       if (written_ < micros_) {
         sums_[i] = Add({value}, i, -1, true, value);
         continue;
@@ -309,17 +317,20 @@ class Accumulator {
   const int64_t micros_;
   const int64_t written_;  // the number of micro-batches whose ops are written
   const Reduction reduction_;
-  GradientSums* const chains_;  // null: one sum for each parameter
-  std::vector<Op> ops_;         // of one micro-batch
+  // Null if no pipeline sets the order in which gradients are added.
+  GradientSums* const chains_;
+  std::vector<Op> ops_;  // The ops of one micro-batch.
   size_t values_ = 0;
   std::vector<Data> data_;
   std::vector<int32_t> producer_;  // indexed by ValueId: index of its op
   std::vector<char> counts_;       // indexed by op: 1 if it counts tokens
-  std::vector<char> shares_;       // by op: 1 for the scale ops of FindShares
-  int32_t divide_ = -1;            // op: 1 / number of tokens
-  // value_[m][v] is the copy of value v for micro-batch m.
+  std::vector<char> shares_;       // indexed by op: 1 if found by FindShares()
+  // The index of the op that computes 1 / number of tokens.
+  int32_t divide_ = -1;
+  // value_[m][v] is the copy of value v for micro-batch m; -1 if there is none.
   std::vector<std::vector<ValueId>> value_;
-  // place_[m][i] is the index of the copy of op i for micro-batch m.
+  // place_[m][i] is the index in the new graph of the copy of op i for
+  // micro-batch m.
   std::vector<std::vector<int32_t>> place_;
   ValueId loss_ = kNoValue;
   std::vector<ValueId> sums_;

@@ -1,11 +1,12 @@
 // Writes attention as ops. Plain attention is a softmax over all keys. Ring
 // attention keeps a block of queries on each device and passes blocks of keys
 // and values around the ring. In each turn a device attends to one block of
-// keys. It combines the turns by an online softmax: whenever the running
-// maximum grows, the sums are rescaled. Tokens are split into (turns, rows),
-// and the ring's axes shard `turns`, so each device has the queries and keys of
-// one index of `turns`. Before each turn except the first, keys and values roll
-// by one index:
+// keys. The turns are combined by an online softmax: whenever the running
+// maximum grows, the sums so far are rescaled.
+//
+// Tokens are split into (turns, rows), and the ring's axes shard `turns`, so
+// each device has the queries and keys of one index of `turns`. Before each
+// turn except the first, keys and values roll by one index:
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
 //                       scores [b, n, turns, rows, rows'], of the queries of
@@ -29,9 +30,10 @@ struct Block {
   ValueId values = kNoValue, positions = kNoValue;
 };
 
-// The state of the online softmax after some blocks.
+// The state of the online softmax after some blocks of keys.
 struct Running {
-  ValueId greatest = kNoValue, less = kNoValue;  // `less` is -greatest
+  // The running maximum of the scores, and the negative of that maximum.
+  ValueId greatest = kNoValue, less = kNoValue;
   ValueId sum = kNoValue, out = kNoValue;
 };
 
@@ -49,7 +51,8 @@ class Writer {
                                           : write.graph().common.query),
         key_(settings.key != kNoLabel ? settings.key
                                       : write.graph().common.key) {
-    // Query heads are [n], or [k, g] for groups g of KV heads k.
+    // The labels of the query heads are [n], or [k, g] if query heads are
+    // stored as g for each of k KV heads.
     const Labels& labels = write.LabelsOf(queries[0]);
     heads_ = {labels.begin() + 2, labels.end() - 1};
   }
@@ -75,8 +78,8 @@ class Writer {
     return x;
   }
 
-  // Returns keys or values [b, s, k, h] with the copies of each KV head that
-  // the form of attention requires (AttentionForm::copies).
+  // Returns keys or values [b, s, k, h] with AttentionForm::copies copies of
+  // each KV head.
   ValueId Copied(ValueId x) {
     const LabelId copied = settings_.copied_heads;
     if (copied == kNoLabel) return x;
@@ -90,7 +93,8 @@ class Writer {
     return x;
   }
 
-  // Splits the token dimension into blocks: [b, t, ..] -> [b, turns, rows, ..].
+  // Splits the token dimension of x into blocks: [b, t, ..] becomes [b, turns,
+  // rows, ..].
   ValueId Blocks(ValueId x, LabelId from, LabelId whole) {
     const bool integral = graph().values[AsIndex(x)].integral;
     x = write_.Rename(x, from, whole);
@@ -103,7 +107,8 @@ class Writer {
     const bool integral = graph().values[AsIndex(x)].integral;
     x = write_.Append(OpKind::kRoll, {x}, RollAttributes{.label = ring_.turns},
                       write_.LabelsOf(x), integral);
-    // Positions take few bytes, so they are kept and not recomputed.
+    // The backward pass rematerialises keys and values, but not positions,
+    // which take few bytes.
     write_.Producer(x).recompute = !integral;
     return x;
   }
@@ -134,7 +139,7 @@ class Writer {
   }
 
   bool InTurns() const { return query_ == ring_.query_rows; }
-  // Returns the labels of the batch and, in a ring, of the turns.
+  // Returns the leading labels of values: the batch and, in a ring, the turns.
   Labels Leading() const {
     Labels out = {write_.graph().common.batch};
     if (InTurns()) out.push_back(ring_.turns);
@@ -142,19 +147,20 @@ class Writer {
   }
 
   // Repeats KV heads so that x has an entry for each query head: [.., k, h]
-  // becomes [.., n, h]. If query heads are grouped as [k, g], all g heads of a
-  // group use the entry of their KV head, and x is returned unchanged.
+  // becomes [.., n, h]. If query heads have the labels [k, g], all g heads of a
+  // group read the entry of their KV head, and x is returned unchanged.
   ValueId Repeated(ValueId x) {
     const Labels labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return HasLabel(labels, head); });
-    // Values with heads have the labels of batch and turns, and also those of
+    // Values with heads have at least three labels besides batch and turns:
     // keys, heads and the contracted dimension. Values with fewer labels have
     // no heads to repeat.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     const bool global = settings_.form.view == AttentionView::kGlobal;
-    // Gather before repeating, because the keys are then smaller.
+    // Keys and values are gathered before they are repeated, because they are
+    // then smaller.
     if (global) x = Resharded(x, "kgather");
     const LabelId kv_heads = labels[labels.size() - 2];
     x = write_.Append(OpKind::kRepeat, {x},
@@ -183,7 +189,7 @@ class Writer {
                          std::move(mask), write_.LabelsOf(scores));
   }
 
-  // Returns the scores of a block of keys: [b, n, t, s].
+  // Returns the scores [b, n, t, s] of the queries with a block of keys.
   ValueId Scores(const Block& block) {
     Labels row = {graph().common.batch};
     row.insert(row.end(), heads_.begin(), heads_.end());
@@ -203,8 +209,8 @@ class Writer {
     return Masked(scores, block.positions);
   }
 
-  // In a ring, marks the ops from `from` on to be rematerialised in the
-  // backward pass, except for those that compute the maxima.
+  // In a ring, marks the ops from index `from` on to be rematerialised in the
+  // backward pass. The ops that compute maxima are not marked.
   void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {
@@ -216,7 +222,7 @@ class Writer {
     }
   }
 
-  // Returns exp(scores - maximum); `less` is the negative of the maximum.
+  // Returns exp(scores - maximum), where `less` is the negative of the maximum.
   ValueId Weights(ValueId scores, ValueId less) {
     return write_.Fn("exp", write_.Add({scores, less}));
   }
@@ -233,13 +239,13 @@ class Writer {
     return out;
   }
 
-  // Returns attention that is computed over all keys at once.
+  // Returns attention that is computed over all keys at once, without a ring.
   ValueId Unsharded(const Block& keys) {
     const ValueId scores = Scores(keys);
     ValueId greatest = write_.Max(scores, key_);
     if (sinks_ != kNoValue) {
-      // The maximum includes the sinks: otherwise exp(sink - maximum) would
-      // overflow for a sink far above the scores.
+      // The maximum includes the sinks. Otherwise exp(sink - maximum) would
+      // overflow if a sink is far above all scores.
       greatest = write_.Greater(greatest, sinks_);
     }
     const ValueId less = Negative(greatest);
@@ -288,7 +294,7 @@ class Writer {
   std::vector<ValueId> queries_;
   const ValueId sinks_;
   ValueId query_positions_;
-  LabelId query_, key_;  // labels of the tokens of one block
+  LabelId query_, key_;  // labels of the tokens, in a ring of one block
   Labels heads_;
 };
 

@@ -1,5 +1,6 @@
-// Attention as a sequence of ops, either on unsharded values (the compiler
-// inserts the collectives) or as a kernel that each device runs on its shards.
+// Writes attention as a sequence of ops. The ops act either on unsharded
+// values, for which the compiler inserts collectives, or on the shards of one
+// device, as in a kernel.
 #ifndef SHARDC_STEP_ATTENTION_H_
 #define SHARDC_STEP_ATTENTION_H_
 
@@ -12,44 +13,52 @@
 namespace shardc::step {
 
 enum class AttentionView : uint8_t {
-  kGlobal,  // the compiler inserts collectives wherever ops need them
-  // A kernel on shards. Its operands have the sharding constraints op_q and
-  // op_k, and its result has op_out.
+  kGlobal,  // The compiler inserts collectives where ops need them.
+  // A kernel on the shards of a device. The queries have the sharding
+  // constraint op_q, the keys and values op_k, and the result op_out.
   kLocal,
-  // A kernel as in kLocal, with keys and values that are passed from device to
-  // device.
+  // A kernel as in kLocal, where keys and values are also passed from device to
+  // device around a ring.
   kRing,
 };
 struct AttentionForm {
   AttentionView view = AttentionView::kGlobal;
-  int64_t turns = 1;   // kRing: the number of devices in the ring
-  int64_t copies = 1;  // of each KV head, made before keys are resharded
+  int64_t turns = 1;  // kRing: the number of devices in the ring
+  // The number of copies of each KV head that are made before keys and values
+  // are resharded; 1 if they are not copied.
+  int64_t copies = 1;
   bool operator==(const AttentionForm&) const = default;
 };
 
 struct AttentionSettings {
   Scale scale = {};
-  double cap = 0;  // the scores are capped to +-cap; 0: not capped
+  // Scores are capped to the range -cap to cap; 0 means no cap.
+  double cap = 0;
   bool windowed = false;
-  bool chunked = false;  // windows are disjoint chunks, not sliding
+  // True if windows are disjoint chunks; false if they slide.
+  bool chunked = false;
   bool causal = true;
-  // ALiBi slopes by head (exec/step/slopes.h).
+  // Whether ALiBi adds a slope for each head (exec/step/slopes.h).
   bool sloped = false;
-  bool slopes_scaled = false;  // slopes are scaled like the scores
+  // Whether the slopes are multiplied by `scale`, like the scores.
+  bool slopes_scaled = false;
   ValueId query_positions = kNoValue, key_positions = kNoValue;
   // The labels of the tokens of queries and keys; kNoLabel means the labels of
   // the model's own tokens.
   LabelId query = kNoLabel, key = kNoLabel;
-  ValueId near = kNoValue;  // biases of the scores, [t, s, n] in any order
+  // Position biases that are added to the scores, with the labels [t, s, n] in
+  // any order; kNoValue if there are none.
+  ValueId near = kNoValue;
   AttentionForm form = {};
-  // The composite label (k copies) of repeated KV heads; kNoLabel if they are
-  // not repeated.
+  // The composite label (k copies) of KV heads and their copies; kNoLabel if KV
+  // heads are not copied.
   LabelId copied_heads = kNoLabel;
 };
 // Appends attention to the graph and returns its output. Queries and keys may
-// have several parts, whose products are added: query parts are [b, t, n, h],
-// key parts [b, s, k, h] or [b, s, h]. Values are [b, s, k, w]; sinks are [n]
-// or kNoValue. A ring uses the labels Graph::ring.
+// have several parts, such as a part with and a part without rotary embedding.
+// The products of the parts are added. A query part has the labels [b, t, n,
+// h], and a key part [b, s, k, h] or [b, s, h]. Values have [b, s, k, w], and
+// the sinks [n] or kNoValue. Ring attention uses the labels in Graph::ring.
 ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
                   const std::vector<ValueId>& keys, ValueId values,
                   ValueId sinks, const AttentionSettings& settings);

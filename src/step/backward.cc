@@ -1,7 +1,8 @@
 // Keeps the state while the backward pass is appended to a graph. A value that
 // several ops read receives a cotangent from each of them. These terms are
 // collected, and added when the cotangent is first read. A forward value that
-// the forward pass does not keep is rematerialised by copies of its ops:
+// the forward pass does not keep is rematerialised by copies of the ops that
+// compute it:
 //
 //   e = exp(scores), not kept: its derivative reads a second exp(scores), for
 //   which the ops that compute the scores are copied too, each op once
@@ -69,11 +70,12 @@ ValueId Backward::Total(ValueId value, const std::string& constraint) {
   return total;
 }
 
-// In a ring, the forward pass rolls keys and values from turn to turn, and the
-// backward pass needs the same blocks in the opposite order. The first block
-// that the backward pass needs is rolled backwards from the unrolled value, and
-// each further block from the block before it. So a block arrives together with
-// its own gradient.
+// Returns a forward value, which may be rematerialised. In ring attention, the
+// forward pass rolls keys and values from turn to turn, and the backward pass
+// needs the same blocks in the opposite order. The backward pass therefore
+// rolls the unrolled value backwards to the first block that it needs, and
+// rolls each further block from the block before it. As a result, each block
+// arrives at a device together with its own gradient.
 ValueId Backward::Forward(ValueId value) {
   if (!made_by_[AsIndex(value)].recompute) return value;
   const auto known = recomputed_.find(value);
@@ -94,7 +96,8 @@ ValueId Backward::Forward(ValueId value) {
   return made;
 }
 
-// Returns the unrolled value, from which the forward pass has rolled `value`.
+// Returns the value before the first roll, from which the forward pass has
+// rolled `value`.
 ValueId Backward::HomeOf(ValueId value) const {
   const Maker* maker = &made_by_[AsIndex(value)];
   while (maker->recompute) {

@@ -1,5 +1,5 @@
-// The state of the backward pass: the cotangents of values so far, and forward
-// values, which may be rematerialised.
+// The state of the backward pass: the cotangents that have been computed so
+// far, and the forward values, some of which are rematerialised.
 #ifndef SHARDC_STEP_BACKWARD_H_
 #define SHARDC_STEP_BACKWARD_H_
 
@@ -24,25 +24,25 @@ class Backward {
   const Labels& LabelsOf(ValueId value) const { return write_.LabelsOf(value); }
 
   // Returns whether the value depends on a parameter through ops that have
-  // gradients.
+  // gradients, and so needs a cotangent.
   bool Needs(ValueId value) const { return needed_[AsIndex(value)]; }
   bool HasCotangent(ValueId value) const {
     return !cotangents_[AsIndex(value)].empty();
   }
   // Adds a term to the value's cotangent, unless the value needs no cotangent.
   void Give(ValueId value, ValueId cotangent);
-  // Returns the sum of all terms of the value's cotangent; kNoValue if there
-  // are no terms. The sum has the sharding constraint `constraint`, unless that
-  // constraint applies to the forward pass only. Terms are added before they
-  // are reduced, so that one collective serves all of them.
+  // Returns the sum of all terms of the value's cotangent, or kNoValue if there
+  // are no terms. The sum gets the sharding constraint `constraint`, unless
+  // that constraint applies to the forward pass only. Terms are added before
+  // the sum is reduced, so that one collective reduces all of them.
   ValueId Total(ValueId value, const std::string& constraint);
 
-  // Returns the forward value if the forward pass keeps it, else the result of
-  // ops that compute it again.
+  // Returns the forward value if the forward pass keeps it. Otherwise returns
+  // the result of ops that compute the value again.
   ValueId Forward(ValueId value);
 
-  // Appends an op of another kind with the attributes of `op`; its result has
-  // the labels of `like`.
+  // Appends an op of the kind `kind` with the attributes of `op` and the
+  // operands `in`. Its result has the labels of `like`.
   ValueId Like(const Op& op, OpKind kind, std::vector<ValueId> in,
                ValueId like);
 
@@ -61,8 +61,10 @@ class Backward {
   std::vector<bool> needed_;           // indexed by forward value
   std::vector<Maker> made_by_;         // indexed by forward value
   std::map<ValueId, ValueId> rolled_;  // results of rolls, keyed by the operand
-  std::map<ValueId, ValueId> recomputed_;  // copies, keyed by the forward value
-  std::vector<std::vector<ValueId>> cotangents_;  // terms, by forward value
+  // rematerialised values, keyed by forward value
+  std::map<ValueId, ValueId> recomputed_;
+  // The terms of each cotangent, indexed by forward value.
+  std::vector<std::vector<ValueId>> cotangents_;
 };
 
 }  // namespace shardc::step

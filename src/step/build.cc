@@ -1,6 +1,7 @@
-// Builds the forward graph. The description's lines are resolved once and then
-// written layer by layer. A line is left out in a layer that lacks one of its
-// arguments, and so are the lines that need its result:
+// Builds the forward graph. The lines of the description's model section are
+// resolved once and then written layer by layer. In a layer that lacks one of a
+// line's arguments, the line is left out, and so are the lines that need its
+// result:
 //
 //   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
 //   x = add(x, m?, s?) @resid                      then x is x + m
@@ -8,7 +9,7 @@
 // There are exceptions: `add` adds the operands that exist, attention handles
 // missing arguments itself, a norm without a weight returns its operand, and a
 // line that assigns to its own first operand leaves the operand unchanged. A
-// line whose `if` does not hold is not written.
+// line whose `if` condition is false is not written.
 #include "step/build.h"
 
 #include <algorithm>
@@ -72,8 +73,8 @@ class Builder {
     MakeInputs();
     if (!ReadSettings()) return std::nullopt;
     c_.variables.assign(lines->variables.size(), kNoValue);
-    // The encoder is the last stack. It is written first, because the other
-    // stack reads its results.
+    // The encoder is the last stack. It is written first, because the model's
+    // own stack reads the encoder's results.
     for (size_t stack = lines->stacks.size(); stack > 0;) {
       --stack;
       if (!WriteStack(stack, lines->stacks[stack])) return std::nullopt;
@@ -112,8 +113,8 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports the problems of roles other than kUnused. For each kind of problem
-  // and role there is one finding. Returns whether there are any problems.
+  // Reports the problems of roles, except kUnused. For each kind of problem and
+  // role there is one finding. Returns whether there are any such problems.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {
@@ -139,9 +140,9 @@ class Builder {
     return !reported.empty();
   }
 
-  // Reports a model whose layers have too many lines in total. The ops and
-  // instructions of one line take some 17 KB, so the limit keeps the memory of
-  // a step below 1 GiB.
+  // Reports a model whose layers have too many lines in total, and returns
+  // whether it does. The ops and instructions of one line take about 17 KB, so
+  // the limit keeps the memory of a step below 1 GiB.
   bool RefuseSize(const Lines& lines) {
     constexpr size_t kMostLines = 30000;
     size_t count = 0;
@@ -202,7 +203,8 @@ class Builder {
     }
   }
 
-  // Returns whether all values and roles of the line exist in this layer.
+  // Returns whether all variables and parameters that the line reads exist in
+  // this layer.
   bool Complete(const Line& line) {
     for (size_t i = 0; i < line.arguments.size(); ++i) {
       const LineArgument& argument = line.arguments[i];
@@ -243,8 +245,8 @@ class Builder {
     }
   }
 
-  // Returns whether the line assigns to its first operand. Such a line has no
-  // effect in a layer that lacks the weight: x = linear(x, w) without w.
+  // Returns whether the line assigns to its first operand, like x = linear(x,
+  // w). In a layer without the weight w, such a line has no effect.
   static bool IsFirstOperand(const Line& line, int32_t variable) {
     const auto& first = line.arguments[0].variables;
     return first.size() == 1 && first[0] == variable;

@@ -1,7 +1,7 @@
-// Builds a model's step as a graph of ops over named dimensions, from the
-// description of the model family, a config.json and the parameters. This
-// header builds the forward pass; vjp.h and optimizer.h append the backward
-// pass and the optimizer.
+// Builds a training, prefill or decoding step of a model as a graph of ops over
+// named dimensions. The inputs are the description of the model family, a
+// config.json and the parameters. This header builds the forward pass; vjp.h
+// and optimizer.h append the backward pass and the optimizer.
 //
 //   auto step = BuildForward(*rules.model, &config, manifest, Mode::kTrain,
 //                            findings);
@@ -28,10 +28,11 @@ namespace shardc::step {
 
 struct StepModel {
   Graph graph = {};
-  // The size of each label. The sizes of the description's dimensions and
-  // counts are set; labels of tokens have 0.
+  // The size of each label, indexed by LabelId. The sizes of the description's
+  // dimensions and of counts such as the experts per token are set. The sizes
+  // of labels of tokens are 0.
   Sizes sizes = {};
-  // The number of slots in an expert's queue, as a factor of tokens * top_k /
+  // The number of slots in an expert's queue, divided by tokens * top_k /
   // experts; 0 means no limit.
   double capacity = 0;
   // The number of the encoder's tokens; 0 means the same number as the
@@ -39,13 +40,15 @@ struct StepModel {
   int64_t encoder_length = 0;
 };
 
-// Builds the forward graph of a mode. Inserting a prompt is built as decoding.
-// Returns nullopt after findings, such as a parameter without a role, a shape
-// that does not match its role's dimensions, or a line that cannot be resolved.
+// Builds the forward graph of a mode. The mode in which a prompt is inserted
+// (kInsert) is built as decoding. Returns nullopt after findings, such as a
+// parameter without a role, a shape that does not match its role's dimensions,
+// or a line of the description that cannot be resolved.
+//
 // `config` may be null if the parameters determine every size. If `only_layers`
 // is not empty, only these layers are built, and they keep their numbers.
-// `roles` is the result of an earlier AssignRoles; if it is null, the roles are
-// assigned here.
+// `roles` is the result of an earlier AssignRoles(). If it is null,
+// BuildForward() assigns the roles.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,

@@ -1,6 +1,7 @@
-// The state while the lines of a description are written: the graph so far, the
-// settings of the model and of the current layer, and the values of the
-// variables. build.cc fills it; the functions of line_ops.h read and change it.
+// The state while the lines of a description's model section are written as
+// ops: the graph so far, the settings of the model and of the current layer,
+// and the values of the variables. build.cc sets this state; the functions of
+// line_ops.h read and change it.
 #ifndef SHARDC_STEP_BUILD_CONTEXT_H_
 #define SHARDC_STEP_BUILD_CONTEXT_H_
 
@@ -28,7 +29,7 @@
 namespace shardc::step {
 
 struct BuildContext {
-  // The insertion of a prompt is built as decoding.
+  // The mode kInsert (insertion of a prompt) is built as decoding.
   BuildContext(const ModelDescription& description, Mode of,
                Findings& all_findings, const AttentionForm& of_attention)
       : mode(of == Mode::kInsert ? Mode::kDecode : of),
@@ -46,14 +47,16 @@ struct BuildContext {
   // Returns the value of an argument's first variable, or kNoValue if the line
   // has no such argument or the value does not exist in this layer.
   ValueId Value(const Line& line, size_t i) const;
-  // RoleValue returns the parameter that has an argument's role in this layer,
-  // and BiasOf the bias of that role. Both return kNoValue if there is none.
+  // RoleValue returns the parameter of the role that the argument names, in
+  // this layer. BiasOf returns the bias of that role. Both return kNoValue if
+  // the layer has no such parameter.
   ValueId RoleValue(const Line& line, size_t i);
   ValueId BiasOf(const Line& line, size_t i);
-  // Returns the value of a number, of a constant of the description, or of a
-  // key of the configuration; nullopt if the configuration lacks the key.
+  // Returns the value of an argument: a number, a constant of the description,
+  // or a key of the configuration. Returns nullopt if the configuration lacks
+  // the key.
   std::optional<double> Constant(const LineArgument& by);
-  // Reports an error in a line. After it, no further lines are built.
+  // Reports an error in a line. No further lines are written after an error.
   void Fail(const Line& line, const std::string& message);
 
   const Mode mode;
@@ -67,23 +70,30 @@ struct BuildContext {
   std::optional<Parameters> parameters = {};
   ModelSettings settings = {};
   LayerSettings layer_settings = {};
-  std::vector<ValueId> variables = {};  // indexed by Lines::variables
-  size_t stack = 0;                     // the stack of layers that is written
-  int32_t layer = -1;  // counted through all stacks; -1: outside layers
+  // The current value of each variable, indexed by Lines::variables.
+  std::vector<ValueId> variables = {};
+  // The index of the layer stack that is being written.
+  size_t stack = 0;
+  // The layer that is being written, counted through all stacks; -1 outside of
+  // layers.
+  int32_t layer = -1;
   bool failed = false;
 
-  // Values and labels that several lines share, each created once. `near` has
-  // the position biases. The key is their table and the stacks of queries and
-  // keys, as 2 * (stack of the queries) + (stack of the keys).
+  // The position biases that several layers share, so that each is created
+  // once. The key is the table of the biases, and the number 2 * (stack of the
+  // queries) + (stack of the keys).
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  // A label whose size is the distance between query and key from which on the
-  // position bias no longer changes.
+  // A label whose size is a distance between query and key. The position bias
+  // is the same for all larger distances.
   LabelId distance = kNoLabel;
-  LabelId frames = kNoLabel;        // frames in one token of an audio model
-  LabelId copied_heads = kNoLabel;  // the composite label (k copies)
-  bool made_own_labels = false;  // whether the labels that `form` needs exist
-  std::vector<RouterStatistics> routers = {};  // of the layers so far
-  int32_t correction = -1;  // the role of the router's correction; -1: none
+  // The label of the frames in one token of an audio model.
+  LabelId frames = kNoLabel;
+  LabelId copied_heads = kNoLabel;  // The composite label (k copies).
+  bool made_own_labels = false;  // Whether the labels that `form` needs exist.
+  // The statistics of each router that has been written.
+  std::vector<RouterStatistics> routers = {};
+  // The role of the router's correction; -1 if there is none.
+  int32_t correction = -1;
 };
 
 }  // namespace shardc::step

@@ -1,7 +1,7 @@
-// Checks sizes that must fit each other. For example, the op that repeats KV
-// heads needs a number of heads that the number of KV heads divides, and a rope
-// needs an even number of rotated elements. The same message is reported only
-// once:
+// Checks sizes that depend on each other. For example, the op that repeats KV
+// heads needs a number of heads that the number of KV heads divides, and a
+// rotary embedding needs an even number of rotated elements. The same message
+// is reported only once:
 //
 //   repeat k [b, s, 4, h] for n 6
 //     ->  4 KV heads cannot serve 6 attention heads: 4 does not divide 6
@@ -22,8 +22,8 @@
 namespace shardc::step {
 namespace {
 
-// The bytes of an element, multiplied by a margin for copies in other
-// shardings.
+// An upper bound of the bytes of an element, including a margin for copies of
+// the value in other shardings.
 constexpr int64_t kBytesAndRoom = 16;
 
 std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
@@ -33,8 +33,8 @@ std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
 
 ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
   ModelSizes out;
-  // If the KV heads have been copied, which shows in the label's factors, the
-  // number of copies was chosen to fit the mesh, so it is not checked.
+  // A KV heads label that has factors is (KV heads, copies). The number of
+  // copies was chosen to fit the mesh, so it is not checked.
   if (op.kind == OpKind::kRepeat) {
     const auto& heads = As<HeadGroupAttributes>(op);
     if (!graph.labels[AsIndex(heads.kv_heads)].factors.empty()) return out;

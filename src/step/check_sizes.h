@@ -1,4 +1,4 @@
-// Reports sizes that no step can have.
+// Checks that the sizes of a step are possible.
 #ifndef SHARDC_STEP_CHECK_SIZES_H_
 #define SHARDC_STEP_CHECK_SIZES_H_
 
@@ -10,16 +10,16 @@
 
 namespace shardc::step {
 
-// Returns false after findings at `place`. Findings are, for example, KV heads
-// that do not divide the heads, a token that is sent to more experts than
-// exist, an odd rotary dimension, groups that do not divide the experts, or
-// more chosen groups than exist.
+// Returns false after findings at `place` if the sizes are impossible. Examples
+// are KV heads that do not divide the heads, a token that is sent to more
+// experts than exist, an odd rotary dimension, groups that do not divide the
+// experts, and more chosen groups than exist.
 bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings);
 
 // Returns false after a finding at `place` if the bytes of all values together,
-// with room for copies, exceed 64 bits. If `layer_times` is not empty, the
-// values of layer i count layer_times[i] times.
+// with a margin for copies, do not fit in 64 bits. If `layer_times` is not
+// empty, the bytes of layer i are multiplied by layer_times[i].
 bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings, std::span<const int64_t> layer_times = {});
 

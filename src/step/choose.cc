@@ -1,14 +1,18 @@
 // Decides for each mesh axis which label of an op it shards. The options of an
 // axis are the labels that it shards in some operand or in the preferred
-// sharding of the result. If there is only one option, it is chosen, unless the
-// preferred result does not use the axis and gathering it before the op costs
-// less. If there are several, the policy `published` leaves activations in
-// place over data axes and weights in place over the other axes, and compares
-// costs if several options remain; the policy `cost` compares all combinations.
+// sharding of the result. A single option is chosen, unless the preferred
+// result does not use the axis and gathering the axis before the op costs less.
+//
+// If there are several options, the policy `published` leaves activations in
+// place over data axes, and weights in place over the other axes. It compares
+// costs if several options remain. The policy `cost` compares all combinations
+// of options.
+//
 // The cheapest combination sends the fewest bytes at real sizes, then has the
 // fewest collectives, then the fewest elements of the local loop nest. Of equal
 // combinations the first is chosen, in the order of the mesh's axes and of the
-// op's labels, unsharded last, so that ties depend only on the input files.
+// op's labels, with unsharded last. Ties therefore depend only on the input
+// files.
 //
 //   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp may shard b or d; published
 //                                            takes b and gathers the weight
@@ -23,10 +27,10 @@
 namespace shardc::step {
 namespace {
 
-// For each axis: the index of the op's label that it shards, or one of the
-// following constants.
-constexpr int8_t kUnsharded = -1;  // the axis shards nothing
-// Operand and result are partial over the axis.
+// An assignment has for each axis the index of the op's label that the axis
+// shards, or one of these two constants.
+constexpr int8_t kUnsharded = -1;  // The axis shards no label.
+// The axis shards no label, and the operand and the result are partial over it.
 constexpr int8_t kStaysPartial = -2;
 using Assignment = std::array<int8_t, kMaxAxes>;
 
@@ -38,8 +42,9 @@ struct Key {
   }
 };
 
-// Labels of an op, or kUnsharded or kStaysPartial. The lists are short and are
-// made for each axis of each op, so they allocate nothing.
+// The options of one axis: indices of labels of an op, kUnsharded or
+// kStaysPartial. The list has a fixed capacity and allocates no memory, because
+// one is made for each axis of each op.
 class OptionList {
  public:
   void push_back(int8_t option) { options_[count_++] = option; }
@@ -60,12 +65,12 @@ class OptionList {
   uint8_t count_ = 0;
 };
 
-// The labels of an op that one axis shards, in the operands and in the
-// preferred result.
+// The labels of an op that one axis shards in operands or in the preferred
+// sharding of the result.
 struct Carried {
-  OptionList options;  // labels, in their order
-  // The labels that the axis shards in weights, in other operands and in the
-  // preferred result, as bits.
+  OptionList options;  // in the order of the op's labels
+  // Sets of label indices, as bits: the labels that the axis shards in weights,
+  // in other operands, and in the preferred sharding of the result.
   uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;
   bool partial = false;
   bool stays_partial = false;
@@ -82,8 +87,8 @@ class Chooser {
     std::array<Carried, kMaxAxes> of_axes;
     for (AxisId a = 0; a < n; ++a) of_axes[a] = Carriers(a);
     const std::span<const Carried> carried(of_axes.data(), n);
-    // Each axis starts with its default, so that the cost of one axis is known
-    // while others are still to be chosen.
+    // Each axis starts with its default option, so that the cost of an option
+    // of one axis can be computed before the other axes are decided.
     for (AxisId a = 0; a < n; ++a) chosen_[a] = Default(carried[a], a);
     if (set_.policy == Policy::kCost) {
       ChooseByCost(carried);
@@ -148,8 +153,9 @@ class Chooser {
     return out;
   }
 
-  // Returns whether the result is larger than each operand that is partial over
-  // the axis. It is then cheaper to reduce these operands before the op.
+  // Returns whether the result has more elements than each operand that is
+  // partial over the axis. If so, it is cheaper to reduce these operands before
+  // the op.
   bool Grows(AxisId axis) const {
     int64_t most = 0;
     for (const OperandView& operand : request_.operands) {
@@ -213,6 +219,8 @@ class Chooser {
         carried.by_weights | (request_.gradient ? carried.by_preferred : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
+    // The default option keeps the weight (or, on a data axis, the activation)
+    // in place.
     if (has_weight && Count(stays) == 1) return;  // keeps the default
     chosen_[axis] = Cheapest(axis, carried.options);
   }
@@ -240,8 +248,8 @@ class Chooser {
       if (carried[a].stays_partial) of.push_front(kStaysPartial);
       if (of.empty()) continue;
       // Unsharded is an option if the axis could shard several labels, or if it
-      // may be gathered before the op. Otherwise all operands are sharded over
-      // the axis in the same way and stay so.
+      // may be gathered before the op. Otherwise the axis keeps the one label
+      // that it shards.
       if (of.size() > 1 || MayBeUnsharded(a, carried[a]))
         of.push_back(kUnsharded);
       if (of.size() < 2) continue;
@@ -268,11 +276,12 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, up to the first that does not divide
-  // its size. Their order is taken from the operand or preferred result in
-  // which most of these axes shard the label. Among several such values the
-  // largest decides, because the others are cheaper to reshard. Among equally
-  // large values the preferred result comes first.
+  // Returns the axes that shard a label, up to the first axis that does not
+  // divide the label's size. The order of the axes is taken from the operand or
+  // preferred result that shards the label over most of these axes. If several
+  // such values exist, the largest one decides, because the other values are
+  // cheaper to reshard. Among equally large values the preferred result comes
+  // first.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

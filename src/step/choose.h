@@ -17,11 +17,13 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  const Sharding* sharding = nullptr;  // of the first copy of the value
-  // The shardings of all copies of the value.
+  // The sharding of the first copy of the value.
+  const Sharding* sharding = nullptr;
+  // The shardings of all copies of the value in the program so far.
   std::span<const Sharding* const> copies = {};
-  bool weight = false;    // a parameter, or made of parameters only
-  bool repeated = false;  // the same value as an earlier operand
+  // True for a parameter and for a value that depends on parameters only.
+  bool weight = false;
+  bool repeated = false;  // True if an earlier operand is the same value.
 };
 
 struct ChoiceRequest {
@@ -29,16 +31,19 @@ struct ChoiceRequest {
   const OpLabels* labels = nullptr;
   std::span<const OperandView> operands = {};
   const Value* result = nullptr;
-  // The preferred sharding of the result, or null.
+  // The preferred sharding of the result; null if it has none.
   const Sharding* wanted = nullptr;
-  bool gradient = false;  // the result is a gradient, and counts as a weight
+  // True if the result is a gradient, which is then treated as a weight.
+  bool gradient = false;
 };
 
 struct Choice {
   std::vector<Sharding> operands = {};
   Sharding result = {};
-  AxisList maxima = {};  // axes of the all-reduce (max) that follows the op
-  std::vector<ShardingConflict> conflicts = {};  // the caller sets `op` of each
+  // The axes of the all-reduce of maxima that follows the op.
+  AxisList maxima = {};
+  // The conflicts between operands. The caller sets `op` in each.
+  std::vector<ShardingConflict> conflicts = {};
 };
 
 struct ChoiceSettings {

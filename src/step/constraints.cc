@@ -25,7 +25,8 @@ struct Role {
   std::string_view name;
   std::array<TokenPair, 4> pairs;
   bool forward_only = false;
-  bool without_expert = false;  // whether BATCH's axes exclude EXPERT's
+  // True if the axes of EXPERT are removed from those of BATCH.
+  bool without_expert = false;
   bool if_expert_in_batch = false;
 };
 
@@ -62,7 +63,8 @@ constexpr Role kRoles[] = {
     {"moe_exp", {{kBatch, kExpert}}, false, true},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
     {"kcache", {{kBatch, kKeys, kKvHead}}, true},
-    // Operands and result of an attention operation that runs as a kernel.
+    // The operands and the result of an attention operation that runs as a
+    // kernel.
     {"op_q", {{kBatch, kQuery, kHead}}},
     {"op_given", {{kBatch, kKeys, kKvHead, kHead}}},
     {"op_k", {{kBatch, kKeys, kKvHead, kHead}}},
@@ -92,8 +94,8 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// Returns the second axis of the role's pair whose first axis is `semantic`;
-// empty if there is no such pair.
+// Returns the second logical axis of the role's pair whose first logical axis
+// is `semantic`. Returns an empty text if there is no such pair.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {
@@ -108,12 +110,12 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the leading axes of `list` whose product divides the size, without
-// axes that an earlier dimension uses. Axes after the first one that does not
-// divide are left out. Appends to `notes` a message for each axis that an
-// earlier dimension uses and for the first axis that does not divide. A
-// dimension of size 1, such as the single query in decoding, is reported only
-// if it is the batch.
+// Returns the leading axes of `list` whose product divides the size. Axes that
+// an earlier dimension uses are left out, and so are the first axis that does
+// not divide the size and all axes after it. Appends to `notes` a message for
+// each axis that an earlier dimension uses and for the first axis that does not
+// divide. A dimension of size 1, such as the single query in decoding, is
+// reported only if it is the batch.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
@@ -142,7 +144,7 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
 
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   ShardingConstraints out;
-  Findings none;  // built-in logical axes always resolve
+  Findings none;  // Stays empty, because built-in logical axes always resolve.
   const auto resolved = [&](std::string_view token) {
     SpecList list;
     SpecEntry entry;
@@ -155,9 +157,9 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
     out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
-  // In training and prefill the keys are gathered, so KV_LENGTH is unsharded.
-  // In decoding each device attends with the single query to its own keys, and
-  // the partial softmaxes are combined.
+  // In training and prefill the keys are gathered, so their KV_LENGTH is
+  // unsharded. In decoding each device attends with the single query to the
+  // keys that it holds, and the partial softmaxes are combined.
   if (!IsGeneration(mode)) {
     out.overrides.push_back({"krep", "KV_LENGTH", {}});
     out.overrides.push_back({"kgather", "KV_LENGTH", {}});

@@ -1,5 +1,6 @@
-// Sharding constraints of activations: for each role of a value, the logical
-// axes that shard it in a mode.
+// Sharding constraints of activations. Each activation has a role, such as
+// `resid`. The constraint of a role lists the logical axes that shard the
+// activation in a mode.
 #ifndef SHARDC_STEP_CONSTRAINTS_H_
 #define SHARDC_STEP_CONSTRAINTS_H_
 
@@ -15,14 +16,14 @@
 
 namespace shardc::step {
 
-// The logical axes that labels and roles refer to.
+// The logical axes to which labels and roles refer.
 inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "BATCH",   "QUERY_LENGTH",     "KV_LENGTH",   "HEAD",
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
     "VOCAB",   "MLP_INTERMEDIATE", "EXPERT",      "EXPERT_GATE"};
 
-// Mesh axes that replace the mesh axes of the logical axis `token` for the
-// values of one role.
+// For the values of one role, replaces the mesh axes of one logical axis by
+// `axes`.
 struct ShardingConstraintOverride {
   std::string role = {};
   std::string token = {};
@@ -31,26 +32,29 @@ struct ShardingConstraintOverride {
 
 struct ShardingConstraints {
   std::array<AxisGroup, kConstraintAxes.size()> by_axis = {};
-  AxisGroup data = {};  // mesh axes of BATCH, QUERY_LENGTH and FSDP
+  AxisGroup data = {};  // The mesh axes of BATCH, QUERY_LENGTH and FSDP.
   std::vector<ShardingConstraintOverride> overrides = {};
 };
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
 // Returns the sharding that a role requires of a value with these labels.
-// Returns nullopt if there is no such role, if the value has more than kMaxRank
-// dimensions, or for `moe_tok` if EXPERT uses an axis that BATCH lacks. An axis
-// that two dimensions would use shards the first of them. If an axis does not
-// divide its dimension, that axis and the axes after it are left out. `notes`
-// reports both cases, except for a dimension of size 1 that is not BATCH.
+// Returns nullopt if there is no such role, or if the value has more than
+// kMaxRank dimensions. Also returns nullopt for the role `moe_tok` if EXPERT
+// uses an axis that BATCH lacks.
+//
+// If two dimensions have the same axis, the axis shards only the first of them.
+// If an axis does not divide its dimension, that axis and the axes after it are
+// left out. A message about each of these two cases is appended to `notes`,
+// except for a dimension of size 1 that is not BATCH.
 std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
 // Returns whether the constraint of an activation's role, such as `krep`,
-// applies to the forward pass only. Such a constraint decides where the value
-// is gathered. The transpose of the gather is a reduce_scatter of the gradient,
-// so ops of the backward pass need no constraint.
+// applies to the forward pass only. Such a constraint determines where the
+// value is gathered. In the backward pass the gather becomes a reduce_scatter
+// of the gradient, so the gradient needs no constraint.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

@@ -41,8 +41,8 @@ struct Context {
   }
 };
 
-// Returns for each factor the axes of `list` that shard it. `placed` is set to
-// all axes that shard some factor.
+// Returns for each factor of the label `whole` the axes of `list` that shard
+// it. `placed` is set to all axes that shard some factor.
 std::vector<AxisList> Distribute(const Context& at, LabelId whole,
                                  const AxisList& list, AxisList& placed) {
   const std::vector<LabelId>& factors = at.Factors(whole);
@@ -60,8 +60,8 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
   return out;
 }
 
-// Returns the axes of the merged dimension. Removes from the operand those axes
-// of its factors that cannot be kept.
+// Returns the axes that shard the merged dimension `whole`. Axes of its factors
+// that cannot be kept are removed from the operand's sharding.
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
@@ -78,7 +78,8 @@ AxisList Join(const Context& at, LabelId whole,
   return out;
 }
 
-// Copies the partial axes, and the axes of the labels that both values have.
+// Sets the sharding `to`: copies the partial axes of `from`, and the axes of
+// the labels that both values have.
 void CopyCommon(const std::vector<LabelId>& from_labels, const Sharding& from,
                 const std::vector<LabelId>& to_labels, Sharding& to) {
   to.rank = static_cast<uint8_t>(to_labels.size());
@@ -110,11 +111,11 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
 }
 
-// Returns the axes of the repeated heads. These are the axes of the preferred
-// sharding if they begin with the KV heads' axes, or if the op is part of a
-// kernel, which runs on shards of the heads. The axes must divide the heads and
-// must not shard another dimension. Otherwise the axes of the KV heads are
-// returned.
+// Returns the axes of the repeated heads. The axes of the preferred sharding
+// are returned if they begin with the KV heads' axes, or if the op is part of a
+// kernel, which runs on shards of the heads. They must also divide the number
+// of heads and must not shard another dimension. Otherwise the axes of the KV
+// heads are returned.
 AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
                   const Sharding& from, const AxisList& kv,
                   const Sharding* wanted, size_t heads_dim) {
@@ -127,8 +128,8 @@ AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
   return fits ? preferred : kv;
 }
 
-// Returns the leading axes of the query heads whose product divides the KV
-// heads.
+// Returns the leading axes of the query heads whose product divides the number
+// of KV heads.
 AxisList Grouped(const Context& at, LabelId kv, const AxisList& heads) {
   AxisList out;
   int64_t parts = 1;

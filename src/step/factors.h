@@ -1,4 +1,4 @@
-// The shardings of ops that split, merge or repeat dimensions.
+// Derives the shardings of ops that split, merge or repeat dimensions.
 #ifndef SHARDC_STEP_FACTORS_H_
 #define SHARDC_STEP_FACTORS_H_
 
@@ -8,11 +8,10 @@
 
 namespace shardc::step {
 
-// The shardings that PassThrough returns for an op that splits or merges a
-// dimension, repeats heads or sums groups of heads. With the sharding `operand`
-// of its operand, every device can compute its part of the result, which then
-// has the sharding `result`. `wanted` is the preferred sharding of the result,
-// or null.
+// The shardings of the operand and the result of an op that splits or merges a
+// dimension, repeats heads or sums groups of heads. PassThrough() chooses them
+// so that every device computes its part of the result without communication.
+// `wanted` is the preferred sharding of the result, or null.
 struct Structural {
   Sharding operand = {};
   Sharding result = {};
@@ -20,8 +19,9 @@ struct Structural {
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
                        const Sizes& sizes, const Sharding& operand,
                        const Sharding* wanted);
-// Returns the operand's sharding with which the result has the sharding
-// `wanted`, or as much of it as is possible.
+// Returns the sharding of the operand with which the result has the sharding
+// `wanted`. If not all of `wanted` is possible, the result has as much of it as
+// possible.
 Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
                   const Sizes& sizes, const Sharding& wanted);
 

@@ -1,6 +1,6 @@
 // Counts the operations of an op from the product of its labels' sizes on one
-// device. Operands that share a label have the same shard of this label. In an
-// op with the label of experts' slots, the size of the tokens' label is left
+// device. Operands that share a label have the same shard of this label. If the
+// op has the label of experts' slots, the size of the tokens' label is left
 // out, because each slot holds at most one token:
 //
 //   [b, t, d] x [f, d] -> [b, t, f], b over dp 2, f over tp 4:
@@ -23,8 +23,8 @@ OpExtent ExtentOf(const Graph& graph, const Program& program,
                   const Instruction& instruction, const OpLabels& labels,
                   const Sizes& sizes) {
   std::array<double, OpLabels::kMost> shards{};
-  // Returns the number of elements of a slot on a device, and sets the sizes of
-  // its labels' shards.
+  // Returns the number of elements of a slot (a value in one sharding) on a
+  // device, and stores the sizes of its labels' shards in `shards`.
   const auto elements = [&](int32_t index,
                             const std::array<int8_t, kMaxRank>& dims) {
     const Slot& slot = program.slots[AsIndex(index)];

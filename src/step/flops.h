@@ -1,5 +1,5 @@
-// The floating-point operations of a step, as OpDef::flops defines them for
-// each op.
+// Counts the floating-point operations of a step. OpDef::flops defines the
+// count of each op.
 #ifndef SHARDC_STEP_FLOPS_H_
 #define SHARDC_STEP_FLOPS_H_
 
@@ -9,10 +9,10 @@
 namespace shardc::step {
 
 // Returns the floating-point operations of one device for an instruction. An
-// exponential, a root or a quotient counts as one. Collectives count none, and
-// neither do ops that only move elements. A slot of an expert's queue holds at
-// most one token, so that a product over tokens and slots counts the slots
-// alone.
+// exponential, a root or a quotient is one operation. Collectives, and ops that
+// only move elements, have no operations. A slot of an expert's queue holds at
+// most one token, so a product over tokens and slots is counted as if it had
+// only the slots.
 double FlopsOf(const Graph& graph, const Program& program,
                const Instruction& instruction, const Sizes& sizes);
 

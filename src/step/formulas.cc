@@ -1,8 +1,8 @@
 // Evaluates the expressions of a description in the language of model families
 // (families/expression.h). The description's dimensions are names in this
-// language. In `h: head_dim ?? d // n`, d and n are dimensions and head_dim is
-// a key of the config.json, or of its part for text, such as `text_config`, if
-// it has one.
+// language, and so are the keys of the config.json. If the config.json has a
+// part for text, such as `text_config`, the keys of that part are used. In `h:
+// head_dim ?? d // n`, d and n are dimensions, and head_dim is a key.
 #include "step/formulas.h"
 
 #include <array>
@@ -137,7 +137,8 @@ std::optional<double> Formulas::Real(const DescribedText& text) {
     return Bounded(value->json, text.text);
   }
   if (value->kind == families::Value::Kind::kText) {
-    // Numbers that are not integers are written as text: '0.1'.
+    // The expression language writes numbers that are not integers as text,
+    // such as '0.1'.
     const std::string& digits = value->text;
     double number = 0;
     const auto [end, error] =

@@ -1,5 +1,6 @@
-// Evaluates the expressions of a description over a model's config.json: sizes,
-// numbers, words and conditions, some of which depend on the layer.
+// Evaluates the expressions in a description's model section for a model's
+// config.json: sizes, numbers, words and conditions. Some of them depend on the
+// layer.
 #ifndef SHARDC_STEP_FORMULAS_H_
 #define SHARDC_STEP_FORMULAS_H_
 
@@ -21,25 +22,27 @@ namespace shardc::step {
 
 class Formulas {
  public:
-  // Only the reference to `findings` is kept; the other arguments are copied.
-  // Without a configuration, an expression that needs one has no value.
+  // Keeps a reference to `findings` and copies the other arguments. Without a
+  // configuration, an expression that needs the configuration has no value.
   static std::unique_ptr<Formulas> Make(const ModelDescription& description,
                                         const ModelConfig* config,
                                         Findings& findings);
 
-  // Sets the counter `i` that expressions may use; -1 outside of the layers.
+  // Sets the value of `i`, the layer number in expressions; -1 outside of
+  // layers.
   void SetLayer(int64_t layer);
-  // Sets the size of a dimension that is inferred from shapes.
+  // Sets the size of a dimension, for sizes that are inferred from shapes.
   void SetDim(const std::string& name, int64_t size);
 
   // Returns the value of an expression as an integer, or nullopt after a
   // finding.
   std::optional<int64_t> Integer(const DescribedText& text);
-  // Returns the size of one of the description's dimensions; nullopt, without a
-  // finding, if it is unknown.
+  // Returns the size of one of the description's dimensions. Returns nullopt,
+  // without a finding, if the size is unknown.
   std::optional<int64_t> Dim(std::string_view name);
-  // Returns a dimension's size if it was set, if Dim has computed it, or if the
-  // description gives it as a number. Does not evaluate expressions.
+  // Returns a dimension's size if SetDim() has set it, if Dim() has computed
+  // it, or if the description gives it as a number. Does not evaluate
+  // expressions.
   std::optional<int64_t> Known(std::string_view name) const;
   // Real and Word return nullopt without a finding if the value is null or
   // needs a configuration that is missing. They return nullopt after a finding
@@ -61,17 +64,17 @@ class Formulas {
   // exceeds kLargestModelNumber.
   std::optional<double> Bounded(const JsonValue& number,
                                 const std::string& text);
-  // Without a configuration, the evaluator's findings are dropped: settings
-  // that need one are then absent, which is not an error.
+  // Returns the evaluator for settings. Without a configuration, settings that
+  // need one are absent, which is not an error, so findings are dropped.
   families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 
   Findings* findings_ = nullptr;
-  Findings unsaid_;  // findings about absent settings, not reported
+  Findings unsaid_;  // Findings about absent settings, which are not reported.
   families::Description family_;
   std::unique_ptr<const JsonDocument> document_;
   std::unique_ptr<families::Evaluator> loud_, quiet_;
-  // Parsed expressions. An expression with a syntax error, which is reported
-  // once, has no value.
+  // The parsed expressions by their text; nullopt for an expression with a
+  // syntax error, which is reported once.
   std::map<std::string, std::optional<families::Expression>, std::less<>>
       parsed_;
   std::map<std::string, int64_t, std::less<>> dims_;

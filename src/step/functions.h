@@ -1,5 +1,6 @@
-// The functions of one number that a step's ops apply. The derivatives that a
-// backward graph needs are in the table as well. `c` is the op's constant.
+// The functions of one number that the ops of a step apply, and the derivatives
+// that a backward graph needs. In the meanings, x is the operand and c is the
+// constant of the op.
 #ifndef SHARDC_STEP_FUNCTIONS_H_
 #define SHARDC_STEP_FUNCTIONS_H_
 
@@ -10,9 +11,9 @@ namespace shardc::step {
 
 struct Function {
   std::string_view name;
-  // The name of the function that is the derivative. "=": the derivative is the
-  // function itself. "": no gradient passes through the function, because its
-  // derivative is zero or because it occurs only where no gradient is needed.
+  // The name of the function that is the derivative; "=" if the function is its
+  // own derivative. Empty if no gradient passes through the function, because
+  // its derivative is zero or because no gradient is needed where it occurs.
   std::string_view derivative;
   std::string_view meaning;
 };
@@ -57,7 +58,8 @@ inline constexpr std::array<Function, 35> kFunctions = {{
     {"floor", "", "the greatest whole number that is not above x"},
 }};
 
-// The only function of two operands: the greater one. It has no gradient.
+// The maximum of two numbers, which is the only function of two operands. It
+// has no gradient.
 inline constexpr std::string_view kGreater = "max2";
 
 constexpr const Function* FindFunction(std::string_view name) {

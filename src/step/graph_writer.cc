@@ -1,5 +1,6 @@
-// All ops are appended by Append, which gives them the current name, phase and
-// layer, and records the op as the producer of its result:
+// Appends ops to a graph. Every op is appended by Append(), which sets the op's
+// name, phase and layer to the current ones, and records the op as the producer
+// of its result:
 //
 //   Split(x [b, t, (n h)], (n h))  ->  kSplit of (n h), result [b, t, n, h]
 #include "step/graph_writer.h"

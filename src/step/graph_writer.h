@@ -1,6 +1,6 @@
-// Appends ops to a step's graph: frequent kinds of op by functions of their
-// own, others by Append. If a function has no parameter for the labels of the
-// result, they follow from the operands.
+// Appends ops to a step's graph. Frequent kinds of op have their own functions,
+// and Append() appends any other op. A function that has no parameter for the
+// labels of the result derives them from the operands.
 //
 //   GraphWriter write(graph);
 //   write.name = "norm";
@@ -27,7 +27,7 @@ class GraphWriter {
  public:
   explicit GraphWriter(Graph& graph);
 
-  // The name, phase and layer of the ops that are appended next.
+  // The name, phase and layer of the ops that are appended after they are set.
   std::string name = {};
   Phase phase = Phase::kForward;
   int32_t layer = -1;
@@ -60,18 +60,18 @@ class GraphWriter {
   ValueId Part(ValueId x, LabelId whole, size_t index);
   ValueId Index(ValueId x, LabelId label, int64_t row);
   ValueId Rename(ValueId x, LabelId from, LabelId to);
-  // Moves the rows of `label` by one place, forward (1) or back (-1). The free
-  // row gets zeros.
+  // Returns x with the rows of `label` moved by one place: to the next place if
+  // `sign` is 1, to the previous place if it is -1. The free row is zero.
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Append an op and return its result, a new value with the given labels.
+  // Append an op and return its result, a new value with the labels `labels`.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);
-  // Gives the value a sharding constraint, unless `constraint` is empty, and
+  // Sets the sharding constraint of a value, unless `constraint` is empty, and
   // returns the value. If the value already has another constraint, or is an
-  // input, a copy gets the constraint and is returned.
+  // input, a copy of the value gets the constraint and is returned.
   ValueId Constrained(ValueId value, std::string_view constraint);
 
   static Labels Without(const Labels& labels, LabelId gone);

@@ -1,5 +1,4 @@
-// Composite labels are found by their names, which show their factors and
-// parts:
+// Finds composite labels by their names, which show the factors and parts:
 //
 //   factors n, and parts c and r  ->  (n (c+r))
 #include "step/label_table.h"

@@ -1,5 +1,6 @@
-// The labels of a step: tokens, the dimensions of a description, and composites
-// of these such as (c+r) and (n h). Each composite is created once.
+// Creates the labels of a step: labels of tokens, labels of a description's
+// dimensions, and composite labels such as (c+r) and (n h). Each composite is
+// created once.
 #ifndef SHARDC_STEP_LABEL_TABLE_H_
 #define SHARDC_STEP_LABEL_TABLE_H_
 
@@ -23,15 +24,16 @@ class LabelTable {
   LabelTable(const ModelDescription& description, Graph& graph, Sizes& sizes)
       : description_(description), graph_(graph), sizes_(sizes) {}
 
-  // Creates the common labels, and the labels of the description's dimensions
-  // with the sizes `dims`.
+  // Creates the labels that every model has (CommonLabels), and the labels of
+  // the description's dimensions with the sizes `dims`.
   void MakeCommon(std::span<const int64_t> dims);
 
-  // Creates a label. `size` is 0 if it follows from other labels or from the
-  // tokens.
+  // Creates a label. `size` is 0 if the size follows from other labels or from
+  // the number of tokens.
   LabelId New(std::string name, std::string_view semantic, int64_t size);
-  // OfParts returns the composite label of parts, (a+b), and OfFactors the
-  // composite label of factors, (a b). A single label is returned itself.
+  // OfParts returns the composite label of several parts, (a+b). OfFactors
+  // returns the composite label of several factors, (a b). For a single label,
+  // both return this label.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension. The dimension has factors, each of
@@ -55,7 +57,7 @@ class LabelTable {
   const ModelDescription& description_;
   Graph& graph_;
   Sizes& sizes_;
-  std::vector<LabelId> dims_;  // indexed by the description's dimension
+  std::vector<LabelId> dims_;  // indexed by the description's dimensions
   std::map<std::string, LabelId, std::less<>> composites_;
 };
 

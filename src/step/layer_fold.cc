@@ -1,14 +1,14 @@
-// A run of five or more identical layers is lowered as four layers: the first
-// and the last, which have other ops before or after them, and two between
+// Folds a run of five or more identical layers to four layers: the first and
+// the last, which have other ops before or after them, and two layers between
 // them. How an op is lowered depends only on the ops next to it and on the
 // shardings of its operands. If the second and the third layer are lowered
-// equally, so are all layers between the first and the last, and the second
-// layer stands for the layers that are not built. A block that repeats may have
+// equally, so are all layers between the first and the last. The second layer
+// then represents the layers that are not built. A repeated block may have
 // several layers:
 //
-//   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
+//   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 represents 29
 //   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1
-//                                         stands for 7
+//                                         represents 7
 //
 // A sum over all layers, such as the gradient's norm or the losses of routers,
 // is one op with an operand for each layer. If such an op reshards an operand,
@@ -28,7 +28,7 @@ namespace shardc::step {
 namespace {
 
 constexpr size_t kLongestPeriod = 16;
-// How many blocks of each run of identical blocks are built.
+// The number of blocks that are built of each run of identical blocks.
 constexpr size_t kBuilt = 4;
 
 // Returns how many times the block of `period` kinds that starts at `begin`
@@ -40,8 +40,8 @@ size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
 }
 
 // Returns the layer of each op, or -1 if the op belongs to no layer or to
-// several. An op outside of the layers, such as a gradient's square for the
-// norm, belongs to a layer if all its operands do.
+// several layers. An op that is not part of a layer, such as a gradient's
+// square for the norm, belongs to a layer if all its operands do.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);
@@ -83,8 +83,8 @@ class ProgramComparison {
   ProgramComparison(const Graph& graph, const Program& program)
       : graph_(graph), program_(program) {}
 
-  // Returns whether two instructions are equal, apart from the numbers of their
-  // layers, which differ by `apart`.
+  // Returns whether two instructions are equal if the numbers of their layers
+  // are ignored. These numbers must differ by `apart`.
   bool AreSame(const Instruction& a, const Instruction& b,
                int32_t apart) const {
     if (a.kind != b.kind || a.axes != b.axes || a.dim != b.dim ||
@@ -108,9 +108,9 @@ class ProgramComparison {
     return placed && x.kind == y.kind && x.phase == y.phase &&
            x.name == y.name && NeedUnsharded(x) == NeedUnsharded(y);
   }
-  // Returns the labels that the op's rule requires to be unsharded. An op may
-  // name them only in its attributes, so comparing the operands' labels is not
-  // enough.
+  // Returns the labels that must be unsharded by the op's definition. An op may
+  // name such a label only in its attributes, so comparing the labels of the
+  // operands would miss it.
   std::array<LabelId, 2> NeedUnsharded(const Op& op) const {
     const UnshardedRule rule = DefOf(op.kind).unsharded;
     return rule == nullptr ? std::array<LabelId, 2>{kNoLabel, kNoLabel}

@@ -1,4 +1,5 @@
-// Builds a step of few layers in place of many identical layers.
+// Builds a step of a few layers that represents a step of many identical
+// layers.
 #ifndef SHARDC_STEP_LAYER_FOLD_H_
 #define SHARDC_STEP_LAYER_FOLD_H_
 
@@ -12,27 +13,31 @@
 namespace shardc::step {
 
 struct LayerFold {
-  // Layers `second` and `third` begin two equal blocks of `period` layers. The
-  // block that begins at `second` stands for all blocks that are not built.
+  // The layers from `second` and from `third` on are two equal blocks of
+  // `period` layers each. The block that begins at `second` represents all
+  // blocks that are not built.
   struct Run {
     int32_t second = 0, third = 0, period = 1;
   };
-  std::vector<int32_t> layers = {};  // the layers that are built, ascending
-  // How many layers of the model each layer stands for; 0 if it is not built.
+  // The numbers of the layers that are built, ascending.
+  std::vector<int32_t> layers = {};
+  // Indexed by layer: the number of the model's layers that this layer
+  // represents, including itself; 0 if the layer is not built.
   std::vector<int64_t> times = {};
-  std::vector<Run> runs = {};  // empty: every layer is built
+  std::vector<Run> runs = {};  // Empty if every layer is built.
 };
 
-// Returns the layers to be built of a model whose layers have these kinds
-// (LayerKinds). If a block of at most 16 layers occurs at least five times in
-// succession, the first three occurrences and the last are built.
+// Returns which layers of a model are built. `kinds` has a number for each
+// layer, which is equal for layers with the same ops (LayerKinds). If a block
+// of at most 16 layers occurs at least five times in succession, only the first
+// three occurrences and the last one are built.
 LayerFold FoldLayers(std::span<const int32_t> kinds);
 
-// Returns for each instruction of a folded graph's program how many
-// instructions of the complete model's program it stands for. Returns nullopt
-// if the blocks that were not built may have other instructions: if the second
-// and the third block of a run are lowered differently, or if an op with an
-// operand for each layer reshards one of them.
+// Returns for each instruction of a folded graph's program the number of
+// instructions of the complete model's program that it represents. Returns
+// nullopt if the blocks that were not built may have other instructions. That
+// is the case if the second and the third block of a run are lowered
+// differently, or if an op with an operand for each layer reshards one of them.
 std::optional<std::vector<int64_t>> InstructionTimes(const Graph& graph,
                                                      const Program& program,
                                                      const LayerFold& fold);

@@ -1,4 +1,4 @@
-// Finds the layers of a model whose ops are the same.
+// Finds the layers of a model that have the same ops.
 #ifndef SHARDC_STEP_LAYER_KINDS_H_
 #define SHARDC_STEP_LAYER_KINDS_H_
 
@@ -15,12 +15,14 @@
 namespace shardc::step {
 
 // Returns a number for each layer of all stacks. Layers with the same number
-// have ops that differ only in the layer's number. They are in the same stack
-// and have the same settings, the same lines whose `if` holds, and the same
-// roles, where the parameters of a role have the same class and the same number
-// of tensors. `class_of_row` has an entry for each tensor of the manifest;
-// tensors of one class must have the same sharding. Returns nullopt if the
-// settings or the `if` conditions of a layer cannot be evaluated.
+// have ops that differ only in the layer's number. These layers are in the same
+// stack, and have the same settings, the same lines whose `if` condition is
+// true, and the same roles. In each of these roles, their parameters have the
+// same class and the same number of tensors.
+//
+// `class_of_row` has the class of each tensor of the manifest. Tensors of one
+// class must have the same sharding. Returns nullopt if the settings or the
+// `if` conditions of a layer cannot be evaluated.
 std::optional<std::vector<int32_t>> LayerKinds(
     const ModelDescription& description, const ModelConfig* config,
     const Roles& roles, Mode mode, std::span<const uint32_t> class_of_row);

@@ -1,6 +1,7 @@
-// Writes the lines of a description for rotary embeddings, attention and
-// experts. Queries, keys and values are results of earlier lines. In modes with
-// a cache, keys and values are written to it and read from it:
+// Writes the lines of a description's model section that are rotary embeddings,
+// attention or experts. Queries, keys and values are results of earlier lines.
+// In modes with a cache, keys and values are written to the cache and read from
+// it:
 //
 //   attention(q, k, v), decoding:
 //     cache k = write(cache k before, k, positions)
@@ -15,8 +16,8 @@
 namespace shardc::step {
 namespace {
 
-// Creates the labels of ring attention and of copied KV heads. The labels are
-// created once for all layers.
+// Creates the labels of ring attention and of copied KV heads, once for all
+// layers.
 void MakeOwnLabels(BuildContext& c, ValueId key) {
   if (c.made_own_labels) return;
   c.made_own_labels = true;
@@ -40,7 +41,8 @@ void MakeOwnLabels(BuildContext& c, ValueId key) {
 int64_t RopeIndex(BuildContext& c, LabelId label) {
   Rope rope = c.layer_settings.rope;
   const int64_t size = c.labels.SizeOf(label);
-  // A rotary fraction above 1 is a number of elements of a head.
+  // A rotary fraction above 1 is not a fraction but the number of rotated
+  // elements of a head.
   if (rope.rotary_fraction > 1) {
     rope.rotary_fraction /= static_cast<double>(std::max<int64_t>(size, 1));
   }
@@ -56,10 +58,11 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
   return index;
 }
 
-// Returns keys or values with the key label. They belong to the tokens of the
-// stack `seen`, which is another stack in cross-attention. Prefill writes keys
-// and values to a cache, and decoding reads them from the cache. Self-attention
-// that is not causal has no cache.
+// Returns keys or values with the label of keys in place of the label of
+// queries. The keys and values belong to the tokens of the stack `seen`, which
+// is another stack in cross-attention. Prefill writes keys and values to a
+// cache, and decoding reads them from the cache. Self-attention that is not
+// causal has no cache.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];
@@ -77,8 +80,8 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   std::replace(labels.begin(), labels.end(), of.query, of.key);
   const ValueId before =
       c.streams.NewData(DataKind::kCache, "cache", labels, false, "kcache");
-  // Prefill has written the encoder's keys and values to the cache, and they do
-  // not change.
+  // In cross-attention, prefill has written the encoder's keys and values to
+  // the cache. Decoding reads them and does not change them.
   if (seen != c.stack) {
     c.graph().caches.push_back({c.layer, before, before});
     return before;
@@ -91,9 +94,10 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   return after;
 }
 
-// Returns the position biases that are added to the scores, by the distance
-// between query and key. If several layers share a table, its biases are looked
-// up once. Returns kNoValue if the layer has no table, or after an error.
+// Returns the position biases that are added to the scores. A bias depends on
+// the distance between query and key. If several layers share a table of
+// biases, its rows are looked up once. Returns kNoValue if the layer has no
+// table, or after an error.
 ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   const ValueId table = c.RoleValue(line, 3);
   if (table == kNoValue) return kNoValue;
@@ -115,8 +119,8 @@ ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   std::vector<ValueId> positions;
   Labels apart = {c.stream().query, c.streams[seen].key};
   if (c.mode == Mode::kDecode && c.stack == 0) {
-    // In decoding the rows of a batch have different lengths, so the distances
-    // have a batch dimension.
+    // In decoding the sequences of a batch have different lengths, so the
+    // distances have a batch dimension.
     positions = {c.stream().positions, c.streams[seen].key_positions};
     apart.insert(apart.begin(), c.graph().common.batch);
   } else {
@@ -169,7 +173,7 @@ ValueId WriteAttention(BuildContext& c, const Line& line) {
   settings.key = of.key;
   settings.query_positions = c.stream().query_positions;
   settings.key_positions = of.key_positions;
-  // Cross-attention sees all tokens of the encoder.
+  // Cross-attention reads all tokens of the encoder, so its mask is not causal.
   settings.causal = seen == c.stack && c.stream().causal;
   settings.sloped = settings.sloped && seen == c.stack;
   if (c.settings.scale > 0) {

@@ -1,7 +1,6 @@
-// Writes most ops of a description's model section, with a function for each.
-// line_attention.cc has the functions for rotary embeddings, attention and
-// experts. The labels of a result follow from the graph's ops. A line whose
-// operands do not fit is reported at its place:
+// Writes most ops of a description's model section, with one function for each
+// op. line_attention.cc has the functions for rotary embeddings, attention and
+// experts. A line whose operands do not fit is reported at its place:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
 //   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  no common dimension
@@ -17,8 +16,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns whether a value and a weight have a dimension in common. It counts as
-// common as well if the value has the factors of the weight's dimension.
+// Returns whether a value and a weight have a dimension in common. A dimension
+// of the weight is also common if the value has all of its factors.
 bool Shares(BuildContext& c, ValueId x, ValueId weight) {
   for (const LabelId label : c.write.LabelsOf(weight)) {
     if (c.write.Has(x, label)) return true;
@@ -31,8 +30,8 @@ bool Shares(BuildContext& c, ValueId x, ValueId weight) {
   return false;
 }
 
-// Returns the dimension that a line names, and the power of its size: 1/2
-// unless the line gives another one.
+// Returns the dimension that a line names, and the exponent to which its size
+// is raised: 1/2, or the exponent that the line gives.
 std::pair<LabelId, double> PowerOf(BuildContext& c, const Line& line) {
   const int32_t dim = line.arguments[1].dims[0];
   const bool given = line.arguments.size() > 2;
@@ -51,9 +50,8 @@ ValueId Rows(BuildContext& c, const Line& line, ValueId table) {
   return kNoValue;
 }
 
-// Writes a convolution whose windows do not overlap, as a matrix product: the
-// numbers of each patch times the weight, summed over all dimensions of the
-// weight except one.
+// Writes a convolution whose windows do not overlap (patches), as a matrix
+// product. The product is summed over all dimensions of the weight except one.
 ValueId Patches(BuildContext& c, const Line& line) {
   const ValueId weight = c.RoleValue(line, 0);
   const LabelId left = c.labels.Dim(line.arguments[1].dims[0]);
@@ -75,8 +73,8 @@ ValueId Patches(BuildContext& c, const Line& line) {
   return bias == kNoValue ? y : c.write.Add({y, bias});
 }
 
-// Writes the input of an audio model: each token has several frames, and each
-// frame is a vector.
+// Writes the input of an audio model, in which each token has several frames
+// and each frame is a vector.
 ValueId Frames(BuildContext& c, const Line& line) {
   const auto several = static_cast<int64_t>(line.arguments[1].number);
   if (several < 1 || c.frames != kNoLabel) {
@@ -92,8 +90,8 @@ ValueId Frames(BuildContext& c, const Line& line) {
                            "tokens");
 }
 
-// Returns the label (t frames) of an audio value, in which each token has
-// several frames; kNoLabel if the value has no such label.
+// Returns the label (t frames) of an audio value, whose factors are the tokens
+// and the frames of a token. Returns kNoLabel if the value has no such label.
 LabelId TokensOf(BuildContext& c, ValueId x) {
   for (const LabelId label : c.write.LabelsOf(x)) {
     const auto& factors = c.labels[label].factors;
@@ -171,14 +169,14 @@ ValueId ApplyFunction(BuildContext& c, const Line& line, ValueId x) {
   return by ? c.write.Fn(fn, x, *by) : x;
 }
 
-// Returns the elementwise product. The operand with fewer labels is broadcast,
-// so it becomes the second one.
+// Returns the elementwise product. The operand with fewer labels becomes the
+// second one, because the second operand is broadcast.
 ValueId Multiply(BuildContext& c, ValueId a, ValueId b) {
   const bool swap = c.write.LabelsOf(a).size() < c.write.LabelsOf(b).size();
   return swap ? c.write.Times(b, a) : c.write.Times(a, b);
 }
 
-// Scales, divides or caps by a constant. Returns the operand unchanged if the
+// Scales, divides or caps x by the line's constant. Returns x unchanged if the
 // configuration lacks the constant or if the constant is 0.
 ValueId Times(BuildContext& c, const Line& line, ValueId x) {
   const auto number = c.Constant(line.arguments[1]);
@@ -205,7 +203,7 @@ std::vector<ValueId> Parts(BuildContext& c, const Line& line, ValueId x) {
   return out;
 }
 
-// Renames a dimension to another one of the same size.
+// Returns x with a dimension renamed to another dimension of the same size.
 ValueId Renamed(BuildContext& c, const Line& line, ValueId x) {
   const LabelId from = c.labels.Dim(line.arguments[1].dims[0]);
   const LabelId to = c.labels.Dim(line.arguments[2].dims[0]);

@@ -1,4 +1,4 @@
-// The ops of one line of a description's model section.
+// Writes the ops of one line of a description's model section.
 #ifndef SHARDC_STEP_LINE_OPS_H_
 #define SHARDC_STEP_LINE_OPS_H_
 
@@ -10,23 +10,25 @@
 
 namespace shardc::step {
 
-// Appends the ops of a line of any kind but `add`. All arguments of the line
-// must exist, unless the line is attention, which checks its arguments itself.
-// Returns the line's results. There may be fewer than the line names, and some
-// may be kNoValue. Reports operands that do not fit by c.Fail.
+// Appends the ops of a line, which must not be an `add`. All arguments of the
+// line must exist, unless the line is attention, which checks its arguments
+// itself. Returns the line's results. There may be fewer results than the line
+// names, and some may be kNoValue. Operands that do not fit are reported by
+// c.Fail().
 std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
 
-// Writes attention(..) or attention_near(..). Keys and values are written to
-// and read from the cache if the mode has one. Returns kNoValue if an operand
-// is absent.
+// Writes the line attention(..) or attention_near(..) and returns its result.
+// If the mode has a cache, keys and values are written to it and read from it.
+// Returns kNoValue if an operand is absent.
 ValueId WriteAttention(BuildContext& c, const Line& line);
-// Writes rope(x): x [.., h] rotated by the positions of its tokens.
+// Writes the line rope(x): rotates x [.., h] by the positions of its tokens.
 ValueId WriteRope(BuildContext& c, ValueId x);
-// Writes a mixture of experts: moe(x, ..) or moe_fused(x, ..).
+// Writes a mixture of experts, the line moe(x, ..) or moe_fused(x, ..).
 ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x);
 
-// Returns x times the weight of the argument `role`, plus the role's bias if it
-// has one. Reports operands that have no dimension in common.
+// Returns x times the weight that the line's argument number `role` names, plus
+// the bias of that role if it has one. Reports operands that have no dimension
+// in common.
 ValueId CheckedLinear(BuildContext& c, const Line& line, ValueId x,
                       size_t role);
 

@@ -1,10 +1,10 @@
 // Resolves the names in the lines of a description. A name may be both a
-// variable and a role, so the signature of an op determines what each argument
-// is:
+// variable and a role, so the signature of an op determines the type of each
+// argument:
 //
 //   q = linear(y, q)   signature "vr": the variable y, the role q
 //
-// v is a variable, r a role, d a dimension or parts of one, n a number, w a
+// v is a variable, r a role, d a dimension or parts of one, n a number, and w a
 // word or a number. Arguments after `?` are optional, and the argument before
 // `*` may be repeated.
 #include "step/lines.h"
@@ -98,8 +98,8 @@ class LineReader {
 
   Lines Run() {
     out_.stacks.resize(description_.stacks.size());
-    // The encoder is the last stack. It is resolved first, because other stacks
-    // use its results.
+    // The encoder is the last stack. It is resolved first, because the model's
+    // own stack uses the encoder's results.
     for (size_t i = description_.stacks.size(); i > 0;) {
       --i;
       Section(description_.stacks[i].begin, out_.stacks[i].begin);

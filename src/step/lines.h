@@ -1,4 +1,4 @@
-// The lines of a description's model section. Their names are resolved to
+// The lines of a description's model section, with all names resolved to
 // variables, roles, dimensions and numbers.
 #ifndef SHARDC_STEP_LINES_H_
 #define SHARDC_STEP_LINES_H_
@@ -49,18 +49,20 @@ enum class LineOp : uint8_t {
 };
 
 struct LineArgument {
-  std::vector<int32_t> variables = {};  // an argument `qn + qr` has two
+  // An argument such as `qn + qr` has two variables.
+  std::vector<int32_t> variables = {};
   int32_t role = -1;
   std::vector<int32_t> dims = {};
   double number = 0;
-  std::string word = {};  // a function, a constant, a key of the config.json
+  // The name of a function, a constant or a key of the config.json.
+  std::string word = {};
 };
 
 struct Line {
   LineOp op = LineOp::kAdd;
   std::vector<int32_t> results = {};
   std::vector<LineArgument> arguments = {};
-  std::string name = {};  // as reports show it: `linear q`
+  std::string name = {};  // The name in reports, such as `linear q`.
   std::string constraint = {};
   const DescribedLine* described = nullptr;
 };
@@ -75,15 +77,15 @@ struct Lines {
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;
 
-// Resolves all lines. Returns nullopt after findings: ops that do not exist,
-// too few or too many arguments or results, unknown names.
+// Resolves all lines. Returns nullopt after findings, such as an op that does
+// not exist, too few or too many arguments or results, or an unknown name.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 
 // The signature and the description of an op, for the reference documentation.
-// `arguments` has a letter for each argument: v a variable, r a role, d a
-// dimension, n a number, w a word or a number. Letters after `?` are optional,
-// and the letter before `*` may be repeated.
+// `arguments` has a letter for each argument: v is a variable, r a role, d a
+// dimension, n a number, and w a word or a number. Letters after `?` are
+// optional, and the letter before `*` may be repeated.
 struct OpText {
   std::string_view name;
   std::string_view arguments;

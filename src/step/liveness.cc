@@ -1,15 +1,16 @@
 // Computes the bytes that a device holds at each instruction of a program. A
-// buffer is live from the instruction that fills it to the last instruction
-// that reads any slot in it. Inputs of the step are live from the first
-// instruction to the last one, and results of the step to the last one. The
-// bytes at an instruction are sums over live buffers.
+// slot is a value in one sharding, and it is stored in a buffer. A buffer is
+// live from the instruction that writes it to the last instruction that reads
+// any slot in it. Inputs of the step are live during the entire program, and
+// results of the step until its end. The bytes at an instruction are sums over
+// live buffers.
 //
-// Several slots may share a buffer: the result of a view, or of an update in
+// Several slots may share a buffer. The result of a view, or of an update in
 // place, is in the buffer of an operand. So is the result of an elementwise op
 // or an all-reduce that is the last to read an operand of the same size. Every
-// other slot has a buffer of its own:
+// other slot has a separate buffer:
 //
-//   t = x * w               a buffer of its own
+//   t = x * w               a separate buffer
 //   u = tanh(t)             the buffer of t, if no later op reads t
 //   v = split u             the buffer of u
 //   p' = adamw(p, ...)      the buffer of p
@@ -26,7 +27,8 @@ namespace shardc::step {
 namespace {
 
 struct HeldBuffer {
-  int64_t begin = 0, end = 0;  // the first and the last instruction
+  // The first and the last instruction during which the buffer is live.
+  int64_t begin = 0, end = 0;
   int64_t bytes = 0;
   Held held = Held::kActivations;
 };
@@ -47,9 +49,9 @@ class BufferLiveness {
   }
 
  private:
-  // Returns the bytes of an instruction's result. A parameter takes the bytes
-  // of its update, which has the stored width. Copies of the parameter may be
-  // cast to a narrower dtype.
+  // Returns the bytes of an instruction's result. A stored parameter has the
+  // element size of its update. Copies of the parameter may be cast to a
+  // narrower dtype.
   int64_t BytesOf(const Instruction& step) const {
     const Slot& of = program_.slots[AsIndex(step.out)];
     const Value& value = graph_.values[AsIndex(of.value)];
@@ -95,7 +97,8 @@ class BufferLiveness {
       set(cache.before, Held::kCaches, true);
       set(cache.after, Held::kCaches, true);
     }
-    // Gradients of single micro-batches are live until they are added.
+    // The gradients of single micro-batches are also held as gradients until
+    // they are added.
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
       const Op& op = graph_.ops[i];
@@ -107,8 +110,8 @@ class BufferLiveness {
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }
 
-  // Returns the index of the operand of (p, g, m, v, clip) that the result
-  // updates.
+  // Returns the index of the operand of AdamW, whose operands are (p, g, m, v,
+  // clip), that the result updates.
   static int64_t UpdatedOperand(AdamWResult result) {
     switch (result) {
       case AdamWResult::kParameter:
@@ -122,7 +125,7 @@ class BufferLiveness {
   }
 
   // Returns the index of the operand in whose buffer the result is stored, or
-  // -1.
+  // -1 if the result is not stored in an operand's buffer.
   static int64_t StoredIn(const Op& op) {
     switch (DefOf(op.kind).storage) {
       case Storage::kFirstOperand:
@@ -197,8 +200,8 @@ class BufferLiveness {
     return copy ? Held::kGathered : held;
   }
 
-  // Lets each elementwise op and each all-reduce store its result in the buffer
-  // of an operand of the same size, if it is the last to read that operand.
+  // Stores the result of each elementwise op and each all-reduce in the buffer
+  // of an operand of the same size, if no later op reads that operand.
   void Settle() {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
@@ -215,8 +218,8 @@ class BufferLiveness {
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
-        // The operand's buffer ends before this instruction, so that the bytes
-        // are counted only once, for the result.
+        // The operand's buffer ends before this instruction. Its bytes are then
+        // counted only once, for the result.
         --other.end;
         break;
       }
@@ -248,11 +251,12 @@ class BufferLiveness {
   const Sizes& sizes_;
   const ElementBytes bytes_;
   int64_t last_ = 0;
-  std::vector<Held> kinds_;         // indexed by ValueId
-  std::vector<char> stays_;         // by ValueId: whether live to the end
-  std::vector<ValueId> update_of_;  // by ValueId of a parameter: its update
+  std::vector<Held> kinds_;  // indexed by ValueId
+  std::vector<char> stays_;  // by ValueId: 1 if live until the end
+  // Indexed by ValueId of a parameter: the updated parameter.
+  std::vector<ValueId> update_of_;
   std::vector<int32_t> home_;  // indexed by slot: the slot that owns its buffer
-  std::vector<HeldBuffer> homes_;  // indexed by slot
+  std::vector<HeldBuffer> homes_;  // indexed by the slot that owns the buffer
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The memory that a device uses while a program runs, and its peak.
+// Computes the memory that a device uses while a program runs, and its peak.
 #ifndef SHARDC_STEP_LIVENESS_H_
 #define SHARDC_STEP_LIVENESS_H_
 
@@ -17,12 +17,13 @@ enum class Held : uint8_t {
   kMoments,
   kGradients,  // including partial gradients
   kCaches,
-  kInputs,       // data, such as ids, labels, positions
-  kGathered,     // copies of parameters in other shardings
-  kActivations,  // everything else
+  kInputs,       // Data such as ids, labels and positions.
+  kGathered,     // Copies of parameters in other shardings.
+  kActivations,  // All other values.
 };
 inline constexpr size_t kHeldCount = 7;
-std::string_view HeldName(Held held);  // "parameters"
+// Returns the name of a class of memory, such as "parameters".
+std::string_view HeldName(Held held);
 
 using HeldBytes = std::array<int64_t, kHeldCount>;
 int64_t TotalOf(const HeldBytes& bytes);
@@ -33,20 +34,22 @@ struct ElementBytes {
 };
 
 struct PeakMemory {
-  int64_t instruction = -1;  // index of the first instruction at the peak
-  HeldBytes bytes = {};      // at that instruction
+  int64_t instruction = -1;  // The first instruction at the peak.
+  // The bytes of each class of memory at that instruction.
+  HeldBytes bytes = {};
   int64_t Total() const { return TotalOf(bytes); }
 };
 
-// Returns the peak memory of a device. It is the same for all devices, because
-// their shards have the same sizes. Inputs of the step are held from the first
-// instruction to the last, results from their instruction to the last, and
-// updates overwrite the old values. Ops that split, merge or rename dimensions
-// take no memory. An elementwise op or an all-reduce overwrites an operand of
-// its size that no later op reads. Nothing else is fused.
+// Returns the peak memory of a device. The peak is the same for all devices,
+// because their shards have the same sizes. Inputs of the step are held from
+// the first instruction to the last, and results from the instruction that
+// computes them to the last. Updates overwrite the old values. Ops that split,
+// merge or rename dimensions take no memory. An elementwise op or an all-reduce
+// overwrites an operand of the same size that no later op reads. No other
+// fusion is assumed.
 PeakMemory PeakOf(const Graph& graph, const Program& program,
                   const Sizes& sizes, const ElementBytes& bytes);
-// Returns the bytes that are held while each instruction runs.
+// Returns for each instruction the bytes that are held while it runs.
 std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
                                 const Sizes& sizes, const ElementBytes& bytes);
 

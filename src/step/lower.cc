@@ -1,9 +1,9 @@
 // Lowers a graph op by op. For each op the shardings of its operands are chosen
 // (choose.h). Each operand is resharded from the copy that is cheapest to
 // reshard, and the new copy is kept for later ops. The op then runs on shards,
-// and its result is resharded to its sharding constraint. Before that,
-// PropagatePreferred gives values without a constraint the sharding that their
-// only consumer prefers.
+// and its result is resharded to its sharding constraint. Before any op is
+// lowered, PropagatePreferred assigns to values without a constraint the
+// sharding that their only consumer prefers.
 //
 //   y [b:dp t d] @normed, q [(n h):tp d:fsdp]
 //     all_gather fsdp of q; linear q -> [b:dp t (n h):tp]
@@ -83,9 +83,9 @@ class Lowerer {
     }
   }
 
-  // Unless the request keeps them, drops gathered copies before a forward or
-  // backward phase, so that the backward pass and each micro-batch gather
-  // weights again.
+  // Drops the gathered copies of weights before a forward or backward phase,
+  // unless the request keeps them. The backward pass, and each micro-batch,
+  // then gather the weights again.
   void EnterPhase(Phase phase) {
     phase_ = phase;
     if (phase == Phase::kOptimizer || request_.keep_gathered) return;
@@ -107,12 +107,12 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // Returns the first slot of a value. The sharding of this slot is
-  // OperandView::sharding.
+  // Returns the first slot of a value, whose sharding is OperandView::sharding.
+  // (A slot is a value in one sharding.)
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
-  // Appends the slices and collectives that reshard a slot to a sharding.
-  // Returns the last slot.
+  // Appends the slices and collectives that reshard a slot to the sharding
+  // `to`. Returns the slot of the result.
   int32_t EmitCollectives(int32_t from, const Sharding& to) {
     bool gathered = gathered_[AsIndex(from)];
     for (const ReshardStep& step : PlanReshard(ShardingOf(from), to)) {
@@ -136,8 +136,8 @@ class Lowerer {
     return from;
   }
 
-  // Returns a slot of the value with this sharding. If there is none, reshards
-  // the slot that is cheapest to reshard.
+  // Returns a slot of the value with the sharding `to`. If there is no such
+  // slot, reshards the slot of the value that is cheapest to reshard.
   int32_t Reshard(ValueId value, const Sharding& to) {
     std::vector<int32_t>& copies = copies_[AsIndex(value)];
     int32_t best = -1;
@@ -157,8 +157,8 @@ class Lowerer {
     }
     const AxisSet before = ShardingOf(best).partial;
     const int32_t out = EmitCollectives(best, to);
-    // Later consumers start from the reduced copy, so the value is reduced only
-    // once.
+    // The reduced copy becomes the first one, from which later consumers start,
+    // so that the value is reduced only once.
     if (before != 0 && to.partial == 0) {
       copies.insert(copies.begin(), out);
     } else {
@@ -184,8 +184,8 @@ class Lowerer {
     return DefOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
 
-  // Lowers the copy of a forward op in the backward pass with the shardings of
-  // that op, so that it sends the same bytes.
+  // Lowers an op of the backward pass that rematerialises a forward op. It gets
+  // the shardings of the forward op, so that it sends the same bytes.
   bool LowerRecomputed(const Op& op, const Lowered& first) {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
@@ -196,8 +196,8 @@ class Lowerer {
     return true;
   }
 
-  // Lowers a sum of scalars. Scalars that are partial over the same axes are
-  // first added on each device and then reduced together, by one collective.
+  // Lowers a sum of scalars. Each device first adds the scalars that are
+  // partial over the same axes, and one collective then reduces their sum.
   void LowerScalars(const Op& op) {
     std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
     for (ValueId value : op.in) {
@@ -268,7 +268,8 @@ class Lowerer {
   bool LowerStructural(const Op& op) {
     const Sharding from = ShardingOf(Seen(op.in[0]));
     Sharding have = from;
-    // The repeated value is larger, so a partial operand is reduced before.
+    // A partial operand is reduced before its heads are repeated, because the
+    // repeated value is larger.
     if (op.kind == OpKind::kRepeat) have.partial = 0;
     const Structural passed = PassThrough(graph_, op, out_.axes, request_.sizes,
                                           have, PreferredOf(op));
@@ -277,9 +278,9 @@ class Lowerer {
     return true;
   }
 
-  // Lowers a roll of a dimension to a ppermute, if each device has one index of
-  // the dimension. Returns false if the dimension is sharded otherwise or
-  // unsharded, or if zeros move in.
+  // Lowers a roll of a dimension to a ppermute, if each device has a single
+  // index of the dimension. Returns false if the dimension is sharded otherwise
+  // or unsharded, or if the roll is open, so that zeros move in.
   bool LowerRoll(const Op& op) {
     const auto& roll = As<RollAttributes>(op);
     if (roll.open) return false;
@@ -336,7 +337,7 @@ class Lowerer {
     return true;
   }
 
-  // Fills `views_` for the operands of an op.
+  // Sets `views_` to the operands of an op and their copies.
   void SetViews(const Op& op) {
     views_.clear();
     shardings_.clear();
@@ -353,7 +354,8 @@ class Lowerer {
         shardings_.push_back(&ShardingOf(slot));
       }
     }
-    // The spans are set when `shardings_` no longer grows.
+    // The spans are set only now, because `shardings_` no longer grows and its
+    // elements no longer move.
     std::span<const Sharding* const> rest(shardings_);
     for (size_t i = 0; i < op.in.size(); ++i) {
       const size_t count = copies_[AsIndex(op.in[i])].size();
@@ -398,14 +400,16 @@ class Lowerer {
             static_cast<AxisSet>(ShardingOf(slot).partial & ~to.sharded_over());
       }
       slot = EmitCollectives(slot, to);
-      // A slot with the sharding of the constraint is the value itself, not a
-      // gathered copy, which EnterPhase would drop.
+      // The slot that has the sharding of the constraint is the value itself.
+      // It must not be marked as a gathered copy, because EnterPhase() would
+      // drop it.
       gathered_[AsIndex(slot)] = false;
     }
     copies_[AsIndex(op.out)] = {slot};
   }
 
-  // Reduces results of the step that are partial, and fills Program::result.
+  // Reduces the results of the step that are still partial, and sets
+  // Program::result.
   void FinishResults() {
     const auto finish = [&](ValueId value) {
       if (value < 0 || copies_[AsIndex(value)].empty()) return;
@@ -426,10 +430,11 @@ class Lowerer {
   }
 
   // The labels and operands of the op that is being lowered. They are members
-  // so that their memory is used again for the next op.
+  // so that the next op reuses their memory.
   OpLabels labels_;
   std::vector<OperandView> views_;
-  std::vector<const Sharding*> shardings_;  // of the copies in `views_`
+  // The shardings of the copies in `views_`.
+  std::vector<const Sharding*> shardings_;
 
   const LowerRequest& request_;
   const Graph& graph_;
@@ -438,13 +443,16 @@ class Lowerer {
   Program out_;
   Phase phase_ = Phase::kForward;
   int32_t op_ = -1;
-  // The slots of each value, by ValueId. Seen() returns the first one.
+  // Indexed by ValueId: all slots of the value. Seen() returns the first one.
   std::vector<std::vector<int32_t>> copies_;
-  const std::vector<char> weight_;            // indexed by ValueId
-  std::vector<bool> gathered_;                // indexed by slot
+  const std::vector<char> weight_;  // by ValueId: 1 for a weight
+  // by slot: true for a gathered copy
+  std::vector<bool> gathered_;
   std::vector<PreferredSharding> preferred_;  // indexed by ValueId
-  std::vector<char> is_recomputed_;           // indexed by op
-  std::vector<Lowered> lowered_;              // indexed by op that is run again
+  // by op: 1 if an op rematerialises it
+  std::vector<char> is_recomputed_;
+  // Indexed by op: how an op that is rematerialised was lowered.
+  std::vector<Lowered> lowered_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Lowers a graph under a plan's specs to a program.
+// Lowers a graph, whose parameters are sharded by a plan's specs, to a program
+// for each device of a mesh.
 #ifndef SHARDC_STEP_LOWER_H_
 #define SHARDC_STEP_LOWER_H_
 
@@ -16,29 +17,32 @@ namespace shardc::step {
 struct LowerRequest {
   const Graph* graph = nullptr;
   Mesh mesh = {};
-  Sizes sizes = {};  // real sizes: choices depend on bytes
+  // The real sizes, because the choice of shardings depends on bytes.
+  Sizes sizes = {};
   int64_t element_bytes = 2;
   Policy policy = Policy::kPublished;
-  // Whether the backward pass uses the copies that the forward pass has
-  // gathered.
+  // Whether the backward pass uses the copies of weights that the forward pass
+  // has gathered.
   bool keep_gathered = false;
-  // Whether Program::conflicts is filled in, which takes about as long as the
-  // rest of the lowering.
+  // Whether Program::conflicts is set. Finding the conflicts takes about as
+  // long as the rest of the lowering.
   bool records_conflicts = true;
   // The specs of the stored parameters, in the order of Graph::parameters.
   std::vector<Spec> parameters = {};
-  // The specs of the optimizer's moments and of gradients at the end of the
-  // step, which ZeRO shards further. If empty, the parameters' specs are used.
+  // The specs of the optimizer's moments and of the final gradients, which ZeRO
+  // shards further than the parameters. If empty, the parameters' specs are
+  // used.
   std::vector<Spec> states = {};
-  // The specs of gradients while micro-batches are accumulated. If empty, the
-  // parameters' specs are used.
+  // The specs of gradients while they are accumulated over micro-batches. If
+  // empty, the parameters' specs are used.
   std::vector<Spec> sums = {};
   ShardingConstraints constraints = {};
 };
 
-// Why a graph cannot be lowered, with the op and the axis at fault.
+// The reason why a graph cannot be lowered, with the name of the op and of the
+// axis.
 struct Unsupported {
-  std::string message = {};  // lower case, no final period
+  std::string message = {};  // In lower case, without a final period.
   std::string op = {};
   std::string axis = {};
 };

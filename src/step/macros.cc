@@ -1,6 +1,6 @@
-// Writes parts of a model as ops, without regard to shardings: the collectives
-// for a sharded dimension follow from the ops. For example, a norm over a
-// sharded hidden size:
+// Writes parts of a model as ops, without regard to shardings. The lowering
+// derives the collectives for sharded dimensions from the ops. For example, a
+// norm of x over a hidden dimension d that is sharded:
 //
 //   einsum(x, x -> b t)   partial over d's axes
 //   scale 1/d, rsqrt      rsqrt is not linear, so the sum is reduced before it
@@ -24,7 +24,7 @@ ValueId Negative(GraphWriter& write, ValueId x) {
 }
 
 // Returns x with the dimension `label`. If x has the factors of the label
-// instead, they are merged.
+// instead of the label, the factors are merged.
 ValueId Unsharded(GraphWriter& write, ValueId x, LabelId label) {
   return write.Has(x, label) ? x : write.Merge(x, label);
 }
@@ -94,7 +94,8 @@ ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
     if (merged) x = write.Merge(x, label);
     if (write.Has(x, label)) common.push_back(label);
   }
-  const bool stacked = common.size() > 1;  // the first label is the experts'
+  // The first shared label is that of the experts.
+  const bool stacked = common.size() > 1;
   for (const LabelId label : write.LabelsOf(x)) {
     const bool kept = stacked && label == common[0];
     if (!HasLabel(common, label) || kept) out.push_back(label);
@@ -127,8 +128,9 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   };
   const int64_t middle = settings.width / 2;
   add(x, middle);
-  // The kernel has an odd number of rows. A token that is shifted forward by i
-  // places is multiplied by the row i before the middle one.
+  // Adds the products of shifted tokens with the other rows of the kernel,
+  // which has an odd number of rows. A token that is shifted forward by i
+  // places is multiplied by the row i before the middle row.
   for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
     ValueId shifted = x;
     for (int64_t i = 1; i <= middle; ++i) {
@@ -160,7 +162,8 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 namespace {
 
 // Returns a value that is 1 for the highest-scoring experts of a token and 0
-// for all others. The size of the label `count` is the number of these experts.
+// for all others. The size of the label `count` is the number of these
+// highest-scoring experts.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   const ValueId chosen =
@@ -170,10 +173,10 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   return chosen;
 }
 
-// Returns the weight of the `chosen` expert: a softmax over the experts near
-// the best one. An expert is near if its logit is below the greatest by at most
-// 2 * jitter times the larger of both magnitudes. Experts in `beyond` are left
-// out.
+// Returns the weight of the `chosen` expert, which is a softmax over the
+// experts near the best one. An expert is near if its logit differs from the
+// greatest logit by at most 2 * jitter times the larger magnitude of the two
+// logits. Experts for which `beyond` is 1 are left out.
 ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
                         ValueId chosen, ValueId beyond, LabelId experts,
                         double jitter) {
@@ -195,10 +198,10 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   return write.Times(p, chosen);
 }
 
-// Writes Phi-MoE's sparse mixer as in evaluation, without sampling: the best
+// Writes Phi-MoE's sparse mixer as in evaluation, without sampling. The best
 // expert's weight is a softmax over the experts whose logits are within the
-// jitter of its own. The weight of the second best expert is computed in the
-// same way without the best expert.
+// jitter of the best logit. The weight of the second best expert is computed in
+// the same way without the best expert.
 Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
                    const RouterSettings& settings) {
   const ValueId first = Best(write, logits, experts, settings.first);
@@ -207,7 +210,8 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   const ValueId greatest = write.Max(logits, experts);
   const ValueId least =
       Negative(write, write.Max(Negative(write, logits), experts));
-  // `rest` has the logits, but the greatest logit is replaced by the least one.
+  // `rest` is equal to the logits, except that the greatest logit is replaced
+  // by the least one.
   const ValueId fall = write.Add({least, Negative(write, greatest)});
   const ValueId rest = write.Add({logits, write.Times(first, fall)});
   const ValueId one = WeightAmongNear(write, logits, greatest, first, kNoValue,
@@ -217,7 +221,8 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   return {write.Add({one, two}), both};
 }
 
-// Returns the weights divided by their norm of the given power, 1 or 2.
+// Returns the weights divided by their norm. `power` is the order of the norm,
+// 1 or 2.
 ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
                      int power) {
   const ValueId powers = power == 2 ? write.Times(weights, weights) : weights;
@@ -226,7 +231,8 @@ ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
   return write.Times(weights, write.Fn("recip", size));
 }
 
-// A number above every score of an expert that float16 can represent.
+// A number that is larger than the score of every expert and that float16 can
+// represent.
 constexpr double kBeyondScores = 1e4;
 
 }  // namespace
@@ -257,8 +263,8 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
         write.Append(OpKind::kTopGroups, {choice}, best, labels, true);
     choice = write.Times(choice, kept);
     // Scores of experts in groups that were not chosen are now 0. With a
-    // correction, a score in a chosen group may be below 0, so the scores of
-    // all other groups are lowered further.
+    // correction, scores in a chosen group may be below 0, so the scores in the
+    // other groups are lowered far below 0.
     if (settings.correction != kNoValue) {
       const ValueId others = write.Fn("shift", Negative(write, kept), 1);
       choice = write.Add({choice, write.Scaled(others, {-kBeyondScores, {}})});
@@ -329,8 +335,8 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 namespace {
 
-// Returns the label of the two halves, gate and up. It is the label of `fused`
-// that the down projection lacks.
+// Returns the label whose two halves are gate and up. It is the only label of
+// `fused` that the down projection lacks, apart from batch and slots.
 LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   for (const LabelId label : write.LabelsOf(fused)) {
     const bool data = write.Has(down, label) ||
@@ -341,9 +347,9 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
-// A weight may have the rows of all experts one after the other, so that
-// experts are a factor of one of its dimensions. Splits that dimension, so that
-// experts have a dimension of their own.
+// Returns the weight with a separate dimension for experts. The stored weight
+// may have the rows of all experts one after the other in one dimension, which
+// has the experts as a factor. Such a dimension is split.
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {

@@ -1,5 +1,5 @@
 // Writes norms, softmax, gated layers, experts and the loss as sequences of
-// ops. Attention is in attention.h.
+// ops. attention.h writes attention.
 #ifndef SHARDC_STEP_MACROS_H_
 #define SHARDC_STEP_MACROS_H_
 
@@ -16,11 +16,11 @@ namespace shardc::step {
 
 struct NormSettings {
   double epsilon = 1e-5;
-  bool plus_one = false;  // the weight is 1 + the stored value
+  bool plus_one = false;  // Whether the weight is 1 + the stored value.
 };
 
-// Return the norm of x over the dimension `label`. x has this label, or its
-// factors. The weight and the bias may be kNoValue.
+// Each function returns the norm of x over the dimension `label`. x has this
+// label, or the label's factors. The weight and the bias may be kNoValue.
 ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                 const NormSettings& settings);
 ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
@@ -28,15 +28,16 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
-// Returns x times the weight plus the bias, contracted over the labels that x
-// and the weight share. If they share several, the first one is the experts'
+// Returns x times the weight, plus the bias. The labels that x and the weight
+// share are summed. If they share several labels, the first one is the experts'
 // label and is kept. If x has the factors of a label of the weight, the factors
-// are merged first. Factors of the result are split.
+// are first merged to this label. Labels of the result that have factors are
+// split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
-// A convolution along tokens with the weight's label `kernel`, of odd size
-// `width`, padded by zeros. If a token has several `frames`, only the result of
-// the first frame is kept.
+// A convolution along tokens. The weight's label `kernel` has the odd size
+// `width`, and the tokens are padded with zeros. If a token has several
+// `frames`, only the result of its first frame is kept.
 struct Convolution {
   LabelId tokens = kNoLabel, frames = kNoLabel;
   LabelId kernel = kNoLabel;
@@ -45,15 +46,16 @@ struct Convolution {
 ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
                   const Convolution& settings);
 
-// The activation of a gated layer: a function of the gate, times the projection
-// `up`.
+// The activation of a gated layer, which computes a function of the gate times
+// the projection `up`.
 struct Activation {
   std::string fn = "silu";
-  bool clamped = false;  // gpt-oss: gate and up are clamped, 1 is added to up
+  // Used by gpt-oss: gate and up are clamped, and 1 is added to up.
+  bool clamped = false;
   double limit = 7, alpha = 1.702;
 };
-// Returns the activation of each element of x. `alpha` is the constant of a
-// swish.
+// Activated returns the activation of each element of x. `alpha` is the
+// constant of a swish. Gated returns the activation of a gated layer.
 ValueId Activated(GraphWriter& write, ValueId x, const Activation& activation);
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);
@@ -63,27 +65,32 @@ struct RouterSettings {
     kSoftmax,
     kSigmoid,
     kSoftmaxAfterTopK,
-    kSparseMixer  // Phi-MoE's mixer, as in evaluation (no noise)
+    kSparseMixer  // Phi-MoE's sparse mixer, as in evaluation (without noise).
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
-  int power = 0;  // 1 or 2: divide weights by this norm; 0: do not
+  // The order of the norm by which the weights are divided, 1 or 2; 0 if they
+  // are not divided.
+  int power = 0;
   double scale = 1;
-  double jitter = 0;         // used by kSparseMixer only
-  LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
-  bool before = false;       // whether weights scale the experts' inputs
-  // Groups of experts. Each token first chooses `chosen_groups` of the groups.
-  // Both are kNoLabel if there are no groups.
+  double jitter = 0;         // Only kSparseMixer uses it.
+  LabelId first = kNoLabel;  // Only kSparseMixer uses it: a label of size 1.
+  bool before = false;       // Whether weights scale the experts' inputs.
+  // The labels of all groups of experts and of the groups that a token chooses
+  // before it chooses experts. Both are kNoLabel if experts have no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
   // Whether the score of a group is the sum of the scores of its two best
   // experts. Otherwise it is the score of its best expert.
   bool group_by_two = true;
-  ValueId correction = kNoValue;  // [e], added to scores only to choose experts
+  // The bias [e] that is added to scores to choose experts, but not to weigh
+  // them; kNoValue if there is none.
+  ValueId correction = kNoValue;
 };
 // The result of routing. `weights` [b, t, e] has the weight of each expert for
 // each token, which is 0 for an expert that is not chosen. `chosen` [b, t, e]
-// is 1 for each chosen expert and 0 for all others. `before` is whether the
-// weights scale the experts' inputs instead of their results.
+// is 1 for each chosen expert and 0 for all others. `before` is true if the
+// weights scale the experts' inputs, and false if they scale the experts'
+// results.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
   bool before = false;
@@ -94,15 +101,19 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
 // The statistics of one layer's router, from which its auxiliary losses are
 // computed.
 struct RouterStatistics {
-  ValueId often = kNoValue;   // [e], how many tokens chose each expert
-  ValueId likely = kNoValue;  // [e], sum of the probabilities over tokens
-  ValueId spread = kNoValue;  // [], sum over tokens of logsumexp(logits)^2
+  // [e]: the number of tokens that chose each expert.
+  ValueId often = kNoValue;
+  // [e]: the sum over tokens of each expert's probability.
+  ValueId likely = kNoValue;
+  // A scalar: the sum over tokens of logsumexp(logits)^2.
+  ValueId spread = kNoValue;
 };
 RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
                             LabelId experts);
 
-// The coefficients of the routers' auxiliary losses; 0 means no such loss.
-// LossesOf returns the losses over all layers.
+// The coefficients of the routers' auxiliary losses; 0 means that the step does
+// not have the loss. LossesOf returns the losses, each computed over all
+// layers.
 struct RouterLosses {
   double balance = 0, z = 0;
 };
@@ -112,18 +123,20 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 struct ExpertWeights {
   ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d]
-  ValueId gate_up = kNoValue;  // gate and up in one: [e, (z f), d] in any order
+  // Gate and up in one weight, with the labels [e, (z f), d] in any order.
+  ValueId gate_up = kNoValue;
   ValueId gate_up_bias = kNoValue;  // [e, (z f)]
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]
 };
-// Sends the tokens of x [b, t, d] to the queues of their experts, and adds the
-// experts' weighted results for each token.
+// Writes the experts of a layer. The tokens of x [b, t, d] are copied to the
+// queues of their experts, and the experts' weighted results are added for each
+// token.
 ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
                 LabelId experts, const ExpertWeights& weights,
                 const Activation& activation);
 
-// Returns the mean over weighted tokens of the cross-entropy plus `z_loss`
+// Returns the weighted mean over tokens of the cross-entropy plus `z_loss`
 // times the squared logsumexp.
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
                      ValueId weights, LabelId vocabulary, double z_loss = 0);

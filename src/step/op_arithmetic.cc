@@ -1,7 +1,7 @@
-// The records of arithmetic ops: products, sums, functions of one number,
-// maxima. For example, the record of y = scale(x) states that the op is linear
-// (a partial x gives a partial y), that its cotangent is scale(g), and that its
-// result may overwrite x.
+// The definitions of arithmetic ops: products, sums, functions of one number,
+// maxima. For example, the definition of y = scale(x) states that the op is
+// linear (a partial x results in a partial y), that the cotangent of x is
+// scale(g) for the cotangent g of y, and that the result may overwrite x.
 #include "step/backward.h"
 #include "step/functions.h"
 #include "step/op_def.h"
@@ -28,8 +28,8 @@ void EinsumVjp(Backward& backward, const Op& op, ValueId g) {
   }
 }
 
-// The cotangent of a term that was broadcast is summed over the labels that the
-// term lacks.
+// A term may have been broadcast over labels that it lacks. Its cotangent is
+// therefore summed over these labels.
 void AddVjp(Backward& backward, const Op& op, ValueId g) {
   GraphWriter& write = backward.write();
   for (const ValueId term : op.in) {
@@ -78,8 +78,8 @@ void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(op.in[0], g);
 }
 
-// Each combination of labels counts one multiplication and, if a dimension is
-// summed, one addition.
+// An einsum has one multiplication for each combination of its labels' indices
+// and, if a dimension is summed, one addition.
 double EinsumFlops(const Op&, const OpExtent& extent) {
   const bool sums = extent.combinations > extent.result;
   return (sums ? 2 : 1) * extent.combinations;
@@ -89,7 +89,7 @@ double AddFlops(const Op&, const OpExtent& extent) {
   return (extent.operands - 1) * extent.result;
 }
 
-// Returns whether no gradient passes through the function
+// Returns whether no gradient passes through the op's function
 // (Function::derivative).
 bool IsFlat(const Op& op) {
   const Function* const function = FindFunction(As<FnAttributes>(op).fn);

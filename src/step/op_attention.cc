@@ -1,5 +1,5 @@
-// The records of attention's ops besides products and sums: rotary embeddings,
-// masks, and KV heads that are repeated for groups of query heads.
+// The definitions of attention's ops other than products and sums: rotary
+// embeddings, masks, and KV heads that are repeated for groups of query heads.
 //
 //   repeat k [b, s, 2, h] for n 8 heads: head n has KV head n / 4; its
 //   derivative sums the four heads of each group
@@ -9,7 +9,7 @@
 namespace shardc::step {
 namespace {
 
-// The derivative rotates back, by the negative angle.
+// The derivative of a rotation rotates the cotangent by the negative angle.
 void RopeVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId rotated = backward.Like(op, OpKind::kRope, {g, op.in[1]}, x);
@@ -27,12 +27,13 @@ void MaskVjp(Backward& backward, const Op& op, ValueId g) {
 void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId summed = backward.Like(op, OpKind::kGroupSum, {g}, x);
-  // The sum groups heads by their numbers in the unsharded tensor.
+  // The sum groups query heads by their numbers in the unsharded tensor.
   As<HeadGroupAttributes>(backward.write().Producer(summed)).in_slices = false;
   backward.Give(x, summed);
 }
 
-// Each element is a sum of two products, three operations.
+// Each rotated element is the sum of two products, which takes three
+// operations.
 double RopeFlops(const Op&, const OpExtent& extent) {
   return 3 * extent.result;
 }

@@ -1,5 +1,5 @@
-// The table of the ops' records. A graph refers to ops by OpKind, which is the
-// index into the table:
+// The table of the ops' definitions. A graph refers to ops by OpKind, which is
+// the index into the table:
 //
 //   DefOf(OpKind::kTopK).unsharded: returns the label of experts
 #include "step/op_def.h"

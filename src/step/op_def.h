@@ -1,11 +1,13 @@
 // The definition of an op: the rules of one OpKind for dimensions, derivatives,
 // work and memory, in one record. The records are in op_*.cc, grouped by
-// families of ops, and DefOf returns them. An op has two more parts: its kernel
-// on a device is a row of exec/step/local_op.cc, and its function in the dense
-// reference, which shares no code with the kernels, is a row of dense/step.cc.
-// To add an op, add an enumerator, a record, which op_def.cc lists, and a row
-// in each of these two tables. Ops that split, merge or repeat a dimension need
-// rules in factors.cc too.
+// families of ops, and DefOf() returns them. An op has two more parts. Its
+// kernel on a device is a row of exec/step/local_op.cc. Its function in the
+// dense reference, which shares no code with the kernels, is a row of
+// dense/step.cc.
+//
+// To add an op, add an enumerator to OpKind, a record, which op_def.cc lists,
+// and a row in each of these two tables. Ops that split, merge or repeat a
+// dimension also need rules in factors.cc.
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
 
@@ -23,7 +25,7 @@ namespace shardc::step {
 
 class Backward;  // step/backward.h
 
-// Returns the index of a type in OpAttributes.
+// Returns the index of the type T in the variant OpAttributes.
 template <class T, class... Types>
 constexpr size_t PlaceIn(const std::variant<Types...>*) {
   size_t place = 0;
@@ -35,29 +37,35 @@ template <class T>
 inline constexpr size_t kTypeOf =
     PlaceIn<T>(static_cast<const OpAttributes*>(nullptr));
 
-// The operands in which an op is linear. A value that is partial over an axis
-// may stay partial through such an operand if no other operand uses the axis.
+// In which operands an op is linear. If an operand is partial over an axis and
+// no other operand uses the axis, the op can run before the reduction in a
+// linear operand, and its result is then partial.
 enum class Linearity : uint8_t {
   kNone,
   kFirst,
   kSecond,
-  kEach,      // products: in each operand while the others are fixed
-  kTogether,  // sums: only if all operands are partial over the axis
+  kEach,  // In each operand while the others are fixed, like a product.
+  // Only in all operands together, like a sum. All must be partial over the
+  // axis.
+  kTogether,
 };
 
 // The buffer in which the result of an op is stored on a device.
 enum class Storage : uint8_t {
-  kOwn,           // in a buffer of its own
-  kFirstOperand,  // in the first operand's buffer: views and caches
-  kUpdated,       // in the buffer of the operand that it updates (AdamW)
-  kOverwrites,    // may overwrite an operand of its size that is read last here
-  kIfNothingSums,  // as kOverwrites, if the result has all labels of the
-                   // operands
+  kOwn,           // A separate buffer.
+  kFirstOperand,  // The first operand's buffer, for views and caches.
+  kUpdated,       // The buffer of the operand that the op updates (AdamW).
+  // The buffer of an operand of the same size that no later op reads, if there
+  // is one; otherwise a separate buffer.
+  kOverwrites,
+  // As kOverwrites if the result has all labels of the operands, otherwise a
+  // separate buffer.
+  kIfNothingSums,
 };
 
-// Appends the ops that compute the operands' cotangents from the result's,
-// `cotangent`. The rule must read forward values through Backward::Forward(),
-// because the forward pass may not keep them.
+// Appends the ops that compute the cotangents of the operands from `cotangent`,
+// the cotangent of the result. The rule must read forward values through
+// Backward::Forward(), because the forward pass may not keep them.
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
 // Returns the labels (at most two) along which operands and result must be
@@ -67,8 +75,8 @@ using UnshardedRule = std::array<LabelId, 2> (*)(const Graph& graph,
 
 // The sizes of an op on a device, in elements.
 struct OpExtent {
-  // The number of combinations of the labels of operands and result. For a
-  // product this is the number of multiplications.
+  // The number of combinations of the indices of all labels of operands and
+  // result. For a product this is the number of multiplications.
   double combinations = 1;
   double result = 1, last_operand = 1;
   double operands = 0;  // the number of operands
@@ -80,38 +88,40 @@ struct OpDef {
   OpKind kind = OpKind::kInput;
   // The result as a formula of operands and attributes, in words.
   std::string_view text = {};
-  size_t attributes = kTypeOf<NoAttributes>;  // kTypeOf of the attributes' type
+  // kTypeOf<the type of the attributes>
+  size_t attributes = kTypeOf<NoAttributes>;
 
   // --- dimension rule ---
   Linearity linear = Linearity::kNone;
-  UnshardedRule unsharded = nullptr;  // null: no label must be unsharded
+  UnshardedRule unsharded = nullptr;  // Null if no label must be unsharded.
   // Whether the op splits, merges or repeats a dimension, by the rules of
   // factors.h.
   bool structural = false;
   // Whether the preferred sharding of the result is propagated to the first
   // operand or, for a sum, to all operands.
   bool passes_preference = false;
-  // The kind of a label that the operands have and the result lacks.
+  // The kind of those labels that the operands have and the result lacks.
   LabelKind dropped = LabelKind::kSum;
 
   // --- derivative ---
-  VjpRule vjp = nullptr;  // null: the operands get no cotangent
+  VjpRule vjp = nullptr;  // Null if the operands get no cotangent.
   // Returns whether no gradient passes through the op. Null if gradients always
   // pass.
   bool (*stops_gradient)(const Op& op) = nullptr;
 
   // --- work ---
-  FlopsRule flops = nullptr;  // null: the op counts no operations
+  FlopsRule flops = nullptr;  // Null if the op has no operations.
 
   // --- memory ---
   Storage storage = Storage::kOwn;
-  // Whether a rematerialisation policy that names the operand keeps the result
-  // too.
+  // Whether a result of the op has the name of its operand in rematerialisation
+  // policies, so that a policy that keeps the operand by name also keeps the
+  // result.
   bool keeps_name = false;
 };
 
-// Rules for `flops`: one operation for each element of the result, or for each
-// element of the last operand.
+// Rules for `flops`. OnePerResult counts one operation for each element of the
+// result, and OnePerOperand one for each element of the last operand.
 double OnePerResult(const Op& op, const OpExtent& extent);
 double OnePerOperand(const Op& op, const OpExtent& extent);
 
@@ -122,7 +132,7 @@ const OpDef& DefOf(OpKind kind);
 // Returns whether the op is linear in the operand with this index.
 bool IsLinearIn(OpKind kind, size_t operand);
 
-// The records, in the order of OpKind.
+// The definitions, in the order of OpKind.
 extern const OpDef kInputDef, kEinsumDef, kAddDef, kScaleDef, kFnDef, kSumDef,
     kMaxDef, kBroadcastDef, kLookupDef, kScatterDef, kPickDef, kPlaceDef,
     kSplitDef, kMergeDef, kPartDef, kUnpartDef, kIndexDef, kUnindexDef,

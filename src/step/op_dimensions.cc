@@ -1,6 +1,7 @@
-// The records of ops that split, merge, index, rename or roll dimensions, or
-// take a part of one. The derivative of each op is the inverse op, with zeros
-// for elements that the op did not read:
+// The definitions of ops that split, merge, index, rename or roll dimensions,
+// or extract a part of one. The derivative of each op is the inverse op, with
+// zeros for elements that the op did not read (g is the cotangent of the
+// result):
 //
 //   part c of (c+r)  ->  unpart: g at c, zeros at r
 #include "step/backward.h"

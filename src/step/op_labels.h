@@ -11,13 +11,16 @@
 
 namespace shardc::step {
 
-// The kind of a label of an op, by the values that have the label.
+// The kind of a label of an op, which depends on the values that have the
+// label.
 enum class LabelKind : uint8_t {
-  kMap,    // in operands and result: sharded over the same axes in all of them
-  kSum,    // in operands only: the result is partial over the label's axes
-  kMax,    // in the operand of a maximum only: the maximum is reduced at once
-  kFresh,  // in the result only: may be sharded over any axes
-  kNeed,   // must be unsharded, whatever it costs
+  kMap,  // In operands and result; the same axes shard it in all of them.
+  // In operands only; the result is partial over the axes that shard the label.
+  kSum,
+  // Only in the operand of a maximum; an all-reduce of maxima follows the op.
+  kMax,
+  kFresh,  // In the result only; any axes may shard it.
+  kNeed,   // Must be unsharded, even if a gather is needed.
 };
 
 struct RuleLabel {
@@ -25,18 +28,20 @@ struct RuleLabel {
   LabelKind kind = LabelKind::kMap;
 };
 
-// The distinct labels of an op. Each dimension of operands and result is an
-// index into `labels`. A label and the label that it is renamed to are one
-// entry.
+// The distinct labels of an op. Each dimension of an operand and of the result
+// refers to its label by an index into `labels`. A label and the label to which
+// it is renamed are one entry.
 struct OpLabels {
   static constexpr size_t kMost = 24;
   std::array<RuleLabel, kMost> labels{};
   size_t count = 0;
-  std::vector<std::array<int8_t, kMaxRank>> of{};  // by operand and dimension
-  std::array<int8_t, kMaxRank> result{};           // indexed by dimension
+  // For each operand and dimension, the index of its label in `labels`.
+  std::vector<std::array<int8_t, kMaxRank>> of{};
+  // For each dimension of the result, the index of its label in `labels`.
+  std::array<int8_t, kMaxRank> result{};
 };
-// Fills `out`. Returns false if the op has more labels or more dimensions than
-// fit.
+// Sets `out`. Returns false if the op has more labels than OpLabels::kMost or
+// more dimensions than kMaxRank.
 bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out);
 
 }  // namespace shardc::step

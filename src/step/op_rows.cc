@@ -1,5 +1,5 @@
-// The records of ops that find rows by ids or positions. Ids are integers and
-// have no gradient:
+// The definitions of ops that find rows by ids or positions. Ids are integers
+// and have no gradient:
 //
 //   lookup(table [v, d], ids [b, t]) -> [b, t, d]; its derivative sums rows:
 //   scatter(ids, g) -> [v, d]

@@ -1,5 +1,5 @@
-// The records of expert routing, dropout and the optimizer. A choice of experts
-// is 0 or 1 and has no gradient:
+// The definitions of the ops of expert routing, dropout and the optimizer. A
+// choice of experts is 0 or 1 and has no gradient:
 //
 //   top_k of scores [b, t, e], two of them: 1 for the two best experts of a
 //   token
@@ -10,14 +10,16 @@ namespace shardc::step {
 namespace {
 
 // The backward pass drops and scales the same elements as the forward pass,
-// because both draw random numbers by the key and by the index in the unsharded
-// value.
+// because in both passes the random numbers depend only on the key and on the
+// index in the unsharded value.
 void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   backward.Give(x, backward.Like(op, OpKind::kDropout, {g}, x));
 }
 
-// Counts the operations of AdamW's formulas, each of which is evaluated once:
+// Counts the operations of AdamW's formulas, each of which is evaluated once.
+// b1, b2, rate, epsilon and decay are AdamW's settings; c1 and c2 correct the
+// bias of the first steps:
 //   m' = b1 m + (1 - b1) clip g;  v' = b2 v + (1 - b2) (clip g)^2
 //   p' = p - rate (m' / c1 / (sqrt(v' / c2) + epsilon) + decay p)
 double AdamWFlops(const Op& op, const OpExtent& extent) {

@@ -45,8 +45,8 @@ void Parameters::Make(std::span<const int32_t> only_layers,
   write_.layer = -1;
 }
 
-// Returns whether the other layers of a stack share the parameter that this
-// layer has.
+// Returns whether the other layers of a stack use the parameter of this layer,
+// because the role is shared.
 bool Parameters::Serves(size_t role, int64_t layer) const {
   const DescribedRole& described = description_.roles[role];
   return described.shared && layer == roles_.BeginOf(described.stack);

@@ -1,10 +1,12 @@
 // Finds the shardings that values must or should have. Parameters and updated
-// parameters have the parameter's sharding. Gradients and moments have it too,
-// unless ZeRO shards them further. Other values may have a sharding constraint
-// by their role. A pass over the ops in reverse order then propagates preferred
-// shardings through ops with OpDef::passes_preference. An operand with a single
-// consumer and no constraint prefers the sharding that lets the consumer
-// compute the preferred sharding of its result without a reshard.
+// parameters have the parameter's sharding. Gradients and moments have the same
+// sharding, unless ZeRO shards them further. Other values may have a sharding
+// constraint, which depends on their role.
+//
+// A pass over the ops in reverse order then propagates preferred shardings
+// through ops with OpDef::passes_preference. An operand with a single consumer
+// and no constraint prefers the sharding with which the consumer can compute
+// its result, in the result's preferred sharding, without a reshard.
 //
 //   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
 //     einsum that computes g can use the sharding of the parameter q
@@ -62,12 +64,13 @@ class Propagation {
     return graph_.values[AsIndex(value)];
   }
 
-  // The sharding of a parameter itself, of its optimizer states, or of its
-  // accumulated gradients; ZeRO may make them different.
+  // A parameter has three shardings, which ZeRO may make different: that of the
+  // parameter itself, of its optimizer states, and of its accumulated
+  // gradients.
   enum class As : uint8_t { kParameter, kState, kSum };
 
-  // Finds the values that have one of the three shardings of a parameter, and
-  // records which of the three it is.
+  // Finds the values that have one of the three shardings of a parameter (As),
+  // and records the parameter and which of the three shardings they have.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -147,7 +150,7 @@ class Propagation {
     return out;
   }
 
-  // Maps each rematerialised value to the value of the forward pass.
+  // Maps each rematerialised value to the forward value that it repeats.
   void FindFirst() {
     first_.resize(graph_.values.size());
     for (size_t v = 0; v < first_.size(); ++v) {
@@ -184,9 +187,9 @@ class Propagation {
                                ValueOf(op.out).labels, notes_);
   }
 
-  // Sets the preferred sharding of the first operand, or in a sum of each
-  // operand, to the one with which the op's result has its own preferred
-  // sharding. Operands that other ops read too are left out.
+  // Sets the preferred sharding of the first operand, or of each operand of a
+  // sum, so that the op's result has its own preferred sharding. Operands that
+  // other ops also read are left out.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;
@@ -209,15 +212,19 @@ class Propagation {
   const Axes& axes_;
   std::vector<std::string>& notes_;
   std::vector<PreferredSharding> out_;  // indexed by ValueId
-  std::vector<int32_t> parameter_of_;   // indexed by ValueId; -1: no parameter
-  std::vector<As> sharded_as_;          // indexed by ValueId
-  // Indexed by parameter, then by As.
+  // Indexed by ValueId: the parameter whose sharding the value has, or -1.
+  std::vector<int32_t> parameter_of_;
+  // Indexed by ValueId: which of the parameter's shardings the value has.
+  std::vector<As> sharded_as_;
+  // The shardings of parameters, indexed by parameter and then by As.
   std::vector<std::array<Sharding, 3>> shardings_;
-  std::vector<char> is_gradient_;  // indexed by ValueId
-  std::vector<ValueId> first_;  // indexed by ValueId: value of the forward pass
+  std::vector<char> is_gradient_;  // indexed by ValueId: 1 for a gradient
+  // Indexed by ValueId: the forward value of a rematerialised value, or else
+  // the value itself.
+  std::vector<ValueId> first_;
   // Indexed by ValueId: the number of times that ops read the value. A read of
-  // a rematerialised copy counts as a read of the forward value. Reads by
-  // rematerialised ops do not count.
+  // a rematerialised copy is counted as a read of the forward value. Reads by
+  // ops that rematerialise a value are not counted.
   std::vector<int32_t> consumers_;
 };
 

@@ -21,15 +21,16 @@
 
 namespace shardc::step {
 
-using AxisId = uint8_t;    // index into Axes
-using AxisSet = uint16_t;  // bits by AxisId
+using AxisId = uint8_t;  // index into Axes
+// A set of axes: bit i is set if it contains AxisId i.
+using AxisSet = uint16_t;
 inline constexpr size_t kMaxAxes = 15;
 inline constexpr size_t kMaxRank = 8;
 
 inline AxisSet Bit(AxisId axis) { return static_cast<AxisSet>(1U << axis); }
 inline bool Holds(AxisSet set, AxisId axis) { return (set & Bit(axis)) != 0; }
 
-// The axes that shard a dimension; the first one is major.
+// The axes that shard a dimension, the major axis first.
 class AxisList {
  public:
   AxisList() = default;
@@ -78,8 +79,8 @@ struct Axes {
 
   size_t count() const { return names.size(); }
   int64_t Parts(const AxisList& list) const;
-  // Returns the ids of a group's axes, each once, without axes of size 1 and
-  // axes that the mesh lacks.
+  // Returns the ids of a group's axes, each axis once. Axes of size 1 and axes
+  // that the mesh lacks are left out.
   AxisList Of(const AxisGroup& group) const;
   AxisGroup Group(const AxisList& list) const;
   AxisSet SetOf(const AxisGroup& group) const { return Of(group).set(); }
@@ -88,17 +89,17 @@ Axes AxesOf(const Mesh& mesh);
 
 // The sharding of a value: for each dimension the axes that shard it, and the
 // axes over which the value is partial, that is, still to be summed. An axis is
-// used at most once; the value is replicated over axes that are not used.
+// used at most once. The value is replicated over axes that are not used.
 struct Sharding {
   std::array<AxisList, kMaxRank> dims{};
   uint8_t rank = 0;
   AxisSet partial = 0;
 
-  AxisSet sharded_over() const;  // the axes of all dimensions
+  AxisSet sharded_over() const;  // Returns the axes that shard any dimension.
   AxisSet used() const {
     return static_cast<AxisSet>(sharded_over() | partial);
   }
-  // Dimensions beyond the rank are not used.
+  // Compares only the dimensions below the rank; the other entries are unused.
   bool operator==(const Sharding& other) const {
     if (rank != other.rank || partial != other.partial) return false;
     for (size_t d = 0; d < rank; ++d) {
@@ -109,8 +110,8 @@ struct Sharding {
 };
 Spec SpecOf(const Axes& axes, const Sharding& sharding);
 
-// A value in one sharding. A program has several slots for a value that it
-// reshards.
+// A value in one sharding. A program has several slots for a value that is
+// resharded.
 struct Slot {
   ValueId value = kNoValue;
   Sharding sharding = {};
@@ -121,31 +122,35 @@ enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
   // The graph's op that the instruction runs, or for which it reshards an
-  // operand; -1: it reshards a result at the end of the step.
+  // operand; -1 if it reshards a result at the end of the step.
   int32_t op = -1;
-  std::vector<int32_t> in = {};  // slots of the operands
+  std::vector<int32_t> in = {};  // the slots of the operands
   int32_t out = -1;
-  // The axes of a slice or of a collective, the major one first.
+  // The axes of a slice or of a collective, the major axis first.
   AxisList axes = {};
-  uint8_t dim = 0;    // the dimension that is sliced, gathered or scattered
-  uint8_t other = 0;  // all_to_all: the dimension that is gathered
+  uint8_t dim = 0;    // The dimension that is sliced, gathered or scattered.
+  uint8_t other = 0;  // For an all_to_all: the dimension that is gathered.
   Collective collective = Collective::kAllGather;
-  bool max = false;  // whether an all_reduce takes maxima
-  // For a ppermute: the number of indices along `axes` by which shards move. If
-  // 0, the order of the axes changes, and each shard moves to the device that
-  // has the shard in the new order.
+  bool max = false;  // True if an all_reduce computes maxima.
+  // For a ppermute: the number of indices along `axes` by which shards move. 0
+  // means that the order of the axes changes, and each shard moves to the
+  // device that holds it in the new order.
   int8_t shift = 0;
 };
 
-// An op for which an axis could shard several labels.
+// An op and an axis that could shard several of the op's labels.
 struct ShardingConflict {
   int32_t op = -1;
   AxisId axis = 0;
   std::vector<LabelId> labels = {};
-  LabelId chosen = kNoLabel;  // kNoLabel if the axis is gathered
-  int64_t bytes = 0;          // sent by a device for the choice, at real sizes
-  LabelId cheapest = kNoLabel;  // the choice that sends the fewest bytes
-  int64_t least = 0;            // the bytes that a device sends for `cheapest`
+  // The label that the axis shards in the program; kNoLabel if the axis is
+  // gathered.
+  LabelId chosen = kNoLabel;
+  // The bytes that a device sends for the chosen label, at real sizes.
+  int64_t bytes = 0;
+  // The label with which a device sends the fewest bytes.
+  LabelId cheapest = kNoLabel;
+  int64_t least = 0;  // The bytes that a device sends for `cheapest`.
 };
 
 struct Program {
@@ -153,7 +158,8 @@ struct Program {
   std::vector<Slot> slots = {};
   std::vector<Instruction> code = {};
   std::vector<ShardingConflict> conflicts = {};
-  // Indexed by ValueId: the slot of the value at the end of the step, or -1.
+  // Indexed by ValueId: the slot of the value at the end of the step, or -1 if
+  // the value has no slot.
   std::vector<int32_t> result = {};
   // Messages about axes that a sharding constraint names but that cannot shard
   // the dimension: the axis does not divide the size of the dimension, or
@@ -161,17 +167,17 @@ struct Program {
   std::vector<std::string> notes = {};
 };
 
-// ShapeOf returns the unsharded shape of a value, LocalShapeOf the shape of
-// each device's part of a slot, and LocalElements the number of elements of a
-// part.
+// ShapeOf returns the unsharded shape of a value. LocalShapeOf returns the
+// shape of a slot on one device. LocalElements returns the number of elements
+// of a sharded value on one device.
 Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes);
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
                    const Sizes& sizes);
 int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes);
 
-// Returns the bytes of one element of a value: 4 for integers, for real values
-// their own width (step/widths.h), or `element_bytes` if they have none.
+// Returns the bytes of one element of a value: 4 for integers; for real values
+// Value::bytes (step/widths.h), or `element_bytes` if Value::bytes is 0.
 int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
 // Returns the bytes that the busiest device sends for an instruction; 0 if it
 // is no collective.
@@ -180,8 +186,9 @@ int64_t SentBytes(const Graph& graph, const Program& program,
                   int64_t element_bytes);
 inline constexpr int64_t kIntegerBytes = 4;
 
-// Returns `b:fsdp+dp d:tp pending dp`, or `whole` if the value is replicated.
-// The spelling is part of shardc.step/v1 and of committed steps.
+// Returns the text of a sharding, such as `b:fsdp+dp d:tp pending dp`, or
+// `whole` if the value is replicated. The words `pending` (partial over) and
+// `whole` are part of the format shardc.step/v1 and of committed steps.
 std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
                          const Sharding& sharding);
 

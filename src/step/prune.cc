@@ -1,6 +1,7 @@
-// Removes ops that loss, logits and caches do not depend on. An op comes after
-// the ops that compute its operands, so one pass in reverse order finds all
-// values that are needed:
+// Removes the ops on which neither the loss nor the logits nor the caches
+// depend. An op comes after the ops that compute its operands, so one pass in
+// reverse order finds all values that are needed. An example is the decoding
+// step of a model with an encoder:
 //
 //   e = encoder(..), k = linear(e, w), a cache of k from prefill, logits of the
 //   cache: k, e and the ops of the encoder are removed
@@ -16,8 +17,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns for each value whether it is a parameter, or whether loss, logits or
-// caches depend on it.
+// Returns for each value whether it is needed: true for parameters, and for
+// values on which the loss, the logits or the caches depend.
 std::vector<bool> Needed(const Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   const auto need = [&](ValueId value) {

@@ -1,4 +1,4 @@
-// Removes ops whose results are not needed.
+// Removes the ops of a graph whose results are not needed.
 #ifndef SHARDC_STEP_PRUNE_H_
 #define SHARDC_STEP_PRUNE_H_
 
@@ -6,9 +6,9 @@
 
 namespace shardc::step {
 
-// Removes from a forward graph the ops and data that neither loss, logits nor
-// caches depend on, and renumbers values. Parameters stay, since devices hold
-// them.
+// Removes from a forward graph the ops and data on which neither the loss nor
+// the logits nor the caches depend, and renumbers the values. Parameters are
+// not removed, because devices hold them.
 void Prune(Graph& graph);
 
 }  // namespace shardc::step

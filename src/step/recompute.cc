@@ -1,8 +1,9 @@
 // Finds the forward ops that are repeated in the backward phase. A walk starts
-// from the values of a layer that its backward ops read, and goes back through
-// the layer's forward ops until it reaches values that are kept. The ops on the
-// way are copied to the backward phase, in their order and with the same random
-// keys. Values that the walk does not reach are neither kept nor recomputed.
+// from the values of a layer that its backward ops read, and visits the layer's
+// forward ops in reverse until it reaches values that are kept. The visited ops
+// are copied to the backward phase, in their order and with the same random
+// keys. Values that the walk does not reach are neither kept nor
+// rematerialised.
 //
 //   nothing_saveable   d:linear q reads the normed input: r:rmsnorm norm1 of
 //                      the layer's input, which is kept
@@ -23,9 +24,9 @@
 namespace shardc::step {
 namespace {
 
-// The names that policies use for the results of projections. `role` is the
-// last part of the role of the projection's weight, and `also` is MaxText's
-// name.
+// The names in policies for the results of projections. `role` is the last part
+// of the role of the projection's weight, `name` is the result's name, and
+// `also` is its name in MaxText.
 struct NamedTensor {
   std::string_view role, name, also;
 };
@@ -130,8 +131,8 @@ class Recomputer {
     to.also = from.also;
   }
 
-  // Returns whether the op's result keeps the name of its operand. Adding a
-  // bias or splitting heads does not change the name of a projection.
+  // Returns whether the op's result has the name of its operand in policies.
+  // Adding a bias or splitting heads does not change the name of a projection.
   bool KeepsName(const Op& op) const {
     if (DefOf(op.kind).keeps_name) return true;
     return op.kind == OpKind::kAdd && op.in.size() == 2 &&
@@ -150,8 +151,8 @@ class Recomputer {
   }
 
   // Returns the kind of op that computes a tensor. As in jax.lax.dot_general, a
-  // dimension of both operands is a batch dimension if the result has it, and
-  // otherwise contracted.
+  // dimension that both operands have is a batch dimension if the result has
+  // it, and is contracted otherwise.
   Made MadeBy(const Op& op) const {
     if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return Made::kOther;
     const auto& a = graph_.values[AsIndex(op.in[0])].labels;
@@ -186,8 +187,9 @@ class Recomputer {
     }
     for (const size_t i : forward_[AsIndex(layer)]) {
       if (recompute_[i] == 0) continue;
-      // All forward ops come before the first backward op, so the forward op
-      // has the same index in the new list as in `ops`.
+      // The copy refers to the forward op by its index in the new list of ops.
+      // This index is the same as in `ops`, because all forward ops come before
+      // the first backward op.
       Op op = graph_.ops[i];
       op.phase = Phase::kBackward;
       op.recompute_of = static_cast<int32_t>(i);
@@ -220,13 +222,14 @@ class Recomputer {
   Graph& graph_;
   const Remat& policy_;
   size_t layers_ = 0;
-  std::vector<int32_t> producer_;  // indexed by ValueId: the forward op
-  std::vector<int32_t> owner_;     // by ValueId: its layer, or -1: always kept
+  std::vector<int32_t> producer_;  // by ValueId: the forward op's index
+  // Indexed by ValueId: the layer of the value; -1 if it is always kept.
+  std::vector<int32_t> owner_;
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
-  std::vector<char> recompute_;  // indexed by op
-  // The forward ops and the backward ops of each layer.
+  std::vector<char> recompute_;  // by op: 1 to rematerialise
+  // For each layer, the indices of its forward ops and of its backward ops.
   std::vector<std::vector<size_t>> forward_, backward_;
 };
 

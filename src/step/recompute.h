@@ -1,5 +1,5 @@
 // Rematerialisation: forward values that a gradient checkpoint policy does not
-// keep are computed again in the backward phase, which reads them.
+// keep are computed again in the backward phase.
 #ifndef SHARDC_STEP_RECOMPUTE_H_
 #define SHARDC_STEP_RECOMPUTE_H_
 
@@ -8,11 +8,12 @@
 
 namespace shardc::step {
 
-// Changes a graph with its backward phase (vjp.h) and without the optimizer.
-// The recomputed ops of a layer come together, before the first op of the
-// layer's backward pass. Values from outside the layer or read by other layers
-// are kept, and so are values of the layer that the policy keeps and the
-// backward phase reads.
+// Changes a graph so that its backward phase rematerialises values. The graph
+// must have its backward phase (vjp.h) and no optimizer. The rematerialising
+// ops of a layer are placed together, before the first op of the layer's
+// backward pass. Values from outside the layer, and values that other layers
+// read, are kept. Values of the layer are kept if the policy keeps them and the
+// backward phase reads them.
 void Recompute(Graph& graph, const Remat& policy);
 
 }  // namespace shardc::step

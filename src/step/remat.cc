@@ -1,7 +1,7 @@
-// Parses policies. A policy is a name, which may be followed by tensor names or
-// by two policies in parentheses. A tensor that a policy keeps is stored only
-// if the backward pass or the recomputed forward pass of its layer reads it,
-// because JAX does not store other tensors:
+// Parses rematerialisation policies. A policy is a name, which may be followed
+// by tensor names or by two policies in parentheses. A tensor that a policy
+// keeps is stored only if the backward pass or the rematerialised forward pass
+// of its layer reads it, because JAX does not store other tensors:
 //
 //   dots_saveable stores q_proj, but not down_proj, which only the next layer
 //   reads
@@ -59,7 +59,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Splits the text at commas outside parentheses.
+// Splits the text at those commas that are not in parentheses.
 std::vector<std::string_view> Parts(std::string_view text) {
   std::vector<std::string_view> out;
   int depth = 0;
@@ -147,7 +147,7 @@ bool IsNamed(const Remat& policy, const Candidate& tensor) {
   return std::any_of(
       policy.names.begin(), policy.names.end(), [&](const std::string& name) {
         return name == tensor.name || name == tensor.also ||
-               // MaxText's name for both gate and up projections.
+               // In MaxText `mlpwi` names both projections, gate and up.
                (name == "mlpwi" && tensor.also.starts_with("mlpwi"));
       });
 }

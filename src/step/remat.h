@@ -32,32 +32,34 @@ struct Remat {
   Keep keep = Keep::kEverything;
   std::vector<std::string> names;
   std::vector<Remat> both;
-  std::string text = "everything_saveable";  // as written
-  // Whether anything is rematerialised.
+  std::string text = "everything_saveable";  // the policy as written
+  // Returns whether the policy rematerialises any values.
   bool Recomputes() const { return keep != Keep::kEverything; }
   bool operator==(const Remat&) const = default;
 };
 
-// Returns the names of ten of JAX's policies, two of which are aliases.
+// Returns the names of ten policies of JAX, two of which are aliases.
 std::span<const std::string_view> RematNames();
-// Returns nullopt, and the reason in `why`, if the text is no policy.
+// Parses a policy. Returns nullopt, and sets `why` to the reason, if the text
+// is not a policy.
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 
 // How a tensor of a layer is computed.
 enum class Made : uint8_t {
   kCarried,   // the layer's input, which every policy keeps
-  kDot,       // a product without batch dimensions
-  kBatchDot,  // a product with batch dimensions
+  kDot,       // A matrix product without batch dimensions.
+  kBatchDot,  // A matrix product with batch dimensions.
   kOther,
 };
 
 struct Candidate {
   std::string_view name;
-  std::string_view also;  // as MaxText calls it; may be empty
+  std::string_view also;  // The name in MaxText; may be empty.
   Made made = Made::kOther;
-  bool named = false;  // has a name that a policy can list
-  // Whether the backward pass reads the tensor if nothing is rematerialised,
-  // and whether keeping the tensor saves work in the recomputed forward pass.
+  bool named = false;  // Whether a policy can list the tensor by name.
+  // `read` is whether the backward pass reads the tensor if nothing is
+  // rematerialised. `spares` is whether keeping the tensor saves work in the
+  // rematerialised forward pass.
   bool read = true, spares = true;
 };
 bool Keeps(const Remat& policy, const Candidate& tensor);

@@ -39,8 +39,8 @@ class Planner {
   }
 
  private:
-  // Returns the next axis that dimension d needs, if its present axes are a
-  // prefix of its target's.
+  // Returns the next axis that must be added to dimension d, if the present
+  // axes of the dimension are a prefix of its target axes.
   std::optional<AxisId> Next(size_t d) const {
     const AxisList& now = now_.dims[d];
     const AxisList& to = to_.dims[d];

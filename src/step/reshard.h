@@ -1,6 +1,7 @@
-// The slices and collectives that reshard a value from one sharding to another.
-// A step changes dimension `dim`, except for an all_reduce. An all_to_all
-// shards `dim` over an axis that it takes from dimension `other`.
+// Plans the slices and collectives that reshard a value from one sharding to
+// another. Each step changes the dimension `dim`, except that an all_reduce
+// changes no dimension. An all_to_all moves an axis from the dimension `other`
+// to `dim`.
 #ifndef SHARDC_STEP_RESHARD_H_
 #define SHARDC_STEP_RESHARD_H_
 
@@ -11,7 +12,7 @@
 namespace shardc::step {
 
 struct ReshardStep {
-  InstructionKind kind = InstructionKind::kSlice;  // or kCollective
+  InstructionKind kind = InstructionKind::kSlice;  // kSlice or kCollective
   Collective collective = Collective::kAllGather;
   AxisList axes = {};
   uint8_t dim = 0;
@@ -19,12 +20,12 @@ struct ReshardStep {
   Sharding after = {};
 };
 
-// Returns the steps in their order, none if the shardings are equal. `from`
-// must be partial over all axes over which `to` is partial.
+// Returns the steps in the order in which they run; no steps if the shardings
+// are equal. `from` must be partial over all axes over which `to` is partial.
 std::vector<ReshardStep> PlanReshard(const Sharding& from, const Sharding& to);
 
-// The bytes that the busiest device sends in all steps, starting from `from`,
-// and the number of collectives.
+// The cost of steps that reshard a value from the sharding `from`: the bytes
+// that the busiest device sends in all steps, and the number of collectives.
 struct ReshardCost {
   int64_t bytes = 0;
   int64_t collectives = 0;

@@ -1,6 +1,6 @@
-// Compares every shape with the sizes of its role's dimensions, and every layer
-// with the roles that it needs, and finds roles that no op uses. Problems are,
-// for example:
+// Checks the roles of a model's tensors. The shape of every tensor is compared
+// with the sizes of its role's dimensions, and every layer with the roles that
+// it needs. Roles that no op uses are reported too. Examples of problems:
 //
 //   `layers.0.q` is [4096, 1024], but [n h, d] is [4096, 4096]
 //   layer 3 has no `k`
@@ -40,8 +40,8 @@ void AddNames(const DescribedLine& line,
   }
 }
 
-// Returns the role names that lines, tied roles and the router's correction
-// use.
+// Returns the names of the roles that lines, tied roles and the router's
+// correction use.
 std::set<std::string, std::less<>> UsedNames(
     const ModelDescription& description) {
   std::set<std::string, std::less<>> used;
@@ -77,8 +77,8 @@ class RoleChecker {
     return 0;
   }
 
-  // Returns the size of a dimension; 0 if a size is unknown or the product is
-  // too large.
+  // Returns the size of a stored dimension. Returns 0 if the size of a part is
+  // unknown or if the product is too large.
   int64_t SizeOf(const DescribedDim& dim) const {
     int64_t product = 1;
     for (const auto& parts : dim.factors) {
@@ -135,9 +135,10 @@ class RoleChecker {
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
     const std::string has =
         "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
-    // A size is 0 if it is unknown. Without a config.json, n and h are unknown
-    // if every tensor has only their product. The config.json of another family
-    // may lack a key that the description reads.
+    // An expected size is 0 if it is unknown. Without a config.json, the sizes
+    // of n and h are unknown if every tensor has only their product. With the
+    // config.json of another family, a key that the description reads may be
+    // absent.
     if (std::find(expected.begin(), expected.end(), 0) != expected.end()) {
       const std::string why = tree_.formulas.has_config()
                                   ? ", and the model's config.json does not "

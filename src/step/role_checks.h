@@ -7,8 +7,8 @@
 
 namespace shardc::step {
 
-// Appends problems to `tree.roles.problems`. Rows and sizes must already be
-// known.
+// Appends the problems that it finds to `tree.roles.problems`. The rows of the
+// manifest for each role, and the sizes of dimensions, must already be known.
 void CheckRoles(RoleTree& tree);
 
 }  // namespace shardc::step

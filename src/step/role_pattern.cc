@@ -1,5 +1,5 @@
-// Replaces `$i` and `$e` in a pattern by groups of digits. Counts the groups of
-// the pattern before them, because RE2 refers to groups by number:
+// Replaces `$i` and `$e` in a pattern by groups of digits. RE2 refers to groups
+// by number, so the groups of the pattern that come before them are counted:
 //
 //   layers\.$i\.experts\.$e\.w1  ->  layers\.(\d+)\.experts\.(\d+)\.w1
 #include "step/role_pattern.h"

@@ -12,23 +12,23 @@
 
 namespace shardc::step {
 
-// The pattern of a role in RE2 syntax, and the groups that match the layer and
-// the expert.
+// A role's pattern in RE2 syntax, and the numbers of its groups that match the
+// layer and the expert.
 struct RolePattern {
   std::string text;
-  int layer_group = 0, expert_group = 0;  // 0: no such group
+  int layer_group = 0, expert_group = 0;  // 0 if there is no such group.
 };
 RolePattern MakePattern(const std::string& text);
 
-// Returns the pattern for the tensor that has a role's parameters of all
+// Returns the pattern for the tensor that holds a role's parameters of all
 // scanned layers. In the name of such a tensor, the part with the layer's
-// number is missing or replaced by a part that is not a number. `separator`
-// separates the parts of the description's names. Returns an empty text if no
-// separator follows the layer's number in `pattern`.
+// number is absent or replaced by a part that is not a number. `separator`
+// separates the parts of the names in the description. Returns an empty text if
+// no separator follows the layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
-// Returns the number that a group of the pattern matches in a name; -1 for
-// group 0. A number that does not fit in 32 bits counts as INT32_MAX.
+// Returns the number that a group of the pattern matches in a name. Returns -1
+// for group 0, and INT32_MAX for a number that does not fit in 32 bits.
 int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
                  char separator, int group);
 

@@ -1,5 +1,5 @@
-// The state that the steps of AssignRoles share while they find the roles of a
-// model's tensors.
+// The state that the functions called by AssignRoles share while they find the
+// roles of a model's tensors.
 #ifndef SHARDC_STEP_ROLE_TREE_H_
 #define SHARDC_STEP_ROLE_TREE_H_
 
@@ -19,9 +19,9 @@
 
 namespace shardc::step {
 
-// The limit on the number of experts of a layer. The rows of a role are indexed
-// by expert, so a single expert with a huge number would take memory for all
-// numbers below it.
+// The largest number of experts of a layer. The rows of a role are indexed by
+// expert, so without a limit a single expert with a huge number would take
+// memory for all numbers below it.
 inline constexpr int64_t kMostExperts = 100000;
 
 inline Shape WithoutDim(Shape shape, int dim) {
@@ -51,8 +51,8 @@ struct RoleTree {
     return "`" + std::string(manifest.tensors[AsIndex(tensor)].name) + "`";
   }
 
-  // Returns the dimensions of one tensor of a role. If each expert has its own
-  // tensor, the dimension of experts is left out.
+  // Returns the dimensions that one tensor of a role has. The dimension of
+  // experts is left out if each expert has its own tensor.
   std::span<const DescribedDim> Stored(int32_t role) const {
     const std::span<const DescribedDim> dims =
         description.roles[AsIndex(role)].dims;
@@ -84,7 +84,7 @@ struct RoleTree {
     return static_cast<int64_t>(most);
   }
 
-  // Returns the first tensor of a role, or -1.
+  // Returns the first tensor of a role, or -1 if no tensor has the role.
   int64_t FirstTensor(size_t role) const {
     const size_t begin = role * AsIndex(roles.layers);
     for (size_t i = begin; i < begin + AsIndex(roles.layers); ++i) {
@@ -95,9 +95,9 @@ struct RoleTree {
     return -1;
   }
 
-  // Adds a tensor to the rows of its role in a layer. The index of the new row
-  // is the number of the tensor's expert, which must be below kMostExperts. A
-  // tensor that is not of a single expert is appended.
+  // Adds a tensor to the rows of its role in a layer. The tensor of an expert
+  // gets the expert's number as its index, which must be below kMostExperts. A
+  // tensor that does not belong to a single expert is appended.
   void AddRow(size_t tensor, int64_t layer) {
     const TensorRole& at = roles.tensors[tensor];
     auto& rows = roles.rows[AsIndex(at.role * roles.layers + layer)];

@@ -5,10 +5,10 @@
 //   q: ['layers\.$i\.self_attn\.q_proj\.weight$', [n h, d]]
 //   model.layers.7.self_attn.q_proj.weight  ->  role q, layer 7
 //
-// Sizes come from the configuration. Without a configuration they are inferred
-// from shapes: a stored dimension with one unknown factor determines this
-// factor. Then every shape is checked. A tensor of scanned layers
-// (scanned_roles.h) has its role in all layers.
+// Sizes are read from the configuration. Without a configuration they are
+// inferred from shapes: a stored dimension with one unknown factor determines
+// this factor. Then every shape is checked. A tensor that holds all scanned
+// layers (scanned_roles.h) has its role in all layers.
 #include "step/roles.h"
 
 #include <algorithm>
@@ -111,9 +111,10 @@ class Assigner {
     return at.role >= 0 && out_.InLayers(at.role) && at.stack_dim < 0;
   }
 
-  // Counts the layers of a stack: by the configuration or, without one, by the
-  // largest layer number in a name and by the tensors of scanned layers.
-  // Returns false after a finding.
+  // Counts the layers of a stack. With a configuration, the description's
+  // formula is evaluated. Without one, the number follows from the largest
+  // layer number in a name and from the tensors of scanned layers. Returns
+  // false after a finding.
   bool CountStack(size_t stack) {
     const DescribedText& repeat = description_.stacks[stack].repeat;
     int64_t layers = 0;
@@ -192,8 +193,8 @@ class Assigner {
     }
   }
 
-  // Infers sizes from one tensor of each role. Repeats this until no new size
-  // is found, because a size may determine the size of another tensor's factor.
+  // Infers sizes from one tensor of each role. The loop ends when it finds no
+  // new size, because each size may determine a factor of another tensor.
   void InferSizes() {
     bool learned = true;
     while (learned) {
@@ -215,8 +216,8 @@ class Assigner {
     }
   }
 
-  // Sets the size of the only unknown factor of a dimension. Returns whether a
-  // size was set.
+  // Sets the size of a factor of the dimension if it is the only unknown
+  // factor. Returns whether a size was set.
   bool Learn(const DescribedDim& dim, int64_t size) {
     const std::string* unknown = nullptr;
     int64_t known = 1;

@@ -1,6 +1,7 @@
-// Finds the role of each parameter of a model in a description. Every parameter
-// that the description does not skip must have exactly one role, and the shape
-// that the role's dimensions require.
+// Finds the role of each parameter of a model, such as q or down, from a
+// description of the model family. Every parameter that the description does
+// not skip must have exactly one role, and the shape that the role's dimensions
+// require.
 //
 //   const auto roles = AssignRoles(description, formulas, manifest, findings);
 //   roles->rows[role * layers + layer]  // the manifest's rows, by expert
@@ -26,18 +27,19 @@ inline constexpr int32_t kSkipped = -2;
 
 struct TensorRole {
   int32_t role = kNoRole;  // index into the description's roles
-  int32_t layer = -1;      // counted through all stacks
-  int32_t expert = -1;     // -1: not the tensor of a single expert
-  // The dimension that counts the layers, if this tensor has the parameters of
-  // all scanned layers (its `layer` is then -1); otherwise -1.
+  int32_t layer = -1;      // Counted through all stacks; -1 outside of layers.
+  // -1 if the tensor does not belong to a single expert.
+  int32_t expert = -1;
+  // The dimension that counts the layers, if the tensor holds the parameters of
+  // all scanned layers (`layer` is then -1). Otherwise -1.
   int stack_dim = -1;
   bool operator==(const TensorRole&) const = default;
 };
 
 enum class RoleFault : uint8_t {
   kNone,  // a tensor has no role
-  // A tensor has two roles. Or two tensors have the same role in a layer: one
-  // tensor of all layers, and one of a single layer.
+  // A tensor has two roles. Or a role has two tensors in one layer, of which
+  // one holds all layers and the other a single layer.
   kTwo,
   kShape,    // a tensor's shape differs from the role's dimensions
   kMissing,  // a layer lacks a role that it needs
@@ -46,21 +48,23 @@ enum class RoleFault : uint8_t {
 
 struct RoleProblem {
   RoleFault fault = RoleFault::kNone;
-  int64_t tensor = -1;  // row of the manifest; -1: none
+  // The tensor's row in the manifest; -1 if the problem concerns no tensor.
+  int64_t tensor = -1;
   int32_t role = -1;
   std::string message = {};
-  std::string predicate = {};  // the message after the tensor's name
+  // The message without the tensor's name at its start.
+  std::string predicate = {};
 };
 
 struct Roles {
-  // The number of layers of all stacks together. The first stack is the model's
-  // own, and its layers come first.
+  // The number of layers of all stacks together. The model's own stack is
+  // first, and its layers have the lowest numbers.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // indexed by row of the manifest
-  // The rows of the manifest, indexed by role * layers + layer and then by
-  // expert. Roles outside of layers use layer 0. A row is -1 for an expert
-  // without a tensor.
+  // The rows of the manifest that have a role, indexed by role * layers + layer
+  // and then by expert. Roles outside of layers use layer 0. A row is -1 for an
+  // expert without a tensor.
   std::vector<std::vector<int64_t>> rows = {};
   // The sizes of the description's dimensions; 0 for a dimension that no
   // parameter has or whose size is unknown.
@@ -82,15 +86,15 @@ struct Roles {
   }
 
   std::vector<bool> in_layers = {};  // indexed by role
-  // Indexed by role: whether each expert has a tensor of its own.
+  // Indexed by role: whether each expert has a separate tensor.
   std::vector<bool> by_expert = {};
-  std::vector<bool> exists = {};  // by role: whether its `when` holds
+  std::vector<bool> exists = {};  // by role: whether `when` is true
 };
 
-// Assigns roles. Problems of the parameters are in `problems`. Returns nullopt
-// after findings, for example about the description's patterns and formulas or
-// the number of layers. Without a configuration, sizes are inferred from
-// shapes.
+// Assigns roles to all parameters. Parameters without a correct role are listed
+// in `problems`. Returns nullopt after findings, for example about the
+// description's patterns and formulas or the number of layers. Without a
+// configuration, sizes are inferred from shapes.
 std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,
                                  Findings& findings);

@@ -20,7 +20,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns the size of a dimension by the configuration; 0 if it is unknown.
+// Returns the size of a dimension according to the configuration; 0 if the size
+// is unknown.
 int64_t KnownSize(const RoleTree& tree, const DescribedDim& dim) {
   if (!tree.formulas.has_config()) return 0;
   int64_t product = 1;
@@ -46,8 +47,8 @@ bool IsLayerShape(const Shape& shape, const Shape& known) {
 }
 
 // Returns the first dimension that has `layers` elements and whose removal
-// gives the shape of a layer. If there is none, returns the first dimension
-// with `layers` elements, or else 0.
+// results in the shape of a layer. If there is no such dimension, returns the
+// first dimension with `layers` elements, or else 0.
 int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   std::optional<int> of_size;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
@@ -58,7 +59,7 @@ int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   return of_size.value_or(0);
 }
 
-// Returns the tensors that have the scanned layers of a stack.
+// Returns the indices of the tensors that hold all scanned layers of a stack.
 std::vector<size_t> ScannedOf(const RoleTree& tree, size_t stack) {
   std::vector<size_t> out;
   for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {
@@ -110,7 +111,8 @@ bool MatchScanned(RoleTree& tree, Findings& findings) {
     at.role = role;
     at.expert = NumberIn(*matcher, found[0], names[i], tree.manifest.separator,
                          made[found[0]].expert_group);
-    at.stack_dim = 0;  // until the layers are counted
+    // The dimension is found later, when the number of layers is known.
+    at.stack_dim = 0;
   }
   return true;
 }

@@ -1,5 +1,6 @@
-// A setting is a word from a list, a number or a condition. Each may be an
-// expression over the config.json:
+// Reads the settings of a description's model section. A setting is a word from
+// a list, a number or a condition. Each may be an expression over the
+// config.json:
 //
 //   activation: hidden_act     and "hidden_act": "silu"  ->  fn silu
 //   router: {renormalise: norm_topk_prob}                ->  a condition
@@ -13,7 +14,8 @@
 namespace shardc::step {
 namespace {
 
-// The names of activations in configurations, and the functions to apply.
+// The name of an activation in configurations, and the function that computes
+// it.
 struct ActivationName {
   std::string_view name, fn;
 };
@@ -41,9 +43,9 @@ std::string Listed(std::span<const std::string_view> words) {
 }
 
 // Returns whether a step can compute the scaled frequencies. longrope is not
-// supported, because it divides the frequencies by a list with one number for
-// each pair of elements of a head, which does not fit reduced sizes. yarn and
-// llama3 need the original length.
+// supported: it divides the frequencies by a list with one number for each pair
+// of elements of a head, and the list does not fit reduced sizes. yarn and
+// llama3 need the original context length.
 bool HasScaledFrequencies(const RopeConfig& rope) {
   if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;
   if (rope.original_length < 2) return false;
@@ -126,9 +128,10 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
   return formulas_.Key(word);
 }
 
-// Returns the setting's word: the text itself if it is one of the choices, else
-// the value of the expression. Returns nullopt if there is no such setting, if
-// its value is null, or after a finding.
+// Returns the setting's word. If the text is one of the choices, it is the
+// word; otherwise the text is an expression, whose value is the word. Returns
+// nullopt if there is no such setting, if the value is null, or after a
+// finding.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);

@@ -1,5 +1,5 @@
-// The settings of a description's norms, activations, attention, routers and
-// rotary embeddings, for the model and for each layer.
+// Reads the settings in a description's model section for norms, activations,
+// attention, routers and rotary embeddings, for the model and for each layer.
 #ifndef SHARDC_STEP_SETTINGS_H_
 #define SHARDC_STEP_SETTINGS_H_
 
@@ -26,18 +26,21 @@ struct ModelSettings {
   Activation activation;
   AttentionSettings attention;
   bool causal = true;
-  double scale = 0;  // of scores; 0: 1 / sqrt(size of the contracted label)
+  // The scale of attention scores; 0 means 1 / sqrt(size of the contracted
+  // label).
+  double scale = 0;
   RouterSettings router;
   RouterLosses router_losses;
-  std::string correction;  // role of the bias for choosing experts; empty: none
-  double capacity = 0;     // as StepModel::capacity
-  int64_t encoder_length = 0;  // as StepModel::encoder_length
+  // The role of the bias for choosing experts; empty if there is none.
+  std::string correction;
+  double capacity = 0;         // see StepModel::capacity
+  int64_t encoder_length = 0;  // see StepModel::encoder_length
   Rope rope;
 };
 
 struct LayerSettings {
   bool windowed = false, chunked = false;
-  bool rotates = true;  // whether the layer applies rotary embeddings
+  bool rotates = true;  // Whether the layer applies rotary embeddings.
   Rope rope;
 };
 
@@ -53,22 +56,23 @@ class SettingsReader {
 
   // Reads the model's settings, and creates the labels of expert routing.
   // Returns nullopt after findings, such as unknown words or settings that
-  // exclude each other.
+  // contradict each other.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
-  // Reads the settings of a layer, and creates the label of a window if it is
-  // the first layer with one. `layer` is its number within its stack. Returns
-  // nullopt after a finding.
+  // Reads the settings of a layer, and creates the label of a window in the
+  // first layer that has one. `layer` is the layer's number within its stack.
+  // Returns nullopt after a finding.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,
                                          LabelTable& labels);
 
-  // Number and Holds return single settings. If the description lacks the
+  // Number and Holds evaluate a single setting. If the description lacks the
   // setting, Number returns nullopt and Holds returns `otherwise`.
   std::optional<double> Number(std::string_view key);
   bool Holds(std::string_view key, bool otherwise);
-  // Returns a constant of the description, or a key of the configuration.
+  // Returns the value of a constant of the description, or of a key of the
+  // configuration.
   std::optional<double> Constant(const std::string& word);
 
  private:

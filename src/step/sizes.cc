@@ -1,5 +1,5 @@
-// Computes the sizes of labels from the given sizes of the tokens and the known
-// sizes of the model's dimensions:
+// Computes the sizes of labels from the batch, the length and the known sizes
+// of the model's dimensions:
 //
 //   batch 8, length 4096, n 32, h 128  ->  (n h) 4096; in decoding one query
 //   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots an expert
@@ -13,8 +13,8 @@
 
 namespace shardc::step {
 
-// The limit of slots of an expert's queue. A larger queue would exceed the
-// limit of a step's bytes.
+// The largest number of slots of an expert's queue. A larger queue would exceed
+// the limit of a step's bytes.
 constexpr double kMostSlots = 1e18;
 
 void SetInferredSizes(const ModelDescription& description, const Roles& roles,
@@ -35,7 +35,8 @@ void FinishSizes(const Graph& graph, Sizes& sizes) {
     size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
     size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
   }
-  // Factors and parts have lower numbers than the labels that consist of them.
+  // The factors and parts of a label have lower numbers than the label, so
+  // their sizes are already set.
   for (size_t i = 0; i < graph.labels.size(); ++i) {
     const DimLabel& label = graph.labels[i];
     if (!label.parts.empty()) {

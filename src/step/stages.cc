@@ -1,8 +1,9 @@
 // Finds the stage of each op in one pass over the ops. An op of a layer belongs
 // to the layer's stage. For an op outside of the layers, the stage depends on
 // the phase. In the forward phase it is the last stage if the op depends on a
-// layer, else the first stage. In the backward phase it is the first stage if
-// the op depends on a layer, else the last stage:
+// layer, and otherwise the first stage. In the backward phase it is the first
+// stage if the op depends on a layer, and otherwise the last stage. With 4
+// stages (0 to 3) of two layers each:
 //
 //   lookup embed -> layer 0 ... layer 7 -> linear head -> loss
 //   0               0           3          3              3
@@ -50,9 +51,9 @@ class Sorter {
   }
 
  private:
-  // The stage of the op that computes a value. `by_layer` states whether this
-  // op, or an op of the same phase (forward or backward) on which it depends,
-  // belongs to a layer.
+  // The stage of the op that computes a value. `by_layer` is true if this op
+  // belongs to a layer, or depends on an op of the same phase (forward or
+  // backward) that does.
   struct Reached {
     OpStage what = {};
     bool by_layer = false;
@@ -130,7 +131,7 @@ std::vector<OpStage> StagesOfOps(const Graph& graph,
 
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops) {
-  // Keyed by values that depend on parameters only: the indices of these
+  // Maps each value that depends on parameters only to the indices of these
   // parameters.
   std::map<ValueId, std::set<size_t>> made_of;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {

@@ -1,4 +1,4 @@
-// The stage of a pipeline to which each op of a training step belongs.
+// Finds the stage of a pipeline to which each op of a training step belongs.
 #ifndef SHARDC_STEP_STAGES_H_
 #define SHARDC_STEP_STAGES_H_
 
@@ -11,7 +11,7 @@
 namespace shardc::step {
 
 // The division of layers into stages. Ops before the layers belong to the first
-// stage, and those after them to the last.
+// stage, and ops after the layers to the last stage.
 struct StageDivision {
   int32_t stages = 1;
   // The stage of each layer, indexed by layer; -1 if the layer is in no stage.
@@ -19,23 +19,26 @@ struct StageDivision {
 };
 
 enum class StageWork : uint8_t {
-  kParameters,  // depends on parameters and moments only: any rank computes it
-  kData,        // depends on data only: any rank computes it
-  kTask,        // belongs to the forward or backward task of a micro-batch
-  kAfter,       // follows the tasks of several micro-batches or stages
+  // The op depends on parameters and moments only, so any rank can compute it.
+  kParameters,
+  kData,  // The op depends on data only, so any rank can compute it.
+  // The op belongs to the forward or backward task of a micro-batch.
+  kTask,
+  kAfter,  // The op follows the tasks of several micro-batches or stages.
 };
 
 struct OpStage {
   StageWork work = StageWork::kTask;
-  int32_t stage = -1;  // of a task; -1 if its layer is in no stage
-  // Whether the op belongs to a task and is outside the layers.
+  // The stage of a task; -1 if the op's layer is in no stage.
+  int32_t stage = -1;
+  // Whether the op belongs to a task but is outside the layers.
   bool outside = false;
 };
 
 // Returns the stage of each op. `given` has the stages of values whose stage
-// does not follow from their ops, such as sums of gradients. If `accumulated`
-// is false, all ops of the forward and backward phase belong to one
-// micro-batch.
+// does not follow from the ops that compute them, such as sums of gradients. If
+// `accumulated` is false, all ops of the forward and backward phase belong to
+// one micro-batch.
 std::vector<OpStage> StagesOfOps(const Graph& graph,
                                  const StageDivision& division,
                                  const std::map<ValueId, int32_t>& given,

@@ -1,9 +1,9 @@
 // Creates the inputs of a step other than parameters. Stream 0 has the model's
-// own tokens, stream 1 an encoder's:
+// own tokens, and stream 1 the tokens of an encoder:
 //
 //   whisper: decoder tokens [b, t], encoder frames [b, te]
 //
-// Inputs are named after their contents, not after the line that reads them.
+// The name of an input describes its contents, not the line that reads it.
 #include "step/streams.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// The inputs of a step other than parameters: the tokens of each stack of
-// layers, their positions, and the labels of training.
+// Creates the inputs of a step other than parameters: the tokens of each layer
+// stack, their positions, and the labels of training.
 #ifndef SHARDC_STEP_STREAMS_H_
 #define SHARDC_STEP_STREAMS_H_
 
@@ -19,10 +19,11 @@ namespace shardc::step {
 struct Stream {
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId ids = kNoValue, positions = kNoValue;
-  // The positions that attention reads. key_positions is set by Make() in
-  // decoding and for kernels, else by MakeKeyPositions().
+  // The positions that attention reads. Make() sets key_positions in decoding
+  // and for kernels; otherwise MakeKeyPositions() sets it.
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // Positions that are the same in all rows. Set by MakePlaces.
+  // Positions that are the same in all sequences of a batch. Set by
+  // MakePlaces().
   ValueId places = kNoValue, key_places = kNoValue;
   bool causal = true;
 };
@@ -31,9 +32,10 @@ class Streams {
  public:
   explicit Streams(GraphWriter& write) : write_(write) {}
 
-  // Creates the streams of all stacks. With `per_row`, each row has one label
-  // for training; otherwise each token has one. A kernel has separate positions
-  // for queries and keys, unlike attention in the global view.
+  // Creates the streams (token inputs) of all stacks. With `per_row`, each
+  // sequence has one label for training; otherwise each token has one. A kernel
+  // has separate positions for queries and keys, unlike attention in the global
+  // view.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }
@@ -43,13 +45,14 @@ class Streams {
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
   // MakeKeyPositions computes the positions of a stream's keys from those of
-  // its queries. MakePlaces creates an input for the places of the queries and
-  // computes the places of the keys from it. The ops are outside the layers.
-  // Both functions do nothing if they are called again.
+  // its queries. MakePlaces creates an input for the places (positions that are
+  // the same in all sequences) of the queries, and computes the places of the
+  // keys. The ops are outside the layers. A second call of either function has
+  // no effect.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 
-  // The labels and weights of the training loss; kNoValue in other modes.
+  // The labels and the weights of the training loss; kNoValue in other modes.
   ValueId labels() const { return labels_; }
   ValueId weights() const { return weights_; }
 

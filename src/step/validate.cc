@@ -1,6 +1,7 @@
-// A type check of shardings. The sharding of a collective's result follows from
-// its operand and its axes. The sharding of an op's result follows from its
-// operands, by the op's record. Any other sharding is a fault:
+// Checks the shardings of a program like types. The sharding of a collective's
+// result follows from its operand and its axes. The sharding of an op's result
+// follows from its operands, by the op's definition. A slot with any other
+// sharding is a fault:
 //
 //   all_reduce over tp of a value that is not partial over tp
 #include "step/validate.h"
@@ -99,8 +100,8 @@ class Checker {
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
-        // Slicing the result of an all_gather along its axes must yield the
-        // operand's sharding.
+        // An all_gather is checked in reverse: slicing its result along its
+        // axes must result in the operand's sharding.
         want = to;
         want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
         Expect(from, want, "an all_gather");
@@ -142,8 +143,8 @@ class Checker {
     Expect(to, want, "a collective");
   }
 
-  // Checks a ppermute that rolls a dimension of which each device has one
-  // index.
+  // Checks a ppermute that rolls a dimension. Each device must have a single
+  // index of this dimension.
   void CheckShift(const Instruction& step, const Sharding& from) {
     const Op& op = graph_.ops[AsIndex(step.op)];
     const auto* const roll = std::get_if<RollAttributes>(&op.attributes);
@@ -231,7 +232,8 @@ class Checker {
     Expect(to, want, "the op");
   }
 
-  // Returns the axes over which the result is partial because its operands are.
+  // Returns the axes over which the result is partial because an operand is
+  // partial over them.
   AxisSet Flowing(const Instruction& step, const Op& op) {
     AxisSet all = 0;
     for (size_t i = 0; i < step.in.size(); ++i) {

@@ -1,5 +1,6 @@
-// Checks a program: derives every sharding from the instruction that computes
-// the slot. The check does not use the lowering's own decisions.
+// Checks a lowered program. The sharding of every slot (a value in one
+// sharding) is derived from the instruction that computes the slot, without
+// using the lowering's own decisions.
 #ifndef SHARDC_STEP_VALIDATE_H_
 #define SHARDC_STEP_VALIDATE_H_
 
@@ -15,11 +16,13 @@ struct ProgramFault {
   std::string message = {};
 };
 
-// Returns the faults of a program. A correct program has none: values are
-// reduced only over axes over which they are partial; labels that an op needs
-// unsharded are unsharded; no result of the step is partial; a gradient has the
-// sharding of its moments or, without an optimizer, of its parameter; an
-// updated parameter has the sharding of the parameter.
+// Returns the faults of a program. A correct program has no faults:
+// - Values are reduced only over axes over which they are partial.
+// - Labels that an op needs unsharded are unsharded.
+// - No result of the step is partial.
+// - A gradient has the sharding of its moments or, without an optimizer, of its
+//   parameter.
+// - An updated parameter has the sharding of the parameter.
 std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
                                    const Sizes& sizes);
 

@@ -1,13 +1,14 @@
 // Reverse-mode differentiation. Forward ops are visited in reverse order. If
-// the result of an op has a cotangent, the rule in the op's record adds the
-// cotangents of its operands. The cotangents are computed by ops that are
+// the result of an op has a cotangent g, the rule in the op's definition adds
+// the cotangents of its operands. The cotangents are computed by ops that are
 // appended to the graph:
 //
 //   y = einsum(x [b t d], w [f d])   g [b t f]  ->  x: einsum(g, w -> b t d)
 //                                                   w: einsum(g, x -> f d)
 //
-// No gradient passes through the choice of experts, which is 0 or 1, or through
-// the maximum in a softmax, because the softmax does not depend on it.
+// No gradient passes through the choice of experts, which is 0 or 1. Nor does
+// one pass through the maximum in a softmax, because the softmax does not
+// depend on it.
 #include "step/vjp.h"
 
 #include <string>
@@ -30,7 +31,8 @@ void Differentiate(Graph& graph) {
     --i;
     if (graph.ops[i].in.empty()) continue;
     if (!backward.HasCotangent(graph.ops[i].out)) continue;
-    // Copy the op: appending to graph.ops may reallocate the vector.
+    // The op is copied, because appending to graph.ops may reallocate the
+    // vector.
     const Op op = graph.ops[i];
     write.layer = op.layer;
     write.name = "d:" + op.name;

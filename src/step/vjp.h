@@ -6,13 +6,14 @@
 
 namespace shardc::step {
 
-// Appends the ops of the backward phase and fills `gradients`. Does nothing for
-// a graph without a loss. Parameters that are not trained have no gradient.
-// Parameters on which the loss does not depend have none either, such as a
-// correction that only changes the choice of experts. The op of a gradient has
-// the constraint `grad:ROLE`. The op of another cotangent has the constraint of
-// its forward value, unless that constraint only decides where the forward pass
-// gathers.
+// Appends the ops of the backward phase and sets `gradients`. Does nothing for
+// a graph without a loss. A parameter has no gradient if it is not trained, or
+// if the loss does not depend on it, such as a correction that only changes the
+// choice of experts.
+//
+// The op of a gradient has the sharding constraint `grad:ROLE`. The op of
+// another cotangent has the constraint of its forward value, unless that
+// constraint only determines where the forward pass gathers.
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step

@@ -1,10 +1,12 @@
-// The width of a value is the number of bytes of one element. It follows from
-// the values that the value depends on, and from the values that depend on it.
-// A value that depends on parameters only has the width of the widest of them;
-// in training it has at most the width of activations, to which wider
-// parameters are cast. A value that becomes a gradient only by additions and
-// reshapes has the gradient's width. A cache that is read has the cache's
-// width, and so do values that are only reshaped from it.
+// Computes the width of each value, which is the number of bytes of one
+// element. The width follows from the values that the value depends on, and
+// from the values that depend on it.
+//
+// A value that depends on parameters only has the width of the widest of these
+// parameters. In training its width is at most that of activations, to which
+// wider parameters are cast. A value that becomes a gradient only by additions
+// and reshapes has the gradient's width. A cache that is read has the cache's
+// width, and so have values that are only reshaped from it.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
@@ -78,7 +80,9 @@ class WidthSetter {
   void SetCaches() {
     std::vector<char> cached(graph_.values.size(), 0);
     for (const Cache& cache : graph_.caches) {
-      // Prefill attends to its own keys before the cache stores them.
+      // In prefill (without a cache before the step) attention reads the new
+      // keys before they are stored in the cache, so the cache's width does not
+      // apply.
       if (cache.before < 0) continue;
       for (const ValueId value : {cache.before, cache.after}) {
         if (value >= 0) cached[AsIndex(value)] = 1;

@@ -1,5 +1,5 @@
-// The bytes of an element of each value of a step, for the dtypes of a real
-// run.
+// Computes the bytes of an element of each value of a step, for the dtypes of a
+// real run.
 #ifndef SHARDC_STEP_WIDTHS_H_
 #define SHARDC_STEP_WIDTHS_H_
 
@@ -19,7 +19,7 @@ bool IsTrained(Dtype dtype);
 struct ElementWidths {
   int64_t activations = 2;
   int64_t cache = 2;
-  // The bytes of an element of each parameter as it is stored; 0 if unknown.
+  // The bytes of an element of each stored parameter; 0 if unknown.
   std::vector<int64_t> parameters = {};
   // The bytes of an element of a gradient while it is reduced; nullopt if each
   // gradient has the width of its parameter.
@@ -33,8 +33,9 @@ struct ElementWidths {
 // has its stored width.
 void SetWidths(Graph& graph, const ElementWidths& widths);
 
-// Returns for each value 1 if it is a gradient of a parameter, or becomes one
-// only by reshapes and additions, else 0.
+// Returns for each value 1 if it is a parameter's gradient, or if it only
+// becomes part of a gradient by reshapes and additions. Returns 0 for all other
+// values.
 std::vector<char> FindGradientValues(const Graph& graph);
 
 }  // namespace shardc::step
