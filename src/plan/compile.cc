@@ -1,4 +1,4 @@
-// The steps of compiling a target, in the order in which data flows:
+// Compiles a target in these steps, in the order in which data flows:
 //
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
@@ -34,7 +34,8 @@ namespace {
 
 constexpr uint32_t kNoLayout = UINT32_MAX;
 
-// Returns train, then the other requested modes in canonical order.
+// Returns train, followed by the other requested modes in the order of
+// kAllModes.
 std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   std::vector<Mode> modes = {Mode::kTrain};
   for (Mode mode : kAllModes) {
@@ -66,7 +67,8 @@ class UniqueFindings {
 class Compiler {
  public:
   // `matched` is an earlier result for the same patterns and names, whose
-  // matches are reused. If it is null, the names are matched.
+  // matches are reused. If `matched` is null, the names are matched with the
+  // patterns.
   Compiler(Compiled& compiled, const Compiled* matched, Findings& findings)
       : c_(compiled), matched_(matched), findings_(findings) {}
 
@@ -94,7 +96,7 @@ class Compiler {
   Compiled& c_;
   const Compiled* const matched_;
   Findings& findings_;
-  std::vector<Mode> modes_;  // train first, then those requested
+  std::vector<Mode> modes_;  // Train first, then the other requested modes.
   // Indexed by rule: the resolved spec of each mode. Modes whose spec is `like`
   // are absent.
   std::vector<std::map<Mode, Resolved>> resolved_;
@@ -108,12 +110,13 @@ class Compiler {
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<int64_t> counts_;  // number of parameters, indexed by layout
-  std::vector<bool> scalar_;     // indexed by type: whether it is a scalar
-  std::vector<bool> has_like_;   // indexed by rule: whether it has a `like`
-  // Indexed by rule: whether its parameters may have a coordinate. They may if
-  // the rule has a `place`. They also may if the rule has a `like`, because the
-  // rule of the parameter that `like` names may have a `place`.
+  std::vector<int64_t> counts_;  // by layout: number of parameters
+  std::vector<bool> scalar_;     // by type: whether it is a scalar
+  std::vector<bool> has_like_;   // by rule: whether it has a `like`
+  // Indexed by rule: whether its parameters may be placed at a coordinate of an
+  // axis. They may if the rule has a `place`. They also may if the rule has a
+  // `like`, because the rule of the parameter that `like` names may have a
+  // `place`.
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
@@ -139,7 +142,7 @@ bool Compiler::CompilePatterns() {
     std::vector<Pattern> patterns;
     for (const NamePattern& pattern : *exclusions) {
       const char own = PatternSeparator(pattern.match);
-      // eformer searches the paths as they are, without converting separators.
+      // eformer searches the names without converting their separators.
       const bool converts = c_.CompatMode() == Compat::kNone && own != 0;
       patterns.push_back({pattern.match, pattern.place,
                           converts ? own : c_.manifest.separator});
@@ -198,8 +201,8 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     out.resolved = out.why.spec;
     out.spec_rule = origin.rule;
   }
-  // A spec that comes from another parameter (`like`) is fitted to the number
-  // of this parameter's dimensions. This is not a correction.
+  // A spec from another parameter (`like`) is extended or cut to the number of
+  // this parameter's dimensions. This does not count as a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;
@@ -270,7 +273,8 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
       continue;
     }
     const auto origin = like_.Follow(tensor, mode);
-    if (!origin) return 0;  // a finding reports why; the plan is not used
+    // A finding reports the reason, and the plan is not used.
+    if (!origin) return 0;
     origins.push_back(*origin);
   }
   const auto [at, inserted] =
@@ -482,7 +486,8 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings) {
   Manifest manifest = earlier.manifest;
-  manifest.by_name = earlier.plan.by_name;  // Compile has moved it there
+  // Compile() has moved it to the plan.
+  manifest.by_name = earlier.plan.by_name;
   return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
                      earlier.options, &earlier, findings);
 }

@@ -1,5 +1,6 @@
-// Compiles a target: resolves the specs of the rules for the mesh, matches
-// names with rules, and legalizes the spec of each parameter by its shape.
+// Compiles a target (a mesh, rules and a model's parameters) to a plan:
+// resolves the specs of the rules for the mesh, matches names with rules, and
+// legalizes the spec of each parameter by its shape.
 #ifndef SHARDC_PLAN_COMPILE_H_
 #define SHARDC_PLAN_COMPILE_H_
 
@@ -20,12 +21,13 @@ namespace shardc {
 
 struct PlannedStages;
 
-// Options of the command line. They take precedence over files.
+// Options of the command line, which override the same settings in files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;                               // overrides files and rules
-  int threads = 1;                             // does not change the result
-  WeightDecayExclusions weight_decay_exclude;  // overrides the rules files'
+  Policy policy;    // overrides files and rules
+  int threads = 1;  // Does not change the result.
+  // Overrides those of the rules files.
+  WeightDecayExclusions weight_decay_exclude;
 };
 
 // The result of compiling a target, together with the compiled inputs. It
@@ -40,20 +42,21 @@ struct Compiled {
   Manifest manifest;
   CompileOptions options;
   std::optional<Resolver> resolver;
-  std::shared_ptr<const Matcher> matcher;  // shared with CompileOn's results
-  Matches matches;                         // the rules that match each tensor
+  std::shared_ptr<const Matcher> matcher;  // CompileOn() shares it.
+  Matches matches;                         // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h). Null if they
   // declare no stages, or if the stages are refused.
   std::shared_ptr<const PlannedStages> stages;
-  std::string stage_axis;  // as declared; empty if no stages are declared
-  // The reasons why declared stages are refused; empty otherwise.
+  // The axis that the declaration names; empty if no stages are declared.
+  std::string stage_axis;
+  // The reasons why declared stages are refused; empty if they are not refused.
   std::vector<Finding> stage_findings;
 
-  // These functions return the setting for a rule (-1 if no rule applies).
-  // Unmatched() and CompatMode() return the setting for all rules. A setting of
-  // the command line overrides the rule's own setting, and the rule's own
-  // setting overrides the files' policy.
+  // These functions return a setting as it applies to the parameters of a rule
+  // (-1 if no rule applies), or, for Unmatched() and CompatMode(), to all
+  // parameters. A setting of the command line overrides the rule's own setting,
+  // and the rule's own setting overrides the files' policy.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
@@ -72,9 +75,9 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   const CompileOptions& options,
                                   Findings& findings);
 
-// Compiles an already compiled target for another mesh, and reuses the matches
-// of its names. `rules` may differ from the earlier rules only in axis rules.
-// Returns the same result and adds the same findings as Compile. Neither
+// Compiles a target for another mesh, and reuses the matches of names in
+// `earlier`. `rules` may differ from the earlier rules only in axis rules.
+// Returns the same result and adds the same findings as Compile(). Neither
 // function divides the model into stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);

@@ -1,5 +1,5 @@
 // Finds a number between two literal texts. RE2 captures the longest run of
-// digits, and would try fewer digits only if the text after them did not match.
+// digits, and tries fewer digits only if the text after the run does not match.
 // That text does not begin with a digit, so it cannot match inside the run.
 // Therefore the longest run is the only candidate:
 //

@@ -1,4 +1,5 @@
-// Finds the number in a name without RE2, for the usual form of `place.index`.
+// Finds the number in a name without RE2, if the pattern `place.index` of a
+// rule has its usual form.
 #ifndef SHARDC_PLAN_DIGITS_BETWEEN_H_
 #define SHARDC_PLAN_DIGITS_BETWEEN_H_
 
@@ -15,8 +16,9 @@ struct DigitsBetween {
   // Returns nullopt if the pattern has another form.
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
-  // Returns the digits that the pattern's group captures in its first match, as
-  // RE2 would. Returns nullopt if the name does not match.
+  // Returns the digits that the pattern's group captures in its first match in
+  // the name, which are the same as with RE2. Returns nullopt if the name does
+  // not match.
   std::optional<std::string_view> In(std::string_view name) const;
 };
 

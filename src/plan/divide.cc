@@ -1,6 +1,6 @@
 // Divides a compiled model into stages. All parameters of one layer have the
-// same set of stages, which they share, so a plan stores about as many sets as
-// the model has layers:
+// same set of stages. A set is stored once for all of them, so a plan stores
+// about as many sets as the model has layers:
 //
 //   layer 5 of 32                ->  {0}
 //   an embedding that is the head ->  {0, 3}
@@ -21,8 +21,9 @@
 namespace shardc {
 namespace {
 
-// The key of a set of stages: a parameter's unit, the index of its layer stack
-// or 0, and whether the last stage also needs the parameter (StageUnits::tied).
+// The key of a set of stages: the parameter's unit (its layer, or an end of the
+// model), the index of its layer stack or 0, and whether the last stage also
+// needs the parameter (StageUnits::tied).
 using SetKey = std::tuple<int64_t, uint32_t, bool>;
 
 PlanStages StagesOf(const PlannedStages& from) {

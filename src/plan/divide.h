@@ -1,4 +1,4 @@
-// Divides a compiled model into the stages that its inputs declare.
+// Divides a compiled model into the pipeline stages that its inputs declare.
 #ifndef SHARDC_PLAN_DIVIDE_H_
 #define SHARDC_PLAN_DIVIDE_H_
 
@@ -11,11 +11,13 @@ namespace shardc {
 
 // Sets the stages of the compiled model and of its plan, and the plan's totals
 // of bytes by rank and per device. If the stages are refused, the model gets no
-// stages, and `compiled.stage_findings` has the reasons: the findings of
-// DeclaredRequest and of DivideIntoStages. `config` states which fraction of
-// the experts a token uses, so that the work of a layer with experts can be
-// estimated. If `config` is null, all experts are counted. `reads` gets no
-// findings, only the list of the files that were read.
+// stages, and `compiled.stage_findings` gets the reasons, which are findings of
+// DeclaredRequest and of DivideIntoStages.
+//
+// `config` states which fraction of the experts a token uses, from which the
+// work of a layer with experts is estimated. If `config` is null, all experts
+// are counted. `reads` gets no findings, only the list of the files that were
+// read.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);
 

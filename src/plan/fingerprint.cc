@@ -32,7 +32,8 @@ std::u16string Utf16(std::string_view text) {
     const CodePoint point = DecodeUtf8(text, i);
     i += std::max<size_t>(point.length, 1);
     if (point.length == 0) {
-      out += u'\uFFFD';  // as the writer does
+      // The JSON writer also writes U+FFFD for bytes that are not UTF-8.
+      out += u'\uFFFD';
     } else if (point.value >= 0x10000) {
       out += static_cast<char16_t>(0xd800 + ((point.value - 0x10000) >> 10));
       out += static_cast<char16_t>(0xdc00 + ((point.value - 0x10000) & 0x3ff));
@@ -44,9 +45,9 @@ std::u16string Utf16(std::string_view text) {
 }
 
 // The text of the members that all parameters of a layout share. Placement,
-// slices, stages and weight decay differ between these parameters. They are
-// inserted into the text where the order of names requires: dtype, modes,
-// placement, shape, slices, spec, stages, weight_decay.
+// slices, stages and weight decay may differ between these parameters. They are
+// inserted into the text so that all members are in the order of names: dtype,
+// modes, placement, shape, slices, spec, stages, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
@@ -99,7 +100,7 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
 }
 
 // Writes the attention specs, with modes and tensors sorted by name. Writes
-// nothing if the plan has none.
+// nothing if the plan has no attention specs.
 void WriteAttention(JsonWriter& json, const Plan& plan) {
   if (plan.attention.empty()) return;
   std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
@@ -137,9 +138,8 @@ void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// Prefetches the parameters that are written next. Parameters are written in
-// the order of their names, and in this order they are at random places in
-// memory.
+// Prefetches parameters that are written soon. Parameters are written in the
+// order of their names, and in this order they are at random places in memory.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
   constexpr size_t kFar = 96;
@@ -152,12 +152,14 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   __builtin_prefetch(near.data() + near.size());
 }
 
-// The parameters of a plan, counted in one pass over them.
+// The numbers of parameters of a plan, counted in one pass over them.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
-  // Indexed by layout: number of placed parameters.
+  // by layout: number of placed parameters
   std::vector<int64_t> placed;
-  HeldBytes placed_bytes;  // parameters of unknown size add 0
+  // The bytes of placed parameters, by axis and coordinate. A parameter of
+  // unknown size adds 0.
+  HeldBytes placed_bytes;
 };
 
 ParamCounts CountParams(const Plan& plan) {
@@ -195,10 +197,11 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 }  // namespace
 
-// UTF-8 bytes and UTF-16 code units sort names in the same order unless a name
-// has a character outside of the basic plane. If each character needs at most
-// two bytes of UTF-8, no such character occurs, and the names are sorted by
-// bytes, which is faster.
+// Returns the order of names. Sorting by UTF-8 bytes is faster than sorting by
+// UTF-16 code units. Both orders are equal unless a name has a character
+// outside of the basic plane. Such a character needs more than two bytes of
+// UTF-8. Therefore the names are sorted by bytes if no character needs more
+// than two bytes.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

@@ -1,4 +1,4 @@
-// Computes a plan's totals and the digest of its meaning.
+// Computes a plan's totals and the digest (fingerprint) of its meaning.
 #ifndef SHARDC_PLAN_FINGERPRINT_H_
 #define SHARDC_PLAN_FINGERPRINT_H_
 
@@ -16,14 +16,14 @@ namespace shardc {
 
 class JsonWriter;
 
-// Returns the totals of a plan. A total is nullopt if a size is unknown or if
-// the sum overflows.
+// Returns the totals of a plan, such as its bytes. A total is nullopt if a size
+// is unknown or if the sum overflows.
 PlanSummary Summarize(const Plan& plan);
 
 // Writes the plan's meaning as canonical JSON (RFC 8785): attention specs,
-// mesh, modes, stages with their schedule's table, and, sorted by name, each
-// parameter's dtype, shape, spec, other modes' specs, placement, stages and
-// weight decay.
+// mesh, modes, and stages with their schedule's table. Then, sorted by name,
+// each parameter with its dtype, shape, spec, other modes' specs, placement,
+// stages and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as
@@ -33,12 +33,12 @@ std::vector<uint32_t> CanonicalOrder(Texts names);
 // Returns "sha256:" and the hexadecimal digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);
 
-// Writes the member "placement" of a parameter that has a placement.
+// Writes the member "placement" of a parameter if the parameter is placed.
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param);
 
-// Returns whether a parameter has members that the parameters of its layout do
-// not share: a placement, stages or weight decay.
+// Returns whether a parameter has a member that the other parameters of its
+// layout do not share: a placement, stages or weight decay.
 bool HasOwnMembers(const Plan& plan, size_t param);
 
 // Returns the planned modes whose spec differs from the train spec, in the

@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// The limit on the number of layers of a model with stages. A larger number in
-// a name is probably not the number of a layer.
+// The largest number of layers of a model with stages. A larger number in a
+// name is probably not a layer's number.
 inline constexpr int64_t kMostStageLayers = 100'000;
 
 // The layers from `first` up to, but not including, `end`.
@@ -18,9 +18,10 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Returns the layers among the units from `begin` up to, but not including,
-// `end` (plan/stage_units.h), in a model of `layers` layers. The first and the
-// last unit are not layers.
+// Converts a range of units to a range of layers. The units from `begin` up to,
+// but not including, `end` are parts of a model of `layers` layers
+// (plan/stage_units.h). The first and the last unit of the model are not
+// layers.
 LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
 
 // Returns for example "layer 5", "layers 0-7" or "no layers".

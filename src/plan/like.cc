@@ -1,6 +1,6 @@
-// Finds the rule from which a parameter's spec comes. A rule with `like` takes
-// the spec of another parameter. The rule of that parameter may have a `like`
-// as well, so the chain is followed to a rule with a spec:
+// Finds the rule from which a parameter's spec comes. A rule with `like` copies
+// the spec of another parameter. The rule of that parameter may also have a
+// `like`, so the chain is followed to a rule that has a spec:
 //
 //   rule `(.*)\.scale$` like `\1.weight`, rule `weight$` spec [tp]
 //   up.scale -> up.weight: the origin is the rule `weight$`
@@ -80,7 +80,8 @@ std::optional<SpecOrigin> LikeChains::Walk(uint32_t tensor, Mode mode,
     const auto* like = std::get_if<SpecLike>(&source);
     if (like == nullptr) return SpecOrigin{rule, at};
     if (!on_way.insert(at).second) {
-      // Each cycle is reported once, whichever parameter leads to it.
+      // Each cycle is reported only once, although several parameters may lead
+      // to it.
       for (uint32_t i : seen) {
         if (!on_cycles_.insert(i).second) return std::nullopt;
       }

@@ -1,4 +1,5 @@
-// Follows specs that rules take from other parameters: `spec: {like: REWRITE}`.
+// Finds the specs that rules copy from other parameters: `spec: {like:
+// REWRITE}`.
 #ifndef SHARDC_PLAN_LIKE_H_
 #define SHARDC_PLAN_LIKE_H_
 
@@ -20,12 +21,13 @@ namespace shardc {
 inline constexpr int32_t kNoRule = -1;
 
 // The rule from which a parameter's spec in one mode comes, after all `like`
-// have been followed.
+// specs have been followed.
 struct SpecOrigin {
-  // kNoRule if the chain of `like` ends at a scalar or at an unmatched
-  // parameter.
+  // kNoRule if the chain of `like` specs ends at a scalar or at a parameter
+  // that no rule matches.
   int32_t rule = kNoRule;
-  uint32_t tensor = 0;  // the chain's last parameter, which the rule wins
+  // The chain's last parameter, for which `rule` is the first match.
+  uint32_t tensor = 0;
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
@@ -38,20 +40,20 @@ bool IsScalar(const TensorType& type, Compat compat);
 
 class LikeChains {
  public:
-  // The matches in `compiled` must be known when Follow is called. Both
-  // arguments must outlive this object.
+  // Compiled::matches must be set before Follow is called. Both arguments must
+  // outlive this object.
   LikeChains(const Compiled& compiled, Findings& findings)
       : c_(compiled), findings_(findings) {}
 
-  // Follows `like` from parameter to parameter, through each parameter of a
-  // mode only once. Returns nullopt if a target does not exist, if the rewrite
-  // uses a group that the pattern lacks, or if the chain is a cycle. Each
-  // failure adds a finding, but a cycle adds only one.
+  // Follows `like` specs from parameter to parameter. Each parameter is
+  // followed only once in a mode. Returns nullopt if a target does not exist,
+  // if the rewrite uses a group that the pattern lacks, or if the chain is a
+  // cycle. Each failure adds a finding, but a cycle adds only one.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:
-  // Follows a chain to its end or to a parameter whose origin is known. Adds
-  // the parameters on the way to `seen`.
+  // Follows a chain of `like` specs to its end, or to a parameter whose origin
+  // is already known. Adds the parameters of the chain to `seen`.
   std::optional<SpecOrigin> Walk(uint32_t tensor, Mode mode,
                                  std::vector<uint32_t>& seen);
   std::optional<uint32_t> TargetOf(uint32_t tensor, int32_t rule,
@@ -61,7 +63,7 @@ class LikeChains {
   Findings& findings_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
   std::set<uint32_t> on_cycles_;  // tensors
-  // By mode and tensor.
+  // The results of Follow(), by mode and tensor.
   std::map<Mode, std::unordered_map<uint32_t, std::optional<SpecOrigin>>>
       known_;
 };

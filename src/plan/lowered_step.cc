@@ -1,8 +1,8 @@
-// Builds the program of a step. The forward graph is built from the rules'
-// model description. In training, the backward ops, the rematerialised ops and
-// the optimizer's ops are added. Then each parameter of the graph gets its spec
-// from the plan. For example, the parameter `q: [n h, d]` of layer 3 gets the
-// spec that the plan has for this tensor in the step's mode.
+// Builds a step and lowers it to a program. The forward graph is built from the
+// rules' model description. In training, the backward ops, the rematerialising
+// ops and the optimizer's ops are added. Then each parameter of the graph gets
+// its spec from the plan. For example, the parameter `q: [n h, d]` of layer 3
+// gets the spec that the plan has for this tensor in the step's mode.
 #include "plan/lowered_step.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kUsualLength = 4096;
 
-// Returns the bytes of an element of a parameter as it is stored, at least 1.
+// Returns the bytes of a parameter's element as it is stored, at least 1.
 // Returns 0 if the parameter has no tensor or its dtype is unknown.
 int64_t StoredBytes(const Manifest& manifest, const step::Parameter& of) {
   if (of.manifest_rows.empty() || of.manifest_rows.front() < 0) return 0;
@@ -169,8 +169,8 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .sums = {},
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
-  // Of two constraints with the same role and logical axis, the first is used.
-  // Therefore the overrides of the inputs are inserted at the front.
+  // The overrides of the inputs are inserted at the front, because the first of
+  // two overrides with the same role and logical axis is used.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());

@@ -1,4 +1,5 @@
-// Builds the program of a target's step from its compiled rules.
+// Builds a target's step (a graph of ops) from its compiled rules, and lowers
+// it to a program for the mesh.
 #ifndef SHARDC_PLAN_LOWERED_STEP_H_
 #define SHARDC_PLAN_LOWERED_STEP_H_
 
@@ -29,17 +30,19 @@ struct StepInputs {
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
   int64_t batch = 0, length = 0;
-  int64_t element_bytes = 2;  // bytes of an element of activations
+  int64_t element_bytes = 2;  // The bytes of an element of activations.
   int64_t cache_bytes = 2;
   // The bytes of an element of a gradient. If nullopt, a gradient has the dtype
   // of its parameter.
   std::optional<int64_t> gradient_bytes = {};
-  int zero = 0;                             // the ZeRO stage, in training only
-  std::optional<step::Policy> policy = {};  // nullopt: StepPolicyOf
+  // The ZeRO stage; used in training only.
+  int zero = 0;
+  // If nullopt, StepPolicyOf() chooses it.
+  std::optional<step::Policy> policy = {};
   bool keep_gathered = false;
-  bool records_conflicts = true;  // as in step::LowerRequest
-  step::Remat remat = {};         // in training only
-  // The number of micro-batches into which the batch is split, in training
+  bool records_conflicts = true;  // see step::LowerRequest
+  step::Remat remat = {};         // used in training only
+  // The number of micro-batches into which the batch is split; used in training
   // only.
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
@@ -47,19 +50,22 @@ struct StepInputs {
   // graph, in place of step::Accumulate and step::AppendOptimizer. Pipelines
   // need it. It returns false if the loss is not a mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
-  // Whether the graph contains one micro-batch, which represents all of them
-  // (step::AccumulateOne).
+  // Whether the graph contains only one micro-batch, which represents all
+  // micro-batches (step::AccumulateOne).
   bool builds_one_microbatch = false;
-  const step::Roles* roles = nullptr;  // null: BuildStep finds them
+  // If null, BuildStep() assigns the roles.
+  const step::Roles* roles = nullptr;
   // Sharding constraints that override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
-std::string_view ReductionName(step::Reduction reduction);  // "sharded"
-std::string_view StepPolicyName(step::Policy policy);       // "cost"
+// Returns the name of a reduction, such as "sharded".
+std::string_view ReductionName(step::Reduction reduction);
+// Returns the name of a policy, such as "cost".
+std::string_view StepPolicyName(step::Policy policy);
 // Returns the inputs of a step with the model's real sizes. If no batch is
-// given, the batch has two rows for each device. If no length is given, a row
-// has 4,096 tokens.
+// given, the batch has two sequences for each device. If no length is given, a
+// sequence has 4,096 tokens.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch,
                            std::optional<int64_t> length = {});
@@ -68,18 +74,21 @@ StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
 struct LoweredStep {
   step::StepModel model = {};
   step::Sizes sizes = {};
-  std::vector<Spec> specs = {};  // indexed by parameter
+  std::vector<Spec> specs = {};  // The specs of the graph's parameters.
   std::optional<step::Program> program = {};
-  std::string why_not = {};  // why these specs have no program
+  // The reason why the step has no program with these specs; empty if it has
+  // one.
+  std::string why_not = {};
 };
 
-// Builds the graph without a program. The graph has the given `layers`, or all
-// layers if `layers` is empty. Returns nullopt after a finding.
+// Builds the graph of a step, its sizes and its specs, but no program. The
+// graph has the given `layers`, or all layers if `layers` is empty. Returns
+// nullopt after a finding.
 std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
                                      const step::AttentionForm& form = {});
-// Builds the graph alone, without its real sizes and the specs of its
+// Builds only the graph of a step, without its real sizes and the specs of its
 // parameters. Returns nullopt after a finding.
 std::optional<step::StepModel> BuildStepModel(
     const StepInputs& inputs, const std::vector<int32_t>& layers,
@@ -89,7 +98,8 @@ std::optional<step::StepModel> BuildStepModel(
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
-// Lowers a graph with these sizes and specs of its parameters.
+// Lowers a graph with the given sizes of labels and specs of parameters.
+// Returns nullopt and sets `why` if the step has no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const step::Graph& graph,
                                        const step::Sizes& sizes,
@@ -101,11 +111,11 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
 inline bool IsEncoderLayer(int32_t layer, int32_t encoder) {
   return encoder >= 0 && layer >= encoder;
 }
-// Returns "layer 3", "encoder 3" for a layer of the encoder, "model" or
-// "optimizer".
+// Returns the name of the part of the model to which an op belongs: "layer 3",
+// "encoder 3" for a layer of the encoder, "model" or "optimizer".
 std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
-// Returns the dimension labels of a value: "[b,t,d]".
+// Returns the dimension labels of a value as text, such as "[b,t,d]".
 std::string StepLabelsText(const step::Graph& graph, step::ValueId value);
 
 }  // namespace shardc

@@ -1,8 +1,8 @@
-// A short list is compared word by word. A long one has an index of remainders:
-// the texts that remain of each word after up to two of its letters are
-// deleted. Two words that differ by two edits have a common remainder, because
-// an edit concerns at most one letter of each word, and of two letters that are
-// swapped it is enough to delete one in each word:
+// Finds words with typing errors. A short list is compared word by word. A long
+// list has an index of remainders: the texts that remain of each word after up
+// to two of its letters are deleted. Two words that differ by two edits have a
+// common remainder, because an edit concerns at most one letter of each word.
+// If two letters are swapped, it is enough to delete one of them in each word:
 //
 //   kernle  ->  kernle, ernle, krnle, ..., kerne (without l), kernl, ...
 //   kernel  ->  kernel, ernel, krnel, ..., kerne (without l), kernl, ...
@@ -23,11 +23,11 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostEdits = 2;
-// An edit changes the counts of at most two letters: it removes one and adds
-// another.
+// The letters of two words are compared before their edits are counted. An edit
+// changes the counts of at most two letters: it removes one and adds another.
 constexpr int kMostOtherLetters = 2 * kMostEdits;
-// Lists of at most this many words, and words of more letters than this, are
-// compared word by word.
+// A list of at most kShortList words, and a word of more than kMostLetters
+// letters, are compared word by word.
 constexpr size_t kShortList = 256;
 constexpr size_t kMostLetters = 24;
 
@@ -39,10 +39,10 @@ uint64_t LettersOf(std::string_view word) {
   return letters;
 }
 
-// Calls `take` with the hash of each remainder of a word of at most
-// kMostLetters + kMostEdits letters. The hash of a text is the value of its
-// letters as the digits of a number, so that the hash of a remainder is
-// computed from those of the parts between the deleted letters.
+// Calls `take` with the hash of each remainder of a word. The word has at most
+// kMostLetters + kMostEdits letters. The hash of a text is the number whose
+// digits are the text's letters. The hash of a remainder can therefore be
+// computed from the hashes of the parts between the deleted letters.
 template <class Take>
 void ForEachRemainder(std::string_view word, const Take& take) {
   constexpr uint64_t kBase = 0x9E3779B97F4A7C15;
@@ -51,20 +51,22 @@ void ForEachRemainder(std::string_view word, const Take& take) {
   power[0] = 1;
   const size_t size = word.size();
   for (size_t i = 0; i < size; ++i) {
-    // Letters are counted from 1, so that the length changes the hash.
+    // Letters are numbered from 1, so that a text and the same text with a
+    // letter of value 0 in front have different hashes.
     before[i + 1] = before[i] * kBase + static_cast<unsigned char>(word[i]) + 1;
     power[i + 1] = power[i] * kBase;
   }
   const auto part = [&](size_t begin, size_t end) {
     return before[end] - before[begin] * power[end - begin];
   };
-  // The first bits choose the bucket, and depend on all bits only after mixing.
+  // The first bits of a hash select the bucket. Mixing makes these bits depend
+  // on all bits.
   const auto mixed = [](uint64_t hash) {
     hash ^= hash >> 32;
     return hash * 0xD6E8FEB86659FD93;
   };
   take(mixed(before[size]));
-  // A word of fewer than four letters may have one error only.
+  // A word of fewer than four letters may have only one edit.
   const bool two = size >= 4;
   for (size_t i = 0; i < size; ++i) {
     take(mixed(before[i] * power[size - i - 1] + part(i + 1, size)));
@@ -104,7 +106,7 @@ void MisspeltWords::Finish() {
   }
   const size_t buckets = std::bit_ceil(unsorted.size() + 1);
   shift_ = 64 - std::countr_zero(buckets);
-  if (shift_ == 64) return;  // no word is short
+  if (shift_ == 64) return;  // The list has no short words.
   starts_.assign(buckets + 1, 0);
   for (const Remainder& one : unsorted) ++starts_[(one.hash >> shift_) + 1];
   for (size_t b = 0; b < buckets; ++b) starts_[b + 1] += starts_[b];

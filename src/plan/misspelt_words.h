@@ -1,4 +1,4 @@
-// Finds the words of a list that differ from a word by a typing error.
+// Finds the words of a list that differ from a given word by a typing error.
 #ifndef SHARDC_PLAN_MISSPELT_WORDS_H_
 #define SHARDC_PLAN_MISSPELT_WORDS_H_
 
@@ -11,16 +11,18 @@
 
 namespace shardc {
 
-// Returns whether two different words differ by a typing error: by at most two
-// edits, and by at most one for every three letters of the longer word.
+// Returns whether two different words differ by a typing error. That is the
+// case if they differ by at most two edits, and by at most one edit for every
+// three letters of the longer word.
 bool IsTypingError(std::string_view a, std::string_view b);
 
 class MisspeltWords {
  public:
-  // Returns the number of the word in the list, to which it is added if it is
-  // new. Numbers start with 0 and have no gaps.
+  // Adds a word to the list, unless the list has it, and returns the word's
+  // number. Numbers start with 0 and have no gaps.
   size_t Add(const std::string& word);
-  // Must be called after the last Add and before the first Find.
+  // Builds the index of the words. Must be called after the last Add and before
+  // the first Find.
   void Finish();
 
   // Returns the numbers of the words that are equal to `word` or differ from it
@@ -28,7 +30,8 @@ class MisspeltWords {
   std::vector<size_t> Find(std::string_view word) const;
 
  private:
-  // A text that remains after some letters of a word are deleted.
+  // The hash of a text that remains after some letters of the word with the
+  // number `word` are deleted.
   struct Remainder {
     uint64_t hash = 0;
     uint32_t word = 0;
@@ -39,12 +42,13 @@ class MisspeltWords {
   void AddByRemainder(std::string_view word, std::vector<size_t>& out) const;
 
   std::vector<std::string> words_;
-  std::vector<uint64_t> letters_;  // by word; one bit for one or more letters
+  // The letters of each word, as bits; a bit may represent several letters.
+  std::vector<uint64_t> letters_;
   std::map<std::string, size_t, std::less<>> numbers_;
   std::map<size_t, std::vector<uint32_t>> by_length_;
-  // The remainders of the short words of a long list, else empty. They are in
-  // buckets by the first bits of their hashes; bucket b is [starts_[b],
-  // starts_[b + 1]).
+  // The remainders of the short words; empty if the list is short. They are
+  // divided into buckets by the first bits of their hashes. Bucket b is the
+  // range from starts_[b] to starts_[b + 1].
   std::vector<Remainder> remainders_;
   std::vector<uint32_t> starts_;
   int shift_ = 0;

@@ -40,9 +40,9 @@ bool IsNumber(std::string_view part) {
   });
 }
 
-// Compares a pattern with a name from the end, without the last `skip` parts of
-// the name. Returns nullopt if more than one part differs, or if a number in
-// the pattern is compared with a part that is not a number.
+// Compares a pattern with a name part by part from the end, after removing the
+// last `skip` parts of the name. Returns nullopt if more than one part differs,
+// or if a number in the pattern is compared with a part that is not a number.
 std::optional<Fit> FitAt(const PatternText& text,
                          std::span<const std::string_view> name, size_t skip) {
   const std::vector<std::string>& pattern = text.parts;
@@ -60,8 +60,8 @@ std::optional<Fit> FitAt(const PatternText& text,
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
     if (plain == "*" || (word == "*" && IsNumber(plain))) {
-      // Any two numbers are equal, but this does not suggest that the rule was
-      // intended for the name, so they are not counted in `matched`.
+      // Any two numbers are treated as equal. They do not suggest that the rule
+      // was intended for the name, so they are not counted in `matched`.
       if (word != "*") return std::nullopt;
       continue;
     }
@@ -77,8 +77,8 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether a text may be replaced in a pattern, or may replace another
-// text. `*` may not, because it represents the numbers in a template.
+// Returns whether a text may be replaced in a pattern or may replace another
+// text. `*` may not, because it represents numbers in the template of a name.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
@@ -92,11 +92,10 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Replaces each part of the pattern that is a number by `*`, because the
-// templates with which the pattern is compared have `*` in place of numbers.
-// The first and the last part are replaced only if the pattern is anchored
-// there, because otherwise such a part may match only a piece of a part of the
-// name.
+// Returns the text with `*` in place of each part that is a number, because the
+// templates of names have `*` in place of numbers. The first and the last part
+// are replaced only if the pattern is anchored there. Otherwise such a part may
+// match only a piece of a part of the name.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

@@ -1,4 +1,5 @@
-// Finds the rule that was probably intended for a name that no rule matched.
+// Finds the rule that the user probably intended for a name that no rule
+// matches.
 #ifndef SHARDC_PLAN_NEAREST_H_
 #define SHARDC_PLAN_NEAREST_H_
 
@@ -19,11 +20,11 @@ namespace shardc {
 
 struct NearRule {
   int32_t rule = -1;
-  int matched = 0;      // number of equal parts of the path
-  int run = 0;          // number of equal parts at the end
-  std::string written;  // the part of the pattern that differs
-  std::string found;    // the part of the name at the same position
-  // The pattern with `found` in place of `written`. Empty if the pattern cannot
+  int matched = 0;      // The number of equal parts of the path.
+  int run = 0;          // The number of equal parts at the end.
+  std::string written;  // The part of the pattern that differs.
+  std::string found;    // The part of the name at the position of `written`.
+  // The pattern with `written` replaced by `found`. Empty if the pattern cannot
   // be changed in this way.
   std::string rewrite;
 };
@@ -33,19 +34,20 @@ class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` must outlive this object. A rule is dead if it matches no parameter
-  // according to `matches`.
+  // `rules` must outlive this object. A rule is dead if `matches` has no
+  // parameter that it matches.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
   // Returns the rule that is nearest to the name, or nullopt if no rule is
-  // near. Exactly one of the compared parts differs. At least two parts are
-  // equal, or fewer if the part that differs is a typing error. Two numbers
-  // never differ, but they are not counted as equal parts. The order of
-  // preference is: dead rules; rules with a typing error, the fewest edits
-  // first; the most equal parts; the most equal parts at the end; the fewest
-  // edits; rules that are not in `taken`; earlier rules. A catch-all is never
-  // returned.
+  // near. A rule is near if exactly one of the compared parts differs, and at
+  // least two parts are equal; fewer parts may be equal if the part that
+  // differs is a typing error. Two numbers are never a difference, but they are
+  // not counted as equal parts. A catch-all is never returned.
+  //
+  // The order of preference is: dead rules; rules with a typing error, the
+  // fewest edits first; the most equal parts; the most equal parts at the end;
+  // the fewest edits; rules that are not in `taken`; earlier rules.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 
@@ -55,7 +57,8 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
-  std::vector<PatternText> texts_;  // texts of all rules' sketches
+  // The texts that the sketches of all rules contain.
+  std::vector<PatternText> texts_;
   NearestIndex index_;
   std::vector<bool> dead_;
 };

@@ -1,16 +1,17 @@
 // Finds the texts that may be near to a name without comparing the name with
-// all of them. A text is near to a name if at most one of the compared parts
+// every text. A text is near to a name if at most one of the compared parts
 // differs, and if at least two parts are equal or the different part is a
-// typing error. Therefore, of any two parts at least one is equal, and it is
-// enough to list each text under its two rarest parts:
+// typing error. Therefore, of any two parts of a near text at least one is
+// equal, and it is enough to list each text under its two rarest parts:
 //
 //   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
 //   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
 //
 // The candidates for layers/attn/k_proj/kernel are the texts under `attn` and
-// `k_proj`: [0]. If a text has only two parts, the part under which it is
-// listed may be the typing error, so words are also compared by edits. A text
-// that has too few literal parts for these lists is always a candidate.
+// `k_proj`: [0]. If a text has only two parts, the part under which the text is
+// listed may be the part with the typing error. Such parts are therefore also
+// compared by edits. A text that has too few literal parts to be listed is
+// always a candidate.
 #include "plan/nearest_index.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::string NearestIndex::KeyOf(size_t depth, Fit fit, std::string_view text) {
   return key.append(text);
 }
 
-// Returns the literal parts among the last `compared` parts of the text.
+// Returns those of the last `compared` parts of the text that are literal.
 std::vector<NearestIndex::LiteralPart> NearestIndex::LiteralParts(
     const PatternText& text, size_t compared) {
   std::vector<LiteralPart> out;
@@ -67,8 +68,8 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
                        return counts[KeyOf(a.depth, a.fit, *a.text)] <
                               counts[KeyOf(b.depth, b.fit, *b.text)];
                      });
-    // Whether a part that may be compared is in no list, because the part is
-    // not literal or is not one of the last three parts.
+    // Whether the text has a part that may be compared but is in no list,
+    // because the part is not literal or is not one of the last three parts.
     const size_t last = std::min(text.parts.size(), compared);
     bool others = compared == kDepth && text.parts.size() > kDepth;
     for (size_t depth = 0; depth < last; ++depth) {
@@ -131,7 +132,8 @@ void NearestIndex::AddMisspelt(const Level& level, size_t depth,
 std::vector<uint32_t> NearestIndex::Candidates(
     std::span<const std::string_view> parts) const {
   std::vector<uint32_t> out;
-  // The name may have one additional part at its end.
+  // The second pass leaves out the last part of the name, because a name may
+  // have one more part at its end than the text.
   for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
     const size_t compared = std::min(parts.size() - skip, kDepth);
     const Level& level = levels_[compared - 1];

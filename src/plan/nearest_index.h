@@ -1,4 +1,4 @@
-// Finds the rules to which a name can be near (plan/nearest.h), without
+// Finds the rules that may be near to a name (plan/nearest.h), without
 // comparing the name with every rule.
 #ifndef SHARDC_PLAN_NEAREST_INDEX_H_
 #define SHARDC_PLAN_NEAREST_INDEX_H_
@@ -21,14 +21,14 @@ namespace shardc {
 // path.
 struct PatternText {
   uint32_t rule = 0;
-  std::vector<std::string> parts;  // from the first to the last
-  bool begin_anchor = false;       // the first part is complete
-  bool end_anchor = false;         // the last part is complete
+  std::vector<std::string> parts;  // In the order of the path.
+  bool begin_anchor = false;       // The first part must match completely.
+  bool end_anchor = false;         // The last part must match completely.
 };
 
 class NearestIndex {
  public:
-  // Needs time linear in the sizes of the texts.
+  // Builds the index in time linear in the sizes of the texts.
   explicit NearestIndex(std::span<const PatternText> texts);
 
   // Returns the indices of the texts that may differ from the name in at most
@@ -38,40 +38,45 @@ class NearestIndex {
       std::span<const std::string_view> parts) const;
 
  private:
-  // Only the last three parts are indexed.
+  // The index has only the last three parts of each text.
   static constexpr size_t kDepth = 3;
 
-  // How a part of a text fits a part of a name: it is equal, or the end, the
-  // beginning or any piece of it. A part is equal if it is anchored at both
-  // ends.
+  // Which piece of a name's part must be equal to the part of a text: the
+  // complete part, its end, its beginning, or any piece of it. A part that is
+  // anchored at both ends must be equal to the complete part.
   enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
 
-  // A part of a text without wildcards, `depth` parts before the last.
+  // A part of a text that has no wildcards. `depth` is the number of parts
+  // after it in the text.
   struct LiteralPart {
     size_t depth = 0;
     Fit fit = Fit::kEqual;
     const std::string* text = nullptr;
   };
 
-  // Literal parts, and the texts that are listed under each of them. Also finds
-  // the texts if a part of the name differs by a typing error.
+  // Literal parts, with the texts that are listed under each part. A lookup
+  // also finds a part if the part of the name differs from it by a typing
+  // error.
   struct Words {
     MisspeltWords words;
     std::vector<std::vector<uint32_t>> texts;  // by the number of the word
   };
 
-  // The lists for names of which a certain number of parts are compared.
+  // The lists for names of which a certain number of parts are compared with
+  // each text.
   struct Level {
-    // The texts, keyed by depth, fit and literal part together.
+    // The texts that are listed under a literal part, keyed by the depth, the
+    // fit and the part.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
-    // The lengths of the literal parts, indexed by depth and fit.
+    // The lengths of the literal parts in `fitting`, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // Texts of which only one or two parts are compared, and these parts are
-    // literal. Such a text is listed below its rarest literal part. A name
-    // finds the part even if it has a typing error in it. Indexed by
+    // Texts of which only one or two parts are compared, if all these parts are
+    // literal. Such a text is listed under its rarest literal part. A name
+    // finds the part even if the name's part has a typing error. Indexed by
     // LiteralPart::depth.
     std::array<Words, kDepth> words;
-    // The texts with too few literal parts for the lists.
+    // The texts that have too few literal parts to be listed. They are always
+    // candidates.
     std::vector<uint32_t> always;
   };
 
@@ -85,7 +90,7 @@ class NearestIndex {
                           std::string_view word, std::vector<uint32_t>& out);
 
   // levels_[i] is used for names of which i + 1 parts are compared. The last
-  // level is also used for names with more parts.
+  // level is also used for longer names.
   std::array<Level, kDepth> levels_;
 };
 

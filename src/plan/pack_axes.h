@@ -1,4 +1,5 @@
-// Changes axis rules of packs that depend on the model and the mesh.
+// Sets axis rules of packs (rules inside the program) that depend on the model
+// and the mesh.
 #ifndef SHARDC_PLAN_PACK_AXES_H_
 #define SHARDC_PLAN_PACK_AXES_H_
 
@@ -8,16 +9,16 @@
 
 namespace shardc {
 
-// Returns whether the rules have the axis rule `kv_head: null` of a pack.
-// ChoosePackAxes may remove this rule.
+// Returns whether the rules have the axis rule `kv_head: null` from a pack.
+// ChoosePackAxes() may remove this axis rule.
 bool ChoosesByModel(const RuleSet& rules);
 
 // Decides whether a pack with the axis rule `kv_head: null` replicates KV heads
 // on this mesh. If the axes of heads have several devices and divide the
-// model's number of KV heads, the rule is removed, and KV heads are sharded
-// over these axes. Otherwise the rule is set again if it was removed for an
-// earlier mesh. Does nothing if the rule is not from a pack, if it names axes,
-// or if `model` is null.
+// model's number of KV heads, the axis rule is removed, and KV heads are
+// sharded over these axes. Otherwise the axis rule is kept, or set again if a
+// call for an earlier mesh has removed it. Does nothing if the axis rule is not
+// from a pack, if it names axes, or if `model` is null.
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
 
 }  // namespace shardc

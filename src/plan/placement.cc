@@ -27,7 +27,7 @@ namespace {
 int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
   for (const int64_t index : indices) largest = std::max(largest, index);
-  // Adding one to INT64_MAX would overflow.
+  // INT64_MAX is not incremented, because the sum would overflow.
   return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
 }
 

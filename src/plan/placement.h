@@ -36,13 +36,14 @@ class Placements {
                             const Manifest& manifest, Findings& findings);
 
   // Returns the coordinate, along the axis of the rule's `place`, at which
-  // tensor `number` of the manifest is placed. It is index * size / count,
-  // rounded down: the index is the number in the tensor's name (Index), the
-  // size is the size of the axis, and the count is Count(at). `at` is the
-  // position of `rule` in the list of rules. Returns nullopt if the rule has no
-  // `place`, or if the mesh lacks its axis. Also returns nullopt, after a
-  // finding, if the name has no index, if the index is not below the count, or
-  // if index * size overflows.
+  // tensor `number` of the manifest is placed. The coordinate is index * size /
+  // count, rounded down, where the index is the number in the tensor's name
+  // (Index), the size is that of the axis, and the count is Count(at). `at` is
+  // the position of `rule` in the list of rules.
+  //
+  // Returns nullopt if the rule has no `place`, or if the mesh lacks its axis.
+  // Also returns nullopt, after a finding, if the name has no index, if the
+  // index is not below the count, or if index * size overflows.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
@@ -50,25 +51,26 @@ class Placements {
   // rule must have a `place`.
   int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
                 uint32_t number) const;
-  // Returns the count of the rule at position `at`: the number of indices, such
-  // as the number of experts, that are distributed over the axis of its
-  // `place`. Returns 0 if the rule has no `place`, or if no name has an index.
+  // Returns the count of the rule at position `at`, such as the number of
+  // experts: the number of indices that its `place` distributes over the axis.
+  // Returns 0 if the rule has no `place`, or if no name has an index.
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
-  // The pattern of a rule's `place.index`. If it is digits between two literal
-  // texts, such as `experts\.(\d+)\.`, `digits` finds them without RE2.
+  // The compiled pattern of a rule's `place.index`. If the pattern is digits
+  // between two literal texts, such as `experts\.(\d+)\.`, `digits` finds the
+  // number without RE2.
   struct IndexPattern {
     Regex regex;
     std::optional<DigitsBetween> digits;
 
     // Returns the number that the pattern captures in the name, or -1 if the
-    // pattern does not match. `separator` is the separator of the name. It is
-    // replaced by the rule's separator before matching.
+    // pattern does not match. `separator` is the separator of the name, which
+    // is replaced by the rule's separator before matching.
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 
-  std::vector<std::optional<IndexPattern>> index_patterns_;  // indexed by rule
+  std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
   // The indices in the tensors' names, for rules that do not state a count:
   // indices_[indices_of_[rule]][tensor]. Rules with the same pattern share an

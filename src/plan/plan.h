@@ -29,31 +29,38 @@ namespace shardc {
 
 struct ModeLayout {
   Mode mode = Mode::kTrain;
-  Resolved why;  // how the names of the spec were resolved
-  // The rule from which the spec comes; -1 if no rule matches. With `like` it
-  // is not the winning rule.
+  Resolved why;  // How the names in the spec were resolved.
+  // The rule from which the spec comes; -1 if no rule matches. With `like`, it
+  // is the rule at the end of the chain and not the winning rule.
   int32_t spec_rule = -1;
-  Spec resolved;  // before legalization; with `like` fitted to the rank
-  Spec spec;      // after legalization
+  // The spec before legalization. With `like`, it has one entry for each
+  // dimension.
+  Spec resolved;
+  Spec spec;  // The spec after legalization.
   std::vector<Edit> edits;
-  std::vector<Edit> problems;        // if not empty, the spec is illegal
-  std::optional<Shape> shard_shape;  // nullopt if unknown or illegal
+  // Why the spec is illegal; empty if it is legal.
+  std::vector<Edit> problems;
+  // nullopt if unknown or if the spec is illegal
+  std::optional<Shape> shard_shape;
   std::optional<int64_t> bytes_per_device;
-  // The bytes per device without corrections, for `bytes_per_device_added`.
+  // The bytes per device if no correction were made. The member
+  // `bytes_per_device_added` is computed from it.
   std::optional<int64_t> uncorrected_bytes_per_device;
 };
 
 struct ParamLayout {
-  int32_t rule = -1;  // index into rules; -1 if unmatched or scalar
-  // Whether no rule matches the parameter. `rule` is then -1. A scalar is never
-  // unmatched.
+  // An index into the rules; -1 for a scalar or if no rule matches.
+  int32_t rule = -1;
+  // Whether no rule matches the parameter, so that `rule` is -1. Always false
+  // for a scalar.
   bool unmatched = false;
   uint32_t type = 0;              // index into Manifest::types
-  std::vector<ModeLayout> modes;  // train, then the plan's other modes
+  std::vector<ModeLayout> modes;  // Train, then the plan's other modes.
 };
 
-// Parameters have the order of the manifest's tensors. A plan may have millions
-// of them, so data that few plans need is stored outside of this struct.
+// A parameter of a plan. Parameters have the order of the manifest's tensors. A
+// plan may have millions of parameters, so data that few plans need is stored
+// outside of this struct.
 struct PlannedParam {
   static constexpr uint32_t kNotPlaced = UINT32_MAX;
   uint32_t layout = 0;          // index into Plan::layouts
@@ -64,19 +71,22 @@ struct PlannedParam {
 
 struct PlannedRule {
   std::string match;
-  std::string source;   // "rules.yaml:12"
-  int64_t params = 0;   // number of parameters that the rule won
-  int64_t matched = 0;  // parameters in which its pattern is found
+  std::string source;  // such as "rules.yaml:12"
+  // The number of parameters for which the rule is the first match.
+  int64_t params = 0;
+  // The number of parameters in which the pattern is found.
+  int64_t matched = 0;
 };
 
 // The spec of a tensor of attention. Only its axes are checked, because its
 // sizes are not known here.
 struct AttentionLayout {
-  std::string tensor;  // "query", "key", ...
+  std::string tensor;  // such as "query" or "key"
   Resolved why;
-  Spec spec;  // after legalization, or as resolved if illegal
+  // The spec after legalization; if it is illegal, as it was resolved.
+  Spec spec;
   std::vector<Edit> edits;
-  std::vector<Edit> problems;  // if not empty, the spec is illegal
+  std::vector<Edit> problems;  // Why the spec is illegal; empty if it is legal.
 };
 
 struct ModeAttention {
@@ -88,21 +98,23 @@ struct PlanSummary {
   int64_t params = 0;
   std::optional<int64_t> elements;
   std::optional<int64_t> bytes;
-  std::optional<int64_t> bytes_per_device;  // on the fullest device in train
+  // The bytes of the fullest device in train.
+  std::optional<int64_t> bytes_per_device;
   int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
-  // With stages: the bytes of the fullest device of each rank, in train.
+  // Indexed by rank: the bytes of the rank's fullest device in train; empty for
+  // a plan without stages.
   std::vector<std::optional<int64_t>> bytes_by_rank;
 };
 
 struct Plan {
   Mesh mesh;
-  std::vector<Mode> modes;  // requested modes, in canonical order
+  std::vector<Mode> modes;  // The requested modes, in the order of kAllModes.
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  // The names of parameters in the manifest's order, as a view of the
-  // manifest's tensors or of another list that outlives the plan.
+  // The names of the parameters in the manifest's order. A view of the
+  // manifest's tensors, or of another list that outlives the plan.
   Texts names;
   // Indices of the parameters in the byte order of their names. Empty if they
   // have not been sorted yet.
@@ -110,21 +122,23 @@ struct Plan {
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
-  // The coordinates of the placed parameters (PlannedParam::place), each along
-  // the axis of its rule's `place`.
+  // The coordinates of the placed parameters, indexed by PlannedParam::place.
+  // Each is a coordinate of the axis of the rule's `place`.
   std::vector<int64_t> coordinates;
-  // Whether each parameter has weight decay. Empty if all parameters have it.
+  // Indexed by parameter: whether it has weight decay; empty if every parameter
+  // has it.
   std::vector<bool> weight_decay;
   std::vector<ParamLayout> layouts;
-  // Indexed by rule; an empty text if the rule has no `place`.
+  // Indexed by rule: the axis of the rule's `place`, or an empty text.
   std::vector<std::string> placement_axes;
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
-  // The stages of a pipeline. With stages, no spec has the axis of the stages,
-  // and the bytes of a layout are for a device whose stage has the complete
-  // parameter.
+  // The stages of a pipeline; nullopt for a plan without stages. With stages,
+  // no spec has the axis of the stages, and the bytes of a layout are those of
+  // a device whose stage has the complete parameter.
   std::optional<PlanStages> stages;
-  std::vector<ParamStages> stage_sets;  // shared by parameters
+  // Each may be shared by several parameters.
+  std::vector<ParamStages> stage_sets;
   // Indexed by parameter: index into stage_sets.
   std::vector<uint32_t> stage_set;
   PlanSummary summary;
@@ -135,7 +149,7 @@ struct Plan {
     if (!param.IsPlaced()) return std::nullopt;
     return coordinates[param.place];
   }
-  // Stores the coordinate of a parameter that has none yet.
+  // Stores the coordinate of a parameter that is not placed yet.
   void Place(PlannedParam& param, int64_t coordinate) {
     param.place = static_cast<uint32_t>(coordinates.size());
     coordinates.push_back(coordinate);
@@ -143,7 +157,8 @@ struct Plan {
   bool WeightDecayOf(size_t param) const {
     return weight_decay.empty() || weight_decay[param];
   }
-  // Returns null for a plan without stages.
+  // Returns the stages that have a parameter, or null for a plan without
+  // stages.
   const ParamStages* StagesOf(size_t param) const {
     return stages ? &stage_sets[stage_set[param]] : nullptr;
   }

@@ -23,7 +23,7 @@ using Check = bool (*)(const JsonValue& value);
 struct Field {
   std::string_view name;
   Check has_form;
-  // The form that the value must have, as messages print it.
+  // The form that the value must have, in the words of messages.
   std::string_view form;
   bool required = true;
 };
@@ -74,7 +74,7 @@ bool IsOneOf(const JsonValue& value, std::span<const std::string_view> known) {
          std::find(known.begin(), known.end(), value.string()) != known.end();
 }
 
-// Returns whether the value is the short name of a mode.
+// Returns whether the value is the short name of a mode, such as "train".
 bool IsMode(const JsonValue& value) {
   return value.IsString() &&
          std::any_of(kAllModes.begin(), kAllModes.end(), [&](Mode mode) {
@@ -318,7 +318,7 @@ class FormChecker {
   }
 
   // Checks the members that only plans with stages have. The stages of
-  // parameters are checked elsewhere.
+  // parameters are checked in another function.
   bool Stages(const JsonValue& root) {
     const auto by_rank = root.Find("summary")->Find("bytes_by_rank");
     if (by_rank && !Object(*by_rank, "`bytes_by_rank`", kByRankFields)) {

@@ -8,10 +8,10 @@
 namespace shardc {
 
 // Returns whether the plan has the form that schemas/plan.schema.json
-// describes: it has all required members, it has no unknown member, and each
-// member has its type. If not, adds one finding: unknown-key at an unknown
-// member, or schema at a value of another form or at an object that lacks a
-// member.
+// describes: it has all required members and no unknown member, and each member
+// has its type. If not, adds one finding. The finding is unknown-key at an
+// unknown member, or schema at a value of the wrong type or at an object that
+// lacks a member.
 bool HasPlanForm(const JsonValue& root, Findings& findings);
 
 }  // namespace shardc

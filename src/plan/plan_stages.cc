@@ -1,6 +1,6 @@
 // Computes the bytes that each rank holds, and writes stages as JSON. A
-// parameter that two stages of the same rank share is counted once. A rank
-// holds those layers of a layer stack that belong to its stages:
+// parameter that two stages of the same rank share is counted once. Of a tensor
+// that holds a layer stack, a rank holds the layers of its stages:
 //
 //   8 layers of 4 bytes, stages [0, 4) on rank 0 and [4, 8) on rank 1
 //     ->  16 bytes on each rank
@@ -28,7 +28,8 @@ void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
   json.Array(std::array{begin, end});
 }
 
-// Canonical JSON requires the members in the order of their names.
+// The members are written in the order of their names, as canonical JSON
+// requires.
 void WriteStage(JsonWriter& json, const PlanStage& stage) {
   json.BeginObject();
   json.Key("layers");
@@ -126,8 +127,8 @@ void WriteBytesByRank(JsonWriter& json,
     if (least && one) least = std::min(*least, *one);
   }
   json.BeginObject();
-  // The members are sorted. The check for edited plans (plan/seal.h) compares
-  // this text with a member of the plan.
+  // The members are written in the order of their names, because the check for
+  // edited plans (plan/seal.h) compares this text with a member of the plan.
   json.Member("least", least);
   json.Member("most", most);
   json.Key("of");

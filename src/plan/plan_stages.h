@@ -28,26 +28,31 @@ namespace shardc {
 class JsonWriter;
 
 // The part of a parameter that a stage has: the complete parameter, or some
-// layers of a layer stack.
+// layers of a tensor that holds a layer stack.
 struct StageShare {
   int32_t stage = 0;
-  int64_t begin = 0, end = 0;  // range of the stack's dimension; 0, 0: complete
+  // The layers from `begin` up to, but not including, `end`, along the
+  // dimension that counts layers. 0, 0 means the complete parameter.
+  int64_t begin = 0, end = 0;
   bool operator==(const StageShare&) const = default;
 };
 
 // The stages that have a parameter, in ascending order.
 struct ParamStages {
-  // For a tensor that holds layers: the dimension that counts them, or the
-  // first of three such dimensions (virtual stages, ranks, layers of a stage).
+  // For a tensor that holds a layer stack: the dimension that counts the
+  // layers, or the first of three such dimensions (virtual stages, ranks,
+  // layers of a stage).
   std::optional<int64_t> dim;
   int64_t dims = 1;
-  int64_t layers = 0;  // number of all layers; 0 if it is no stack
+  // The number of layers in the tensor; 0 if it holds no layer stack.
+  int64_t layers = 0;
   std::vector<StageShare> of;
   bool operator==(const ParamStages&) const = default;
 };
 
 struct PlanStage {
-  std::vector<int32_t> ranks;  // ranks that hold its parameters; ascending
+  // The ranks that hold the stage's parameters, ascending.
+  std::vector<int32_t> ranks;
   LayerRange layers;
   // Whether the stage has the parameters before the layers (embeddings), and
   // whether it has the parameters after the layers.
@@ -65,10 +70,11 @@ struct StageCopy {
 struct PlanStages {
   std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
-  int64_t virtual_stages = 1;  // number of stages on each rank
-  std::string placement;       // "loop", "v", "both", "listed"
-  std::string schedule;        // name of the schedule, or path of its file
-  std::string table;           // digest of the schedule's CSV
+  int64_t virtual_stages = 1;  // The number of stages on each rank.
+  std::string placement;       // "loop", "v", "both" or "listed"
+  // The name of the schedule, or the path of its file.
+  std::string schedule;
+  std::string table;  // The digest of the schedule as CSV.
   int64_t microbatches = 0;
   // The axes that shard the width of the hidden state, which a stage sends to
   // the next one; nullopt if the plan was written before they were recorded.
@@ -76,13 +82,13 @@ struct PlanStages {
   std::vector<PlanStage> of;  // indexed by stage
   std::vector<StageCopy> copies;
 
-  // Returns whether the devices at this coordinate of the axis hold the
-  // parameter or a part of it.
+  // Returns whether the devices of a rank hold the parameter or a part of it.
+  // `rank` is their coordinate on the axis of the stages.
   bool Holds(const ParamStages& param, int64_t rank) const;
 };
 
-// Returns the number of devices that may hold a parameter: the devices of one
-// rank, or all devices if the plan has no stages.
+// Returns the number of devices over which a parameter may be distributed: the
+// devices of one rank, or all devices if the plan has no stages.
 int64_t DevicesOfRank(const Mesh& mesh,
                       const std::optional<PlanStages>& stages);
 
@@ -90,12 +96,13 @@ int64_t DevicesOfRank(const Mesh& mesh,
 std::vector<int32_t> RanksOf(const PlanStages& stages,
                              const ParamStages& param);
 
-// Returns how many layers of a layer stack a rank holds. For other parameters,
-// returns 1 if the rank holds the parameter and 0 otherwise.
+// Returns how many layers a rank holds of a tensor that holds a layer stack.
+// For any other parameter, returns 1 if the rank holds the parameter and 0
+// otherwise.
 int64_t LayersOnRank(const PlanStages& stages, const ParamStages& param,
                      int64_t rank);
 
-// Sums the bytes that devices of each rank hold.
+// Adds up the bytes of parameters that the devices of each rank hold.
 class BytesByRank {
  public:
   explicit BytesByRank(const PlanStages& stages)
@@ -103,13 +110,13 @@ class BytesByRank {
 
   // Adds `count` equal parameters. `bytes` is the size of one of them on a
   // device that has the complete parameter. If the parameters are placed,
-  // `axis` and `coordinate` are those of the placement.
+  // `axis` and `coordinate` state where; otherwise `axis` is null.
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);
-  // Returns the bytes of the fullest device, indexed by rank. All are nullopt
-  // if the bytes of a parameter are unknown. An element is nullopt if its sum
-  // overflows.
+  // Returns the bytes of the fullest device of each rank, indexed by rank. All
+  // elements are nullopt if the bytes of a parameter are unknown. An element is
+  // nullopt if its sum overflows.
   std::vector<std::optional<int64_t>> Fullest() const;
 
  private:
@@ -118,7 +125,7 @@ class BytesByRank {
   bool known_ = true;
 };
 
-// Returns the largest of the numbers, or nullopt if one of them is unknown.
+// Returns the largest of the numbers, or nullopt if any of them is nullopt.
 std::optional<int64_t> MostOf(const std::vector<std::optional<int64_t>>& bytes);
 
 // Writes the bytes of the ranks as {"least": 4, "most": 8, "of": [8, 4]}. An
@@ -126,13 +133,14 @@ std::optional<int64_t> MostOf(const std::vector<std::optional<int64_t>>& bytes);
 void WriteBytesByRank(JsonWriter& json,
                       const std::vector<std::optional<int64_t>>& bytes);
 
-// Writes the value of a plan's member `stages`. Canonical JSON omits the name
-// of the schedule, because only the schedule's table is part of the plan's
-// meaning.
+// Writes the value of a plan's member `stages`. Canonical JSON leaves out the
+// name of the schedule, because the plan's meaning depends only on the
+// schedule's table.
 enum class ScheduleName : uint8_t { kWritten, kLeftOut };
 void WritePlanStages(JsonWriter& json, const PlanStages& stages,
                      ScheduleName name);
-// Write the member `slices` or the member `stages` of a parameter.
+// Write the member `slices` (of a tensor that holds a layer stack) or the
+// member `stages` (of any other parameter).
 void WriteSlices(JsonWriter& json, const PlanStages& stages,
                  const ParamStages& param);
 void WriteStageNumbers(JsonWriter& json, const ParamStages& param);
@@ -140,7 +148,7 @@ void WriteStageNumbers(JsonWriter& json, const ParamStages& param);
 // Returns for example "rank 0" or "ranks 0 and 3".
 std::string RanksText(const std::vector<int32_t>& ranks);
 
-// Returns "sha256:" and the digest of the schedule's table as CSV.
+// Returns "sha256:" and the digest of the schedule's table in the form of CSV.
 std::string TableDigest(const schedule::Table& table);
 
 }  // namespace shardc

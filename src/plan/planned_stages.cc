@@ -1,9 +1,9 @@
-// Divides a model into stages. With `assign: cost`, the stage with the most
-// multiplications for a token has as few as possible. A weight is multiplied as
-// often as it has elements. An embedding adds 0, because it is only looked up,
-// and experts that a token does not use add nothing. In this example the units
-// have 0 (embedding), 32 times 1, and 2.4 (head) elements, and there are five
-// stages:
+// Divides a model into stages. With `assign: cost`, the largest number of
+// multiplications of a stage for one token is made as small as possible. A
+// weight causes one multiplication for each of its elements. An embedding adds
+// 0, because it is only looked up, and experts that a token does not use add
+// nothing. In this example, five stages divide an embedding (0), 32 layers (1
+// each) and a head (2.4):
 //
 //   0 + 8 | 9 | 9 | 6 + 2.4   the largest stage has 9
 #include "plan/planned_stages.h"
@@ -26,7 +26,8 @@
 namespace shardc {
 namespace {
 
-// The limit on the steps of a search for a division, stages * units^2.
+// The largest number of steps of the search for a division. The search takes
+// stages * units^2 steps.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
 
 bool Has(const AxisGroup& axes, const std::string& axis) {
@@ -182,8 +183,9 @@ class Planner {
     return true;
   }
 
-  // Returns the fraction of a parameter's elements by which a token is
-  // multiplied. Returns 1 if the configuration does not state it.
+  // Returns the fraction of a parameter's elements that are multiplied for one
+  // token. For an expert it is the fraction of experts that a token uses.
+  // Returns 1 if the configuration does not state this fraction.
   double UsedPart(const ParameterRole& role) const {
     if (!role.expert || role.shared_expert || config_ == nullptr ||
         !config_->experts || !config_->experts_per_token) {
@@ -230,9 +232,10 @@ class Planner {
   }
 
   // Returns whether a spec can express which layers of a layer stack a rank
-  // has. The dimensions from `dim` on must be [virtual stages, ranks, layers of
-  // a stage]. Stage s must be on rank s mod p, where p is the number of ranks,
-  // and all stages must have the same number of layers.
+  // has. That requires that the dimensions from `dim` on are [virtual stages,
+  // ranks, layers of a stage]. It also requires that stage s is on rank s mod
+  // p, where p is the number of ranks, and that all stages have the same number
+  // of layers.
   bool IsStridedAs(const Shape& shape, int dim) const {
     const schedule::Table& table = request_.table;
     const int64_t stages = table.stages / table.ranks();
@@ -250,7 +253,9 @@ class Planner {
 
   bool CheckStacks() {
     const schedule::Table& table = request_.table;
-    // A schedule from a file may have more stages on some ranks than on others.
+    // True if each rank has at most one stage, so that it needs one range of
+    // layers. A schedule from a file may have more stages on some ranks than on
+    // others.
     const bool one_range = table.stages <= table.ranks() &&
                            table.placement != schedule::Placement::kBoth &&
                            table.placement != schedule::Placement::kListed;
@@ -268,7 +273,8 @@ class Planner {
 
   void AddStacked(size_t param, const LayerStackRange& stack) {
     const schedule::Table& table = request_.table;
-    // Find the first rank among the ranks with the most stages.
+    // The message names the rank that has the most stages; if there are several
+    // such ranks, the first one.
     std::map<int32_t, std::vector<int32_t>> held;
     for (int32_t s = 0; s < table.stages; ++s) {
       for (const int32_t rank : out_.RanksOf(s)) held[rank].push_back(s);
@@ -301,9 +307,10 @@ class Planner {
     finding.params.emplace_back(compiled_.plan.names[param]);
   }
 
-  // Checks that the axes of the dimension that counts layers divide the layers
-  // of each stage. If three dimensions count layers, the axes of the second are
-  // checked. It counts the ranks, so a rank has one element of it.
+  // Checks that the axes that shard the dimension of layers divide the number
+  // of layers of each stage. If three dimensions count layers, the axes of the
+  // second are checked. This dimension counts the ranks, so a rank has one
+  // element of it.
   bool CheckShares() {
     for (size_t i = 0; i < out_.units.of.size(); ++i) {
       const LayerStackRange* stack = out_.units.StackOf(i);
@@ -395,8 +402,9 @@ std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
     }
     return out;
   }
-  // Find the stage that has the unit. If several stages begin at the same unit,
-  // all of them except the last are empty, so the last one is used.
+  // The stage of the unit is the last stage that begins at the unit or before
+  // it. If several stages begin at the same unit, all of them except the last
+  // are empty.
   const auto after =
       std::upper_bound(bounds.begin(), bounds.end() - 1, units.of[param]);
   out.push_back({static_cast<int32_t>(after - bounds.begin()) - 1});
@@ -429,8 +437,8 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          Mode mode) {
-  // Parameters are counted by layout, set of stages and coordinate, because a
-  // plan has few combinations of these.
+  // Parameters are counted by layout, set of stages and coordinate. A plan has
+  // few combinations of these, so bytes are computed only once for each.
   std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
       counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {

@@ -26,43 +26,45 @@ struct PlannedStages {
   std::string axis;
   StageUnits units;
   schedule::Table table;
-  schedule::StageBounds bounds;  // the first unit of each stage, then the end
-  // How the layers are divided. With kSearched, `bounds` divide the layers
-  // evenly until the cost model searches for better bounds.
+  // The first unit of each stage, followed by the number of units. (The units
+  // are the embedding, each layer, and the head.)
+  schedule::StageBounds bounds;
+  // How the layers are divided. With kSearched, `bounds` is an even division
+  // until the cost model searches for a better one.
   StageBalance balance = StageBalance::kEven;
-  bool listed = false;  // whether the user stated the layers of each stage
-  // Whether the number of micro-batches is stated: by the declaration, by a
+  bool listed = false;  // True if the user stated the layers of each stage.
+  // True if the number of micro-batches is stated: by the declaration, by a
   // schedule's file, or by a plan that was read.
   bool sized = false;
-  Place place;  // the place of the declaration or of the flag
-  // Indexed by unit: the number of multiplications for a token, and the bytes.
+  Place place;  // The place of the declaration or of the flag.
+  // Indexed by unit: the number of multiplications for a token, and the bytes
+  // of the parameters.
   std::vector<schedule::Unit> weights;
   bool copies = true;
 
   int32_t stages() const { return table.stages; }
   LayerRange LayersOf(int32_t stage) const;
   // Returns the stages that have a parameter, in ascending order. With
-  // `copies`, both the first and the last stage have a tied embedding.
+  // `copies`, the first and the last stage both have a tied embedding.
   std::vector<StageShare> SharesOf(size_t param) const;
   // Returns the ranks that hold the parameters of a stage, ascending.
   std::vector<int32_t> RanksOf(int32_t stage) const;
 };
 
-// Divides the model. `config` may be null; it states the fraction of the
-// experts that a token uses. Returns nullopt after a finding:
-// stage-axis-in-spec, layer-without-stage, parameter-outside-stages,
-// stacked-virtual, tied-over-stages, schedule-refuses, limit, or a finding of
-// StageUnitsOf.
+// Divides the model. `config` states the fraction of the experts that a token
+// uses, and may be null. Returns nullopt after a finding: stage-axis-in-spec,
+// layer-without-stage, parameter-outside-stages, stacked-virtual,
+// tied-over-stages, schedule-refuses, limit, or a finding of StageUnitsOf.
 std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               const ModelConfig* config,
                                               const StageRequest& request,
                                               Findings& findings);
 
 // Returns, indexed by rank, the bytes of parameters on the rank's fullest
-// device in a mode, or in train if the mode was not requested. The plan must
-// have stages. All are nullopt if the bytes of a parameter are unknown. An
-// element is nullopt if its sum overflows. A parameter that two stages of the
-// same rank share is counted once.
+// device in `mode`, or in train if the plan does not have `mode`. The plan must
+// have stages. All elements are nullopt if the bytes of a parameter are
+// unknown. An element is nullopt if its sum overflows. A parameter that two
+// stages of the same rank share is counted once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          Mode mode);
 

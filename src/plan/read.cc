@@ -1,8 +1,8 @@
 // Reads the members of a plan that other commands need: the fingerprint, the
 // mesh, the modes and the stages, and for each parameter the shape, dtype,
 // specs, placement and stages. Shard shapes and bytes follow from these
-// members, so they are computed and not read. In modes that a parameter does
-// not list, it has its common spec:
+// members, so they are computed and not read. In a mode that a parameter does
+// not list, the parameter has its common spec:
 //
 //   "w": {"shape": [8, 4], "spec": [["fsdp", "dp"], null]}
 //     ->  groups {fsdp, dp} and {}, in every mode
@@ -248,8 +248,9 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
-// Reads the number of slices, and `dcn`, which has for each axis the number of
-// slices over which the axis is spread.
+// Reads the member `slices` (the number of slices) and the member `dcn`, which
+// has for each axis the number of slices over which the axis is spread. Returns
+// false after a finding.
 bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
   const auto slices = value.Find("slices");
   const auto dcn = value.Find("dcn");

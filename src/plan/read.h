@@ -1,6 +1,5 @@
-// Reads the members of a plan that other commands need from its JSON
-// (`shardc.plan/v1` or `/v2`). Rules, shard shapes, bytes and attention specs
-// are not read.
+// Reads from a plan's JSON (`shardc.plan/v1` or `/v2`) those members that other
+// commands need. Rules, shard shapes, bytes and attention specs are not read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 
@@ -30,10 +29,10 @@ struct ReadParam {
   std::string name;
   TensorType type;
   Spec spec;                                 // the spec in train
-  std::vector<std::pair<Mode, Spec>> modes;  // modes with another spec
+  std::vector<std::pair<Mode, Spec>> modes;  // Modes with another spec.
   std::optional<ReadPlacement> placement;
-  ParamStages stages;  // empty for a plan without stages
-  Place place;         // place of the name
+  ParamStages stages;  // Empty for a plan without stages.
+  Place place;         // the place of the name
 
   const Spec& SpecOf(Mode mode) const;
 };
@@ -44,11 +43,11 @@ struct ReadPlan {
   Place mesh_place;
   std::optional<PlanStages> stages;  // nullopt for a plan without stages
   std::vector<Mode> modes;
-  std::vector<ReadParam> params;  // in the file's order, with distinct names
+  std::vector<ReadParam> params;  // In the file's order, with distinct names.
 };
 
-// Whether a plan that was edited after it was written is an error
-// (plan/seal.h). If it is allowed (`--allow-edited`), only the members that are
+// Whether it is an error if a plan was edited after it was written
+// (plan/seal.h). With kAllowed (`--allow-edited`), only the members that are
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
@@ -60,12 +59,13 @@ std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   EditedPlan edited, Findings& findings);
 
-// Returns a required member of a plan or shard index. Returns nullopt after a
-// finding (schema) if the member is absent or has another type.
+// Returns a required member of the JSON of a plan or shard index. Returns
+// nullopt after a finding (schema) if the member is absent or is not of this
+// kind.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
-// Reads a mesh of a plan or shard index: {"axes": [{"name", "size", "type"}],
+// Reads the mesh of a plan or shard index: {"axes": [{"name", "size", "type"}],
 // "devices": 64, "processes": 8}. Returns nullopt after a finding.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 

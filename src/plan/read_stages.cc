@@ -1,7 +1,7 @@
 // Reads the stages of a plan. The layers of each stage must begin where the
 // layers of the previous stage end. Each rank, stage and dimension must exist,
-// so that later code can use its number as an index. For example, rank 4 does
-// not exist if the axis of the stages has size 4:
+// because later code uses its number as an index. For example, rank 4 does not
+// exist if the axis of the stages has size 4:
 //
 //   "of": [{"ranks": [0, 4], ..}]  ->  "a rank is an integer from 0 to 3"
 #include "plan/read_stages.h"
@@ -23,8 +23,8 @@ bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
   return false;
 }
 
-// Reads an integer of at least 0 and less than `end`. Returns nullopt for other
-// values.
+// Reads an integer that is at least 0 and less than `end`. Returns nullopt for
+// any other value.
 std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   if (value.kind() != JsonKind::kInteger || value.integer() < 0 ||
       value.integer() >= end) {
@@ -33,8 +33,8 @@ std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   return value.integer();
 }
 
-// Reads [begin, end] with 0 <= begin <= end <= most. Returns nullopt for other
-// values.
+// Reads [begin, end] with 0 <= begin <= end <= most. Returns nullopt for any
+// other value.
 std::optional<LayerRange> RangeOf(const JsonValue& value, int64_t most) {
   if (!value.IsArray() || value.size() != 2) return std::nullopt;
   std::vector<int64_t> ends;

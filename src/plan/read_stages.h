@@ -1,4 +1,4 @@
-// Reads the stages of a plan from its JSON.
+// Reads the pipeline stages of a plan from its JSON.
 #ifndef SHARDC_PLAN_READ_STAGES_H_
 #define SHARDC_PLAN_READ_STAGES_H_
 
@@ -18,14 +18,14 @@ namespace shardc {
 std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
                                          const Mesh& mesh, Findings& findings);
 
-// Reads the member `stages` (a list of numbers) or `slices` (an object) of a
-// parameter. Returns false after a finding (schema).
+// Reads the member `stages` (a list of numbers) or the member `slices` (an
+// object) of a parameter. Returns false after a finding (schema).
 bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
                      ParamStages& out, Findings& findings);
 
-// Checks that a parameter has a stage, that its stages together have all layers
-// of its shape, and that its specs do not use the axis of the stages. Returns
-// false after a finding (schema) at `name`.
+// Checks the stages of a parameter: it has at least one, its stages together
+// have all layers of its shape, and its specs do not use the axis of the
+// stages. Returns false after a finding (schema) at `name`.
 bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
                       const ReadParam& param, Findings& findings);
 

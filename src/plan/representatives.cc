@@ -1,7 +1,7 @@
 // Chooses the first parameter of each group as its representative. A search
 // compiles only the representatives for many meshes, which is faster than
 // compiling all parameters. If the rule of a representative has `like`, the
-// parameter that the rule names is added as well, because its spec is needed:
+// parameter that the rule names is also needed, because its spec is copied:
 //
 //   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
 //     -> layers.0.experts.0.up.weight, 14,848 parameters, 58 of each index
@@ -57,8 +57,8 @@ class Grouping {
     }
   }
 
-  // Adds the parameters from which representatives take their specs (`like`),
-  // and the parameters from which these take theirs.
+  // Adds the parameters from which representatives copy their specs (`like`),
+  // and the parameters from which those parameters copy theirs.
   void AddLikeTargets() {
     std::set<uint32_t> open = kept_;
     while (!open.empty()) {
@@ -113,8 +113,8 @@ class Grouping {
   }
 
   // Counts the placed parameters of each group by index. A parameter without a
-  // legal index is skipped: if the mesh has the axis, the compiler has reported
-  // the parameter, and otherwise the parameter is not placed.
+  // legal index is skipped. If the mesh has the axis, the compiler has already
+  // reported the parameter; otherwise the parameter is not placed.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;
@@ -150,8 +150,9 @@ class Grouping {
   }
 
   const Compiled& c_;
-  std::vector<uint32_t> first_;  // indexed by tensor: the first of its group
-  // Representatives, and the parameters from which they take specs (`like`).
+  std::vector<uint32_t> first_;  // Indexed by tensor: the first of its group.
+  // The representatives, and the parameters from which they copy specs
+  // (`like`).
   std::set<uint32_t> kept_;
 };
 

@@ -1,5 +1,5 @@
-// Chooses a representative of each group of parameters that have the same plan
-// on every mesh.
+// Chooses one parameter to represent each group of parameters that have the
+// same layout on every mesh.
 #ifndef SHARDC_PLAN_REPRESENTATIVES_H_
 #define SHARDC_PLAN_REPRESENTATIVES_H_
 
@@ -13,22 +13,24 @@
 
 namespace shardc {
 
-// Inputs with one parameter for each group. They are compiled for many meshes
-// in place of the complete tree.
+// The inputs of a target, reduced to one parameter for each group. They are
+// compiled for many meshes in place of the complete tree of parameters.
 struct Representatives {
-  Manifest manifest;  // representatives, in the order of the complete tree
-  RuleSet rules;      // with `place` counts of the complete tree
-  // The number of parameters that each tensor of `manifest` represents. The
-  // number is 0 for a tensor that is present only because another tensor takes
-  // its spec (`like`).
+  Manifest manifest;  // The representatives, in the order of the complete tree.
+  // The rules, with the counts of `place` in the complete tree.
+  RuleSet rules;
+  // The number of parameters that each tensor of `manifest` represents. It is 0
+  // for a tensor that is present only because another tensor copies its spec
+  // (`like`).
   std::vector<int64_t> counts;
   // Indexed by tensor of `manifest`: how `place` distributes the parameters of
   // the tensor's group.
   struct Placed {
-    int64_t count = 0;  // indices are less than this number
-    // The number of parameters, keyed by index.
+    int64_t count = 0;  // All indices are less than this number.
+    // The number of parameters of the group, keyed by index.
     std::map<int64_t, int64_t> parameters = {};
-    // Returns the number of parameters at each coordinate of an axis.
+    // Returns the number of parameters of the group at each coordinate of an
+    // axis.
     std::map<int64_t, int64_t> Along(int64_t axis_size) const;
   };
   std::vector<Placed> placed;
@@ -36,8 +38,8 @@ struct Representatives {
   std::vector<uint32_t> of;
 };
 
-// Groups the parameters of a plan by layout and by name without numbers. If two
-// parameters share a layout on one mesh, they share a layout on every mesh, so
+// Groups the parameters of a plan by layout and by name without numbers. Two
+// parameters that share a layout on one mesh share a layout on every mesh, so
 // the groups are valid for every mesh. `rules` must be the compiled rules.
 Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules);
 

@@ -1,5 +1,5 @@
 // Converts a list of rules to patterns for a matcher, and finds the separator
-// with which a pattern outside of the rules is written.
+// of names that a pattern outside of the rules expects.
 #ifndef SHARDC_PLAN_RULE_PATTERNS_H_
 #define SHARDC_PLAN_RULE_PATTERNS_H_
 
@@ -22,7 +22,7 @@ inline std::vector<Pattern> PatternsOf(std::span<const Rule> rules) {
   return out;
 }
 
-// Returns the separator with which a pattern outside of the rules is written:
+// Returns the separator of names that a pattern outside of the rules expects:
 // `.` if the pattern has an escaped dot and no slash, `/` if it has a slash and
 // no escaped dot, and 0 otherwise.
 inline char PatternSeparator(std::string_view pattern) {

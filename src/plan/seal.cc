@@ -38,8 +38,8 @@ constexpr std::string_view kHelp =
 
 void WriteCanonical(JsonWriter& json, const JsonValue& value);
 
-// Writes an object without the member `left_out`, and with its other members
-// sorted, as RFC 8785 requires.
+// Writes an object without the member `left_out`. The other members are sorted,
+// as RFC 8785 requires.
 void WriteSorted(JsonWriter& json, const JsonValue& object,
                  std::string_view left_out = {}) {
   std::vector<std::string_view> names;
@@ -79,8 +79,8 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   }
 }
 
-// Returns the members of a parameter that the fingerprint covers, sorted. The
-// fingerprint covers only the spec of each mode.
+// Returns the members of a parameter that the fingerprint covers, sorted. Of
+// each mode it covers only the spec.
 std::string CanonicalEntry(const JsonValue& param) {
   return TextOf([&](Sink& out) {
     JsonWriter json(out, JsonStyle::kCanonical);
@@ -137,7 +137,8 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   json.EndObject();
   if (const auto stages = root.Find("stages")) {
     json.Key("stages");
-    // The fingerprint covers the schedule's table but not its name.
+    // The member `schedule` is left out, because the fingerprint covers the
+    // schedule's table but not its name.
     WriteSorted(json, *stages, "schedule");
   }
   json.EndObject();
@@ -151,8 +152,9 @@ struct Held {
   std::optional<int64_t> bytes;
 };
 
-// Returns the shard of a spec. The sizes of an illegal spec are unknown. Only a
-// plan that was written with --keep-going has illegal specs.
+// Returns the shard of a parameter with this spec. The sizes of an illegal spec
+// are unknown. Only a plan that was written with --keep-going has illegal
+// specs.
 Held HeldOf(const TensorType& type, const Spec& spec, const Mesh& mesh) {
   Held out;
   if (!type.shape) return out;
@@ -200,8 +202,8 @@ class Checker {
   bool Equal(const JsonValue& object, std::string_view name,
              std::optional<int64_t> number) {
     const JsonValue written = *object.Find(name);
-    // Numbers are compared before texts. Most are equal, and then no text is
-    // built.
+    // Numbers are compared before texts, because most numbers are equal and no
+    // text must then be built.
     if (number ? written.kind() == JsonKind::kInteger &&
                      written.integer() == *number
                : written.IsNull()) {
@@ -220,7 +222,7 @@ class Checker {
            Equal(layout, "bytes_per_device", held.bytes);
   }
 
-  // Checks the sizes of every parameter and adds up the plan's totals.
+  // Checks the sizes of every parameter and adds them to the plan's totals.
   bool CheckSizes() {
     const JsonValue rules = *root_.Find("rules");
     won_.assign(rules.size(), 0);
@@ -287,7 +289,8 @@ class Checker {
     for (const JsonValue rule : root_.Find("rules")->items()) {
       const int64_t won = won_[i++];
       if (!Equal(rule, "params", won)) return false;
-      // A pattern may also match parameters that earlier rules won.
+      // A pattern may also match parameters that an earlier rule matches first.
+      // `matched` may therefore be larger than `won`.
       const auto matched = rule.Find("matched");
       if (matched &&
           (matched->integer() < won || matched->integer() > params)) {
@@ -340,11 +343,11 @@ class Checker {
   const ReadPlan& plan_;
   const PlanClasses& classes_;
   Findings& findings_;
-  std::vector<int64_t> counts_;  // number of parameters of each class
-  std::vector<int64_t> won_;     // number of parameters that each rule won
+  std::vector<int64_t> counts_;  // by class: number of parameters
+  std::vector<int64_t> won_;     // by rule: number of parameters it won
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
-  std::optional<BytesByRank> by_rank_;  // set for a plan with stages
+  std::optional<BytesByRank> by_rank_;  // Set for a plan with stages.
   bool known_ = true;                   // whether all bytes are known
   int64_t unmatched_ = 0, corrected_ = 0;
 };

@@ -12,21 +12,21 @@
 
 namespace shardc {
 
-// The parameters of a plan's file by class. Parameters with the same entry are
-// one class. `names` has all parameters in the file's order. `class_of` is
-// indexed by parameter, and its elements are indices into the members of
-// `params` in the JSON.
+// The parameters of a plan's file, grouped into classes. Parameters with the
+// same entry are one class. `names` has all parameters in the file's order.
+// `class_of` is indexed by parameter, and its elements are indices into the
+// members of `params` in the JSON.
 struct PlanClasses {
   std::span<const std::string_view> names;
   std::span<const uint32_t> class_of;
 };
 
-// Returns whether a plan is unedited: it has the form of a plan
+// Returns whether a plan is unedited. An unedited plan has the form of a plan
 // (plan/plan_form.h), its fingerprint is the fingerprint of its content, and
 // its shard shapes, bytes and totals follow from its shapes, specs and mesh.
 // `plan` was read from `root` and has one parameter for each class. If the plan
-// was edited, adds one finding: a finding of HasPlanForm, or schema at the
-// first member with an unexpected value.
+// was edited, adds one finding, which is a finding of HasPlanForm or schema at
+// the first member with an unexpected value.
 bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
                 const PlanClasses& classes, Findings& findings);
 

@@ -1,6 +1,6 @@
-// Matches the patterns of a `stages:` section with names, although the names
-// may have another separator. A pattern with an escaped dot and no slash is
-// written for names with dots. A pattern with a slash and no escaped dot is
+// Matches the patterns of a `stages:` section with names whose separator may
+// differ from that of the patterns. A pattern with an escaped dot and no slash
+// is written for names with dots. A pattern with a slash and no escaped dot is
 // written for names with slashes:
 //
 //   `model\.layers\.(\d+)\.` and model/layers/5/up/kernel

@@ -1,5 +1,5 @@
-// The compiled patterns of a `stages:` section, which decide to which layer,
-// stack or end of the model a name belongs.
+// The compiled patterns of a `stages:` section. They determine to which layer,
+// layer stack or end of the model a parameter's name belongs.
 #ifndef SHARDC_PLAN_STAGE_PATTERNS_H_
 #define SHARDC_PLAN_STAGE_PATTERNS_H_
 
@@ -30,19 +30,19 @@ class StagePatterns {
   // the pattern does not match.
   std::optional<std::string> LayerText(std::string_view name) const;
   // Returns the index of the first entry of `stacked` whose pattern is found in
-  // the name, or nullopt if no pattern is.
+  // the name, or nullopt if the name matches no entry.
   std::optional<size_t> StackOf(std::string_view name) const;
-  // These functions return whether a pattern of `first` or of `last` is found
-  // in the name, or nullopt if the declaration has no such key.
+  // Return whether a pattern of the key `first` or of the key `last` is found
+  // in the name. Return nullopt if the declaration lacks the key.
   std::optional<bool> IsFirst(std::string_view name) const;
   std::optional<bool> IsLast(std::string_view name) const;
 
  private:
-  // A pattern. If the pattern and the names have different separators, the
-  // separators in names are converted before matching.
+  // A compiled pattern. If the pattern and the names have different separators,
+  // the separators in names are converted before matching.
   struct Pattern {
     Regex regex;
-    char separator = 0;  // 0 if equal to the names' separator
+    char separator = 0;  // 0 if equal to the names' separator.
   };
   using Patterns = std::vector<Pattern>;
 
@@ -52,7 +52,7 @@ class StagePatterns {
                                    std::string_view name) const;
 
   char separator_ = '.';
-  Patterns layers_, stacks_, first_, last_;  // at most one in `layers_`
+  Patterns layers_, stacks_, first_, last_;  // `layers_` has at most one.
   bool has_first_ = false, has_last_ = false;
 };
 

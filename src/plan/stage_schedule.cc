@@ -1,7 +1,7 @@
-// Makes the table of a schedule. A schedule may not allow the given numbers.
-// The finding then suggests a number of virtual stages or of micro-batches that
-// the schedule allows, if such a number exists. It is written as a flag, or as
-// a key of the `stages:` section:
+// Makes the table of a pipeline schedule. If the schedule does not allow the
+// given numbers, a finding suggests a number of virtual stages or of
+// micro-batches that it allows, if there is one. The suggestion is written as a
+// flag, or as a key of the `stages:` section:
 //
 //   interleaved on 4 ranks, 13 micro-batches  ->  write `microbatches: 12`
 #include "plan/stage_schedule.h"
@@ -33,7 +33,8 @@ class TableMaker {
   }
 
  private:
-  // Returns a setting as the user writes it: "--virtual 2", or "virtual: 2".
+  // Returns a setting as the user writes it: "--virtual 2" as a flag, or
+  // "virtual: 2" in a file.
   std::string Written(std::string_view name, int64_t value) const {
     return request_.declared
                ? "`" + std::string(name) + ": " + std::to_string(value) + "`"
@@ -113,7 +114,8 @@ class TableMaker {
                   request_.virtual_stages.value_or(schedule->virtual_stages),
                   request_.microbatches.value_or(1)};
     if (!request_.microbatches) {
-      // The number of ranks is limited, so doubling it does not overflow.
+      // Two micro-batches for each rank. The number of ranks is limited, so the
+      // product does not overflow.
       extent.microbatches = 2 * ranks;
       if (!TooLarge(extent) && Refusal(*schedule, extent)) {
         extent.microbatches = NearestMicrobatches(*schedule, extent)

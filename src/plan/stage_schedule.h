@@ -1,4 +1,5 @@
-// Makes the table of the schedule that a flag or a `stages:` section names.
+// Makes the task table of the pipeline schedule that a flag or a `stages:`
+// section names.
 #ifndef SHARDC_PLAN_STAGE_SCHEDULE_H_
 #define SHARDC_PLAN_STAGE_SCHEDULE_H_
 
@@ -12,21 +13,21 @@
 namespace shardc {
 
 struct ScheduleRequest {
-  std::string name;  // name of a schedule, or path of a file
+  std::string name;  // The name of a schedule, or the path of a file.
   bool is_file = false;
   std::optional<int32_t> ranks, virtual_stages, microbatches;
-  Place place;          // place of the name
-  Place virtual_place;  // place of `virtual_stages`
-  // Whether the schedule is declared in a file, so that messages name its keys
-  // and not flags.
+  Place place;          // the place of the name
+  Place virtual_place;  // the place of `virtual_stages`
+  // True if a file declares the schedule. Messages then name the keys of the
+  // file instead of flags.
   bool declared = false;
 };
 
-// Makes the table, or reads it from a file. If the request states no number of
-// ranks, a schedule with a name gets one rank. If it states no number of
-// micro-batches, the schedule gets two for each rank, or the nearest number
-// that the schedule allows. Returns nullopt after a finding: usage,
-// unknown-name, limit, schedule-refuses, or a finding of reading the file.
+// Makes the table, or reads it from a file. If `ranks` is nullopt, a schedule
+// that is not read from a file gets one rank. If `microbatches` is nullopt, the
+// schedule gets two micro-batches for each rank, or the nearest number that the
+// schedule allows. Returns nullopt after a finding: usage, unknown-name, limit,
+// schedule-refuses, or a finding of reading the file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);
 

@@ -1,6 +1,7 @@
-// Finds the unit of each parameter. A layer's number is in the first part of
-// the name that either is a number or ends in a number after a word for layers.
-// A number that is the complete first part of the name is not a layer's number:
+// Finds the unit (a layer or an end of the model) of each parameter. The
+// layer's number is read from the first part of the name that is a number, or
+// that ends in a number after a word for layers. The first part of the name is
+// not a layer's number if it is a number as a whole:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
@@ -70,8 +71,8 @@ class UnitReader {
   }
 
   bool ReadLayers() {
-    // The number of parameters of each chain, keyed by the chain, such as
-    // `model.layers`.
+    // The number of parameters of each chain, keyed by the part of the name
+    // before the layer's number, such as `model.layers`.
     std::map<std::string_view, int64_t> chains;
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (patterns_.has_layers()) {
@@ -85,8 +86,8 @@ class UnitReader {
     return CheckChains(chains) && CheckCount();
   }
 
-  // Reads the layer's number with the declared pattern. Returns false after a
-  // finding.
+  // Reads the layer's number with the declared pattern `layers`. Returns false
+  // after a finding.
   bool ReadNumber(size_t param) {
     const auto text = patterns_.LayerText(Name(param));
     if (!text) return true;
@@ -147,9 +148,9 @@ class UnitReader {
     return true;
   }
 
-  // Finds the layers of tensors that hold several layers. The layers of the
-  // stacks follow each other in the order of the declaration. Returns false
-  // after a finding.
+  // Finds the layers of tensors that hold several layers (layer stacks). The
+  // layers of each stack follow those of the previous stack in the declaration.
+  // Returns false after a finding.
   bool ReadStacks() {
     const auto& declared = *declared_->stacked;
     std::vector<std::optional<size_t>> examples(declared.size());
@@ -226,8 +227,8 @@ class UnitReader {
   }
 
   // Returns the number of dimensions that count layers. If a rank has several
-  // stages, the layers may be counted by three dimensions: [virtual stages,
-  // ranks, layers of a stage].
+  // stages, three dimensions may count the layers: [virtual stages, ranks,
+  // layers of a stage].
   int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;
@@ -263,7 +264,7 @@ class UnitReader {
     }
   }
 
-  // Reports all parameters without a unit as one finding.
+  // Reports all parameters that belong to no unit as one finding.
   void CheckOutside() {
     if (outside_.empty()) return;
     std::string subject = ShortQuote(outside_[0]);
@@ -288,7 +289,7 @@ class UnitReader {
     finding.params = std::move(outside_);
   }
 
-  // Reports a gap in the numbers of layers, which must start at 0.
+  // Reports a gap in the layers' numbers, which start at 0.
   void CheckGaps() {
     if (!out_.stacks.empty()) return;
     std::vector<bool> present(AsIndex(out_.layers));
@@ -312,9 +313,12 @@ class UnitReader {
   Findings& findings_;
   StagePatterns patterns_;
   StageUnits out_;
-  std::vector<std::optional<int64_t>> layers_;  // indexed by parameter
-  std::vector<uint32_t> stack_of_;              // indexed by parameter
-  std::vector<std::string> outside_;            // names
+  // By parameter: its layer, if it has one.
+  std::vector<std::optional<int64_t>> layers_;
+  // By parameter: its layer stack.
+  std::vector<uint32_t> stack_of_;
+  // The names of parameters without a unit.
+  std::vector<std::string> outside_;
   bool has_head_ = false;
 };
 
@@ -333,8 +337,8 @@ Mesh StageMesh(const Mesh& mesh, const std::string& axis) {
   const int64_t size = mesh.axes[*at].size;
   out.axes[*at].size = 1;
   out.devices = mesh.devices / size;
-  // The stage has its share of the hosts. If a host has devices of several
-  // stages, the gcd avoids a fraction.
+  // A stage has an equal share of the hosts. If a host has devices of several
+  // stages, dividing by the gcd keeps the number of hosts an integer.
   out.processes = mesh.processes / std::gcd(mesh.processes, size);
   if (!out.dcn.empty()) {
     out.slices /= out.dcn[*at];

@@ -1,6 +1,6 @@
-// A model is divided into units, and each stage of a pipeline has consecutive
-// units: the first unit (embeddings), each layer, and the last unit (the final
-// norm and the head).
+// Divides a model into units. A pipeline stage has consecutive units: the first
+// unit (the embeddings), each layer, and the last unit (the final norm and the
+// head).
 #ifndef SHARDC_PLAN_STAGE_UNITS_H_
 #define SHARDC_PLAN_STAGE_UNITS_H_
 
@@ -17,12 +17,12 @@
 
 namespace shardc {
 
-// The layers that the tensors of one stack hold.
+// The layers that the tensors of one layer stack hold.
 struct LayerStackRange {
   int dim = 0;
-  int64_t first = 0;  // its first layer in the model
+  int64_t first = 0;  // The number of its first layer in the model.
   int64_t layers = 0;
-  // How many dimensions, from `dim` on, count the layers together: 1 or 3.
+  // How many dimensions, from `dim` on, together count the layers: 1 or 3.
   int dims = 1;
 };
 
@@ -30,15 +30,17 @@ struct StageUnits {
   static constexpr int64_t kStacked = -1;
 
   int64_t layers = 0;
-  // The unit of each parameter of the plan: 0 for the first unit, 1 + l for
-  // layer l, layers + 1 for the last unit. kStacked marks a tensor that holds
-  // several layers.
+  // Indexed by parameter: its unit, which is 0 for the first unit, 1 + l for
+  // layer l, and layers + 1 for the last unit. kStacked marks a tensor that
+  // holds several layers.
   std::vector<int64_t> of;
-  // Whether a parameter of the first unit is also needed by the last unit,
-  // because the head and the embedding are the same tensor.
+  // Indexed by parameter: whether the last unit needs this parameter of the
+  // first unit, because the head and the embedding are the same tensor.
   std::vector<bool> tied;
   std::vector<LayerStackRange> stacks;
-  std::vector<uint32_t> stack_of;  // indexed by parameter; empty without stacks
+  // Indexed by parameter: its index in `stacks`, if `of` is kStacked. Empty
+  // without stacks.
+  std::vector<uint32_t> stack_of;
 
   int64_t count() const { return layers + 2; }
   // Returns the stack of a parameter, or null if the parameter is in no stack.
@@ -48,18 +50,18 @@ struct StageUnits {
 };
 
 // Finds the unit of each parameter by the patterns of the request's
-// declaration. Without a pattern, the number in the name is used. Returns
-// nullopt after a finding: parameter-outside-stages, layer-without-stage, a
-// finding of a pattern, limit for too many layers, or usage if the names have
-// no layers, or if layers are counted under two prefixes such as
-// `encoder.block` and `decoder.block`.
+// declaration. Without a pattern, the layer's number in the name is used.
+// Returns nullopt after a finding: parameter-outside-stages;
+// layer-without-stage; a finding of a pattern; limit for too many layers; or
+// usage if the names have no layers, or if layers are counted under two
+// prefixes such as `encoder.block` and `decoder.block`.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);
 
-// Returns the mesh of one stage: the mesh with size 1 along the axis of the
-// stages, and with one stage's share of the devices, processes and slices.
-// Returns `mesh` if it lacks the axis.
+// Returns the mesh of one stage: the axis of the stages has size 1, and the
+// devices, processes and slices are one stage's share. Returns `mesh` if it
+// lacks the axis.
 Mesh StageMesh(const Mesh& mesh, const std::string& axis);
 
 }  // namespace shardc

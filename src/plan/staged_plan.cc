@@ -1,7 +1,7 @@
-// Finds the unit of each parameter of a plan that was read, so that the costs
-// of its pipeline can be computed. The plan states the stages of each parameter
-// and the layers of each stage. It does not state the layer of a parameter,
-// which is the number in the parameter's name:
+// Finds the unit (a layer or an end of the model) of each parameter of a plan
+// that was read, so that the costs of its pipeline can be computed. The plan
+// states the stages of each parameter and the layers of each stage, but not the
+// layer of a parameter. The layer is the number in the parameter's name:
 //
 //   "model.layers.9.up.weight": {"stages": [1]}, stage 1 with layers [8, 16]
 //     ->  layer 9, unit 10
@@ -112,8 +112,8 @@ class PlanStager {
   }
 
   // Makes the table of the plan's schedule, or reads the table from the
-  // schedule's file. The plan has only the digest of the table, with which the
-  // table is compared. Returns false after a finding.
+  // schedule's file. The plan has only the digest of its table, so the digests
+  // are compared. Returns false after a finding.
   bool ReadTable(const PlanSchedule& given) {
     PlannedStages& to = out_.stages;
     const auto own = static_cast<int32_t>(
@@ -178,9 +178,10 @@ class PlanStager {
     PlaceStacks();
   }
 
-  // Returns the unit of a parameter that is in no stack. If its name has no
-  // number of a layer of its stage, returns the first or the last unit if the
-  // stage has this unit. Otherwise assumes the first layer of the stage.
+  // Returns the unit of a parameter that is not a layer stack. If the name has
+  // no number of a layer of the parameter's stage, returns the first or the
+  // last unit of the model, if the stage has this unit. Otherwise assumes the
+  // first layer of the stage.
   int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
     const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
     const auto layer = LayerOf(param.name, out_.separator);
@@ -213,9 +214,9 @@ class PlanStager {
     if (at == units.stacks.end()) units.stacks.push_back(stack);
   }
 
-  // Returns the first layer of a stack. The layer is known if a stage has only
-  // a part of the stack. Otherwise a single stage s has the complete stack, and
-  // -1 - s is returned as a mark until PlaceStacks finds the layer.
+  // Returns the first layer of a layer stack. The layer is known if a stage has
+  // only a part of the stack. Otherwise a single stage s has the complete
+  // stack, and the mark -1 - s is returned, which PlaceStacks() replaces.
   int64_t FirstLayer(const ParamStages& own) const {
     for (const StageShare& share : own.of) {
       const LayerRange& layers = stages_.of[AsIndex(share.stage)].layers;
@@ -225,9 +226,9 @@ class PlanStager {
     return -1 - own.of.front().stage;
   }
 
-  // Finds the layers of stacks that a single stage has completely, because the
-  // plan does not state them. They are the layers of this stage that are in no
-  // stack with known layers.
+  // Finds the layers of the layer stacks that a single stage has completely,
+  // because the plan does not state them. They are those layers of the stage
+  // that are in no stack whose layers are known.
   void PlaceStacks() {
     auto& stacks = out_.stages.units.stacks;
     const std::vector<LayerStackRange> found = stacks;
@@ -243,7 +244,8 @@ class PlanStager {
             });
         if (!taken) free.push_back(layer);
       }
-      // The layers of several such stacks in one stage cannot be distinguished.
+      // If one stage has several such stacks, their layers cannot be
+      // distinguished.
       const bool known = std::ssize(free) == stack.layers;
       out_.layers_known = out_.layers_known && known;
       stack.first = known ? free.front() : own.first;

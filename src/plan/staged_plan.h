@@ -1,6 +1,6 @@
-// Converts the stages of a plan that was read from its file to the form of
-// compiled targets. The cost of a pipeline is then computed in the same way for
-// both.
+// Converts the stages of a plan that was read from its file to the form of a
+// compiled target. The cost of a pipeline is then computed in the same way for
+// plans and for compiled targets.
 #ifndef SHARDC_PLAN_STAGED_PLAN_H_
 #define SHARDC_PLAN_STAGED_PLAN_H_
 
@@ -17,30 +17,32 @@
 
 namespace shardc {
 
-// A plan with its stages. It cannot be copied, because the names of `plan` are
+// A plan with its stages. It cannot be copied, because the names in `plan` are
 // a view of `names`.
 struct StagedPlan {
   StagedPlan() = default;
   StagedPlan(StagedPlan&&) = default;
   StagedPlan& operator=(StagedPlan&&) = default;
 
-  std::vector<std::string_view> names;  // views into the PlanView
-  Plan plan;             // names, types, placements and the specs of train
+  std::vector<std::string_view> names;  // Views into the PlanView.
+  Plan plan;             // Has names, types, placements and the specs of train.
   char separator = '.';  // the separator of names
   PlannedStages stages;
-  // Whether the layer of each parameter is known, and not only its stage.
+  // True if the layer of each parameter is known; false if, for some
+  // parameters, only the stage is known.
   bool layers_known = true;
 };
 
 // Settings that replace or complete the schedule in a plan's file.
 struct PlanSchedule {
-  std::string file;  // file of the schedule's table; empty if not given
+  std::string file;  // The file of the schedule's table; empty if not given.
   std::optional<int32_t> microbatches = {};
 };
 
-// Converts a plan, which must have stages. Returns nullopt after a finding:
-// usage if the schedule's table differs from the plan's, or if the plan's
-// schedule is a file and no file is given; or a finding of making a schedule.
+// Converts a plan, which must have stages. Returns nullopt after a finding. The
+// finding is usage if the schedule's table differs from the plan's, or if the
+// plan's schedule is a file and no file is given. Otherwise it is a finding of
+// making a schedule.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

@@ -1,6 +1,6 @@
-// The request to divide a model into stages: the axis, the schedule's table and
-// the number of layers of each stage. These come from a `stages:` section and
-// from flags, which override the section.
+// A request to divide a model into stages: the axis, the schedule's table and
+// the number of layers of each stage. The values are from a `stages:` section
+// and from flags, which override the section.
 #ifndef SHARDC_PLAN_STAGES_H_
 #define SHARDC_PLAN_STAGES_H_
 
@@ -24,14 +24,15 @@ inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 // How layers are divided if the number of layers of each stage is not stated.
 enum class StageBalance : uint8_t {
   kEven,
-  kWeights,   // by the sizes of weights that multiply a token
-  kSearched,  // by the times of tasks, which the cost model computes
+  kWeights,   // by the sizes of the weights that multiply a token
+  kSearched,  // By the times of tasks in the cost model.
 };
 
 struct StageRequest {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // layers of each stage; if empty, see `balance`
+  // The number of layers of each stage; if empty, `balance` applies.
+  std::vector<int64_t> layers;
   StageBalance balance = StageBalance::kEven;
   // Whether the first and the last stage may each hold a copy of the embedding
   // that the head shares.
@@ -40,18 +41,18 @@ struct StageRequest {
   // file has such a section.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
-  std::string layers_name = "`--assign`";  // the name of `layers` in messages
+  std::string layers_name = "`--assign`";  // The name of `layers` in messages.
 };
 
-// Returns the number of ranks of the pipeline. Returns nullopt and adds a
-// finding if the mesh lacks the axis (usage), or if the axis has more than
-// kMostStageRanks ranks (limit).
+// Returns the number of ranks of the pipeline, which is the size of the axis.
+// Returns nullopt and adds a finding if the mesh lacks the axis (usage), or if
+// the axis has more than kMostStageRanks ranks (limit).
 std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 
-// Returns the request of a file's section. `microbatches`, if not nullopt,
-// overrides the section's. Returns nullopt after a finding of StageRanks or of
-// MakeScheduleTable.
+// Returns the request that a `stages:` section declares. `microbatches`
+// overrides the section's number, unless it is nullopt. Returns nullopt after a
+// finding of StageRanks or of MakeScheduleTable.
 std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
                                             const Mesh& mesh,
                                             std::optional<int32_t> microbatches,

@@ -6,8 +6,8 @@
 namespace shardc {
 namespace {
 
-// Removes the dimension that counts scanned layers. If a mesh axis shards that
-// dimension, sets `why` unless it is null.
+// Removes from the spec the dimension that counts scanned layers. If a mesh
+// axis shards that dimension, sets `why` unless it is null.
 void RemoveStack(const Mesh& mesh, const step::Parameter& parameter, Spec& spec,
                  std::string* why) {
   const auto dim = AsIndex(parameter.stack_dim);

@@ -1,4 +1,4 @@
-// Finds the plan's specs for the parameters of a step's graph.
+// Finds the specs in a plan for the parameters of a step's graph.
 #ifndef SHARDC_PLAN_STEP_SPECS_H_
 #define SHARDC_PLAN_STEP_SPECS_H_
 
@@ -15,13 +15,16 @@ namespace shardc {
 // Returns the specs of the graph's parameters, indexed by parameter. The spec
 // of a parameter without tensors is empty. If a parameter is stacked from
 // several tensors, its first dimension is sharded over the axis of the `place`
-// of the tensors' rule, or unsharded without `place`. The spec of a parameter
-// of scanned layers is its tensor's spec without the dimension that counts the
-// layers. If a mesh axis shards that dimension, a device holds some layers
-// completely and no part of other layers. A step cannot express this, so `why`,
-// if not null, is set. If `plan` has only representatives, `representatives`
-// maps each tensor of the graph's manifest to its parameter in the plan. If it
-// is empty, the indices are equal.
+// of the tensors' rule, or unsharded without `place`.
+//
+// The spec of a parameter of scanned layers is its tensor's spec without the
+// dimension that counts the layers. If a mesh axis shards that dimension, a
+// device holds some layers completely and no part of other layers. A step
+// cannot express this, so `why` is set unless it is null.
+//
+// If `plan` has only representatives, `representatives` maps each tensor of the
+// graph's manifest to its parameter in the plan. If `representatives` is empty,
+// the indices are equal.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
                             std::span<const uint32_t> representatives = {},

@@ -1,7 +1,7 @@
 // Reads a plan quickly, by reading each distinct entry once. A plan that shardc
 // wrote has one parameter on each line. Parameters whose lines are equal except
-// for the name are one class. A plan with only the first line of each class is
-// built, and the ordinary reader reads and checks it:
+// for the name are one class. A shorter plan is built that has only the first
+// line of each class, and the ordinary reader reads and checks this plan:
 //
 //   "a.0": {..1..},                     "a.0": {..1..},
 //   "a.1": {..1..},   two classes  ->   "b": {..2..}
@@ -158,9 +158,9 @@ class PlainLines {
   }
 
  private:
-  // Reads a line and returns the position of the next line. Sets `more` to
-  // whether the line ends in a comma. Returns nullopt for a line of another
-  // form.
+  // Reads a line and returns the position of the next line. Sets `more` to true
+  // if the line ends in a comma, and else to false. Returns nullopt for a line
+  // of another form.
   std::optional<size_t> ReadLine(size_t at, bool& more) {
     if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
     const size_t name = at + kNameIndent.size();
@@ -190,7 +190,7 @@ class PlainLines {
     table_.class_of.push_back(own);
   }
 
-  // Returns the text with only the first line of each class.
+  // Returns the plan's text with only the first line of each class.
   std::string OfClasses(size_t begin, size_t end) const {
     std::string out(text_.substr(0, begin));
     for (size_t i = 0; i < first_.size(); ++i) {

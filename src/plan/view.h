@@ -27,30 +27,33 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nullopt for the entire spec
+    std::optional<int64_t> dim;  // nullopt if it concerns the entire spec
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;
   };
   ReadPlan plan;
-  std::vector<std::string> rules;         // patterns of the rules
-  std::vector<std::string> rule_sources;  // `rules.yaml:12`; may be empty
+  std::vector<std::string> rules;  // The patterns of the rules.
+  // Such as `rules.yaml:12`; may be empty.
+  std::vector<std::string> rule_sources;
   std::vector<int32_t> rule_of;  // indexed by parameter; -1 if unmatched
-  std::vector<std::vector<Correction>> corrections;  // indexed by parameter
+  std::vector<std::vector<Correction>> corrections;  // by parameter
   std::vector<Attention> attention;
 };
 
-// Returns nullopt after a finding: schema, or a finding of ParsePlan.
+// Reads a plan with its rules and attention specs. Returns nullopt after a
+// finding: schema, or a finding of ParsePlan.
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 
-// A plan by class. `classes` has one parameter for each class: the first
-// parameter of the class in the file.
+// A plan whose parameters are grouped into classes. `classes` has one parameter
+// for each class: the first parameter of the class in the file.
 struct PlanTable {
   PlanView classes;
-  std::vector<std::string_view> names;  // names of all parameters, in order
-  std::vector<uint32_t> class_of;       // indexed by parameter: its class
-  SourceRef source;  // the plan's text, of which names may be views
+  // The names of all parameters, in the file's order.
+  std::vector<std::string_view> names;
+  std::vector<uint32_t> class_of;  // by parameter: its class
+  SourceRef source;  // The plan's text, of which names may be views.
 
   PlanTable() = default;
   // A table cannot be copied, because names may be views into strings of
@@ -61,7 +64,8 @@ struct PlanTable {
   PlanTable& operator=(PlanTable&&) = default;
 };
 
-// Returns nullopt after a finding of ViewPlan or of parsing the JSON.
+// Reads a plan by classes. Returns nullopt after a finding of ViewPlan or of
+// parsing the JSON.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        EditedPlan edited, Findings& findings);
 

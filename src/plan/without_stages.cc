@@ -1,5 +1,5 @@
-// Expresses stages by placement and specs, which programs without pipelines can
-// read. On a mesh of pp 2 and tp 4:
+// Expresses stages by placements and specs, for those parts of the program that
+// do not know stages. On a mesh of pp 2 and tp 4:
 //
 //   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
 //   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]
@@ -16,8 +16,8 @@ namespace {
 
 // Returns whether the layers are divided evenly over the ranks in ascending
 // order, as a spec would shard them. If three dimensions count the layers
-// ([virtual stages, ranks, layers of a stage]), they always are, because the
-// second dimension counts the ranks.
+// ([virtual stages, ranks, layers of a stage]), the second dimension counts the
+// ranks, so the layers are always divided evenly.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;
   if (std::ssize(param.of) != stages.ranks) return false;

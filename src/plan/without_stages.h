@@ -10,26 +10,28 @@
 namespace shardc {
 
 // Removes the parameter's stages, and keeps the parameter on the same devices
-// by other means. A parameter of one rank is placed at the rank's coordinate of
-// the stages' axis. A tensor that holds layers is sharded over this axis. A
-// parameter of all ranks is not changed otherwise. Returns false if this is not
-// possible: the parameter is on several ranks but not on all, it is on one rank
-// and is placed along another axis, or its layers are not divided evenly over
-// the ranks in their order. The parameter then has neither stages nor a new
-// placement or spec.
+// by a placement or a spec. A parameter of one rank is placed at the rank's
+// coordinate of the stages' axis. A tensor that holds layers is sharded over
+// this axis. A parameter of all ranks needs no other change.
+//
+// Returns false if this is not possible: the parameter is on several ranks but
+// not on all, it is on one rank and is placed along another axis, or its layers
+// are not divided evenly over the ranks in their order. The parameter then has
+// neither stages nor a new placement or spec.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
-// A parameter of a plan with stages, in the form in which it is drawn.
+// A parameter of a plan with stages, in the form in which it is drawn in a
+// picture.
 struct DrawnParam {
-  ReadParam param;  // without stages
-  // The coordinate on the stages' axis of the rank for which `param` is drawn.
-  // nullopt if `param` is drawn for all ranks.
+  ReadParam param;  // the parameter without stages
+  // The coordinate, on the stages' axis, of the rank for which `param` is
+  // drawn. nullopt if `param` is drawn for all ranks.
   std::optional<ReadPlacement> rank;
 };
 
-// Returns the parameter as TakeStagesAway converts it. If this is not possible,
-// returns the part that the first rank with the parameter holds. The shape of a
-// tensor that holds layers then has the rank's layers only.
+// Returns the parameter as TakeStagesAway converts it. If that is not possible,
+// returns the part of the parameter that the first rank with the parameter
+// holds. If the tensor holds layers, its shape then has only the rank's layers.
 DrawnParam DrawnWithoutStages(const PlanStages& stages, const ReadParam& param);
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Shards optimizer states over replicas: the axes over which a parameter is
+// Shards optimizer states over replicas. The axes over which a parameter is
 // replicated are appended to the spec of its states. For example, q [4096,
 // 4096] has the spec [tp, fsdp] on dp 4, fsdp 8, tp 2. A device holds [2048,
 // 512] of q, and in ZeRO stage 1 the states have the spec [[tp, dp], fsdp].
@@ -18,8 +18,8 @@ bool Uses(const Spec& spec, const std::string& axis) {
   });
 }
 
-// Appends the axes of `tokens`, whose sizes are above 1, that the spec does not
-// use.
+// Returns the spec with those axes of `tokens` appended that it does not use.
+// The sizes of `tokens` must be above 1.
 Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
               const AxisGroup& tokens) {
   AxisGroup replicas;

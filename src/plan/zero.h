@@ -1,5 +1,5 @@
-// Computes the specs of ZeRO, which shards states over replicas in addition to
-// the plan's specs.
+// Computes the specs of ZeRO, which shards optimizer states, gradients and
+// parameters over the devices that would otherwise hold copies of them.
 #ifndef SHARDC_PLAN_ZERO_H_
 #define SHARDC_PLAN_ZERO_H_
 
@@ -14,21 +14,24 @@ namespace shardc {
 // Specs, indexed by parameter of the graph.
 struct ZeroSpecs {
   std::vector<Spec> parameters = {};
-  // Specs of the optimizer's moments, and of gradients at the end of a step.
+  // The specs of the optimizer's moments, and of gradients at the end of a
+  // step.
   std::vector<Spec> states = {};
-  // Specs of gradients while they are accumulated over micro-batches. If empty,
-  // the gradients have the specs of the parameters.
+  // The specs of gradients while they are accumulated over micro-batches. If
+  // empty, the gradients have the specs of the parameters.
   std::vector<Spec> sums = {};
 };
 
 // Returns the specs of ZeRO stage `stage`, which is at least 1. `tokens` are
-// the axes of batch and sequence. The axes of `tokens` that a spec does not use
-// are appended to the spec. This is done for the specs of states, from stage 2
-// on also for the specs of accumulated gradients, and in stage 3 also for the
-// specs of parameters. The axes are appended to the dimension with the largest
-// shard among the dimensions that they divide. If they divide no dimension, the
-// last axis is omitted, and then the axis before it, until the remaining axes
-// divide a dimension.
+// the axes of batch and sequence. Those axes of `tokens` that a spec does not
+// use are appended to the spec. This concerns the specs of states, from stage 2
+// on also the specs of accumulated gradients, and in stage 3 also the specs of
+// parameters.
+//
+// The axes are appended to the dimension with the largest shard among the
+// dimensions that they divide. If they divide no dimension, the last axis is
+// left out, and then the axis before it, until the remaining axes divide a
+// dimension.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             std::vector<Spec> specs, int stage);

@@ -1,7 +1,7 @@
-// Compares the types, winning rules and specs of two classes. All modes that
-// have the same spec before and the same spec after are reported as one change.
-// Even an equal spec may be a change if the mesh differs, because a device may
-// then hold another number of bytes or another block:
+// Compares the types, winning rules and specs of two classes of parameters. All
+// modes that have the same spec before and the same spec after are reported as
+// one change. An equal spec may also be a change if the mesh differs, because a
+// device may then hold another number of bytes or another block:
 //
 //   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
 //   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, but most
@@ -16,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Appends nulls up to the rank if the shape is known. Specs that differ only in
-// trailing nulls then become equal.
+// Returns the spec with nulls appended up to the rank, if the shape is known.
+// Specs that differ only in trailing nulls then become equal.
 Spec Padded(Spec spec, const TensorType& type) {
   if (type.shape && spec.size() < type.shape->size()) {
     spec.resize(type.shape->size());
@@ -41,16 +41,17 @@ bool SameStages(const ReadPlan& before, const ReadPlan& after) {
                     });
 }
 
-// Returns the key of a change. The key contains the earlier type `before`,
-// because the bytes held before depend on it, and it contains whether the
-// parameter is placed, because the cost of resharding is not known then.
+// Returns a text that identifies a change. The text contains the earlier type
+// `before`, because the bytes held before depend on it. It also contains
+// whether the parameter is placed, because the cost of resharding a placed
+// parameter is not known.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(before) + ">" + TypeKey(change.type);
   if (change.placed_before || change.placed_after) out += "placed";
-  // The key contains only the axis of the placement, because the parameters of
-  // a group have different coordinates.
+  // Only the axis of the placement is part of the key, because the parameters
+  // of a group have different coordinates.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";
@@ -122,17 +123,17 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  // A parameter of a stage is only on the devices of some ranks. If these are
-  // the same ranks in both plans, each rank reshards the parameter among its
-  // own devices.
+  // A parameter of a stage is only on the devices of some ranks. If the stages
+  // are the same in both plans, each rank reshards the parameter among its own
+  // devices.
   if (!was.placement && !now.placement && same_stages_) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
   const bool same_spec = a == b && was.placement == now.placement;
-  // If the type changed, the TypeChange has the bytes. A difference of the
-  // bytes alone is then not another change.
+  // If the type changed, the TypeChange reports the bytes, so a difference of
+  // the bytes alone is not reported as a change of the spec.
   const bool same_bytes =
       was.type != now.type || change.held_before == change.held_after;
   if (same_spec && same_bytes && !change.move) return;

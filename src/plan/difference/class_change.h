@@ -1,5 +1,5 @@
-// Compares a class of parameters in one plan with a class of another plan. A
-// class is all parameters that have the same entry in the plan's JSON.
+// Compares a class of parameters in one plan with a class in another plan. A
+// class consists of all parameters that have the same entry in the plan's JSON.
 #ifndef SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
 #define SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
 
@@ -14,34 +14,38 @@
 namespace shardc {
 
 struct ClassChange {
-  // A member of the JSON that differs. Equal differences have equal keys.
+  // A member of the JSON that differs. Two fields with equal keys describe the
+  // same difference.
   struct Field {
     EntryChange change;
     bool detailed = false;
     std::string key;
   };
   struct Specs {
-    SpecChange change;  // without names
+    SpecChange change;  // The change, without the names of parameters.
     std::string key;
   };
   std::vector<Field> fields;
   std::vector<Specs> specs;
-  std::string type, rule;  // keys of these differences; empty if equal
+  // Texts that identify the difference of types and of rules; empty if they are
+  // equal.
+  std::string type, rule;
 
   bool none() const {
     return fields.empty() && specs.empty() && type.empty() && rule.empty();
   }
 };
 
-// Compares the specs, types and rules of parameters of two valid plans.
+// Compares the types, winning rules and specs of parameters of two valid plans.
 class ClassComparison {
  public:
   ClassComparison(const PlanTable& before, const PlanTable& after);
 
-  // Fills `type`, `rule` and `specs`. `before` and `after` are the parameters'
-  // indices in the first and the second plan.
+  // Sets `type`, `rule` and `specs` of `out`. `before` and `after` are the
+  // parameters' indices in the first and the second plan.
   void Compare(size_t before, size_t after, ClassChange& out);
-  // Compares the specs of one parameter in two modes.
+  // Compares the spec of one parameter in one mode with its spec in another
+  // mode.
   void CompareModes(size_t param, Mode before, Mode after, ClassChange& out);
 
   const PlanTable& before() const { return before_; }
@@ -61,8 +65,8 @@ class ClassComparison {
   const PlanTable& before_;
   const PlanTable& after_;
   MoveCosts costs_;
-  // Whether the ranks of both plans' pipelines have the same layers and the
-  // same devices, or neither plan has stages.
+  // True if the ranks of both plans' pipelines have the same layers and the
+  // same devices, or if neither plan has stages.
   bool same_stages_;
 };
 
@@ -71,8 +75,8 @@ class ClassComparison {
 // modes, and not for each parameter.
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after);
 
-// Sets `detailed` of the fields whose differences `type`, `rule` or `specs`
-// also describe.
+// Sets `detailed` of each field whose difference `type`, `rule` or `specs` also
+// describes.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
 // Returns for example "[4096, 4096] BF16", with `?` for an unknown shape or

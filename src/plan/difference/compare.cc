@@ -1,6 +1,6 @@
 // Compares the JSON of two plans, including members that no other part of the
 // program reads. Parameters are paired by name. Many pairs have the same two
-// entries, so the differences are computed once for each combination of
+// entries, so the differences are computed once for each combination of two
 // entries:
 //
 //   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
@@ -107,8 +107,8 @@ void AddHeld(Mode mode, std::optional<int64_t> before,
   to.held.push_back({{mode}, before, after});
 }
 
-// Returns whether both plans have the same names in the same order. If so,
-// names need not be looked up.
+// Returns whether both objects have the same names in the same order. If they
+// do, the names need not be looked up.
 bool SameNames(const JsonValue& a, const JsonValue& b) {
   if (a.size() != b.size()) return false;
   auto other = b.members().begin();
@@ -139,7 +139,7 @@ std::vector<std::string> ModesOfOne(const PlanJson& before,
   return out;
 }
 
-// Compares the entries of two plans' `params`.
+// Compares the entries in the member `params` of two plans.
 class ParamsComparison {
  public:
   // `classes` must be null if one of the files is not a valid plan.
@@ -190,7 +190,8 @@ class ParamsComparison {
       }
       ++number;
     }
-    const Place all = before.place();  // found by reading the entire object
+    // The place is computed once, because finding it reads the entire object.
+    const Place all = before.place();
     number = 0;
     for (const JsonMember member : after.members()) {
       if (!seen.contains(member.name())) {
@@ -227,7 +228,7 @@ class ParamsComparison {
 
   // Returns whether a field such as "modes.decode.spec" belongs to a mode that
   // only one of the plans has. Such a field is not reported, because the change
-  // of the list of modes is.
+  // of the list of modes is reported.
   bool IsOfOneMode(std::string_view field) const {
     constexpr std::string_view kModes = "modes.";
     if (!field.starts_with(kModes)) return false;
@@ -264,7 +265,8 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
                    ClassComparison* classes, PlanDifference& to) {
   const auto was = MemberAt(before.members, "params");
   const auto now = MemberAt(after.members, "params");
-  if (!was || !now) return;  // CompareRemainingFields reports it
+  // CompareRemainingFields() reports the missing member.
+  if (!was || !now) return;
   if (was->IsObject() && now->IsObject()) {
     const std::vector<LayerMove> layers = to.layers;
     ParamsComparison(before, after, classes, layers).Run(*was, *now, to);
@@ -323,7 +325,8 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors) {
-  // Not reported, because an invalid plan is compared by its members only.
+  // These findings are not reported. If a file is not a valid plan, only the
+  // members of the JSON are compared.
   Findings doubts;
   const auto table_before = ReadPlanTable(before, EditedPlan::kAllowed, doubts);
   const auto table_after = ReadPlanTable(after, EditedPlan::kAllowed, doubts);

@@ -17,7 +17,7 @@
 namespace shardc {
 namespace {
 
-// The members of kDerived follow from the members of kStated.
+// The members in kDerived follow from the members in kStated.
 constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};
@@ -148,7 +148,7 @@ class EntryComparison {
 
   // Returns the pattern of the entry's rule. Returns the rule's index as text
   // if the plan has no rule with this index, and "absent" if the entry has no
-  // rule. Patterns are compared in place of indices, because a rule that is
+  // rule. Patterns are compared instead of indices, because a rule that is
   // inserted into the list changes the indices of all rules after it.
   static std::string PatternOf(const JsonMembers& members,
                                const RulePatterns& rules) {

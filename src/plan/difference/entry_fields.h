@@ -11,17 +11,19 @@
 
 namespace shardc {
 
-// A member that differs. It does not contain the parameter's name, so all
-// parameters with the same two entries can share it.
+// A member that differs between two entries. The parameter's name is not part
+// of it, so all parameters with the same two entries share one EntryChange.
 struct EntryChange {
-  std::string field;  // "modes.decode.spec"
-  // JSON; nullopt: the entry has no such member
+  std::string field;  // such as "modes.decode.spec"
+  // The member's value as JSON; nullopt if the entry has no such member.
   std::optional<std::string> before, after;
-  std::string subject;  // the text before the name: "the spec of "
-  std::string verdict;  // the text after the name: " was ["tp"] and is [null]"
+  // The text before the parameter's name, such as "the spec of ".
+  std::string subject;
+  // The text after the parameter's name, such as " was ["tp"] and is [null]".
+  std::string verdict;
   // The byte range of the member in the first entry, counted from the beginning
   // of the entry. For "modes.decode.spec" it is the range of the entry of
-  // `decode`. Nullopt if the first entry has no such member, and for the field
+  // `decode`. nullopt if the first entry has no such member, and for the field
   // `rule`.
   std::optional<size_t> begin, end;
 };
@@ -29,9 +31,9 @@ struct EntryChange {
 // The patterns of a plan's rules as JSON, indexed by rule.
 using RulePatterns = std::vector<std::string>;
 
-// Compares two entries. Some members follow from other members: sizes, and the
-// pattern of the winning rule. These members, and members that shardc does not
-// know, are compared only if shape, dtype and specs are equal.
+// Compares two entries. Members that follow from other members (sizes, and the
+// pattern of the winning rule) and members that shardc does not know are
+// compared only if shape, dtype and specs are equal.
 std::vector<EntryChange> CompareEntries(const JsonValue& before,
                                         const JsonValue& after,
                                         const RulePatterns& rules_before,

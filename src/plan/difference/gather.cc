@@ -145,8 +145,9 @@ void Gatherer::AddSpecs(GroupKey key, std::string_view name,
   GatheredSpecs& group = specs_.Add(key, name, [&] {
     GatheredSpecs made;
     static_cast<SpecChange&>(made) = change;
-    // `change` was computed once for all parameters of the class, but the
-    // parameters of a class may have different placements.
+    // `change` was computed once for all parameters of the class. The
+    // placements are set here, because the parameters of a class may have
+    // different placements.
     made.placed_before = was.placement;
     made.placed_after = now.placement;
     made.ranks_before = RanksOfPlan(classes_->before());

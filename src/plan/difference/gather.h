@@ -1,4 +1,4 @@
-// Gathers the changes of single parameters into groups.
+// Gathers the changes of single parameters into groups of equal changes.
 #ifndef SHARDC_PLAN_DIFFERENCE_GATHER_H_
 #define SHARDC_PLAN_DIFFERENCE_GATHER_H_
 
@@ -14,18 +14,18 @@
 
 namespace shardc {
 
-// The places of a parameter's name and entry in the first plan.
+// The places of a parameter's name and of its entry in the first plan.
 struct EntryPlace {
   Place name, entry;
 };
 
 class Gatherer {
  public:
-  // `classes` must be null if only fields are compared.
+  // `classes` must be null if only the members of the JSON are compared.
   explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
 
-  // Adds a parameter that both plans have. `before` and `after` are its indices
-  // in the two plans.
+  // Adds the change of a parameter that both plans have. `before` and `after`
+  // are the parameter's indices in the two plans.
   void Add(const ClassChange& change, std::string_view name,
            const EntryPlace& place, size_t before, size_t after);
   // Add a parameter that only one plan has.
@@ -36,11 +36,12 @@ class Gatherer {
 
  private:
   struct GatheredField : FieldChange {
-    std::string subject;  // the text before the name in the message
+    std::string subject;  // The text before the name in the message.
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;
-    // Set only for a plan with stages, whose ranks hold different parameters.
+    // Set only for a plan with stages, because its ranks hold different
+    // parameters.
     std::optional<BytesByRank> ranks_before, ranks_after;
   };
 

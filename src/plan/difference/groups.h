@@ -36,19 +36,21 @@ class Numbers {
   std::vector<const std::string*> texts_;
 };
 
-// The key of a group: the number of the template of its names, and the number
-// of the text that describes the difference (class Numbers).
+// The key of a group: the number of the template of the group's names, and the
+// number of the text that describes the difference. The class Numbers assigns
+// both numbers.
 struct GroupKey {
   uint32_t shown = 0;
   uint32_t difference = 0;
 };
 
-// Collects groups by their keys, in the order in which they were first added.
+// Collects groups by their keys, in the order in which the groups were first
+// added.
 template <class Group>
 class Groups {
  public:
   // Adds a name to the group of the key and returns the group. `make` creates
-  // the group if it is new.
+  // the group if it does not exist.
   template <class Make>
   Group& Add(GroupKey key, std::string_view name, const Make& make) {
     const uint64_t number = uint64_t{key.shown} << 32 | key.difference;
@@ -77,7 +79,8 @@ class Groups {
   std::vector<uint32_t> shown_;
 };
 
-// Counts the parameters of a group on the device that holds the most of them.
+// Counts the parameters of a group on the device that holds the most parameters
+// of the group.
 class Copies {
  public:
   void Add(const std::optional<ReadPlacement>& placement) {

@@ -16,8 +16,9 @@
 
 namespace shardc {
 
-// Returns the bytes of one parameter on a device that holds it. Returns nullopt
-// if the shape or dtype is unknown, or if the number does not fit in 64 bits.
+// Returns the bytes that a device holds of one parameter, if it holds any.
+// Returns nullopt if the shape or dtype is unknown, or if the number does not
+// fit in 64 bits.
 std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec);
 
@@ -35,11 +36,11 @@ class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
-  // Returns the cost of resharding. Both members are nullopt if every device
-  // already holds what it needs, if the meshes have different numbers of
-  // devices, if the shape is unknown, or if the spec does not divide the shape.
-  // Only the bytes are nullopt if the dtype is unknown or if the bytes
-  // overflow.
+  // Returns the cost of resharding one parameter. Both members are nullopt in
+  // these cases: every device already holds what it needs, the meshes have
+  // different numbers of devices, the shape is unknown, or the spec does not
+  // divide the shape. Only the bytes are nullopt if the dtype is unknown or if
+  // the bytes overflow.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 

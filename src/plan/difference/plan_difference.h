@@ -1,14 +1,15 @@
 // Room: plan/difference. Compares two plans, two modes of one plan or two step
 // programs. The result is one value that `diff`, `plan --diff`, `check
-// --locked` and the page of `report` print.
-// Includes: source, model, comm, plan.
+// --locked` and the page of `report` print. Includes: source, model, comm,
+// plan.
 //
 // `fields` has all differences of the plans' JSON, including members that no
 // other part of the program reads. A difference that only follows from another
-// one is not listed. If both files are valid plans, the lists from `added` to
-// `attention` describe the same differences in detail: bytes per device before
-// and after, and the collective that reshards a parameter. Parameters whose
-// names differ only in numbers and that differ in the same way are one group.
+// difference is not listed. If both files are valid plans, the lists from
+// `added` to `attention` describe the same differences in detail: bytes per
+// device before and after, and the collective that reshards a parameter.
+// Parameters whose names differ only in numbers and that differ in the same way
+// are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
@@ -31,41 +32,45 @@ namespace shardc {
 
 // A member of the plan's JSON that differs.
 struct FieldChange {
-  Place place;  // in the first plan
+  Place place;  // The place of the member in the first plan.
   // The path of the member, such as "mesh.processes" or
   // "attention.decode.query". For a parameter it is relative to the parameter's
   // entry ("modes.decode.spec"), and empty if the entire parameter differs.
   std::string field;
-  // JSON; nullopt if the member is absent
+  // The member's value as JSON; nullopt if the member is absent.
   std::optional<std::string> before, after;
-  std::string shown;               // the name, or the template of several names
-  std::vector<std::string> names;  // parameters; empty for other parts
-  // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"
+  // The parameter's name, or the template of several names.
+  std::string shown;
+  // The names of the parameters; empty for other parts of the plan.
+  std::vector<std::string> names;
+  // The text of the report, such as "the spec of `layers.*.up` (2 parameters)
+  // was ["tp"] and is [null]".
   std::string message;
-  // Whether another part of the report describes the difference as well:
-  // another list of PlanDifference, the two meshes, or the field `stages`.
-  // Reports omit this field then.
+  // Whether another part of the report also describes the difference: another
+  // list of PlanDifference, the two meshes, or the field `stages`. Reports omit
+  // such a field.
   bool detailed = false;
 };
 
 struct NamedGroup {
-  std::string shown;  // the name, or the template of several names
+  std::string shown;  // The parameter's name, or the template of several names.
   std::vector<std::string> names;
   TensorType type;
-  // The bytes of one parameter on a device that holds it, in train.
+  // The bytes in train of one parameter on a device that holds the parameter.
   std::optional<int64_t> held;
 };
 
 // Parameters whose spec, placement, bytes per device or devices differ. If only
 // the mesh differs, `before` and `after` are equal.
 struct SpecChange : NamedGroup {
-  // The modes with this change; only the second mode if two modes of one plan
-  // are compared.
+  // The modes in which the spec changes in this way. If two modes of one plan
+  // are compared, only the second mode.
   std::vector<Mode> modes;
   Spec before, after;
-  // The placements of the group's first parameter.
+  // The placements of the group's first parameter; nullopt if it is not placed.
   std::optional<ReadPlacement> placed_before, placed_after;
-  // The bytes of one parameter on a device that holds it, in these modes.
+  // The bytes in these modes of one parameter on a device that holds the
+  // parameter.
   std::optional<int64_t> held_before, held_after;
   // The bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
@@ -85,13 +90,14 @@ struct SpecChange : NamedGroup {
 // devices -> along ep".
 std::string PlacementChangeText(const SpecChange& change);
 
-struct TypeChange : NamedGroup {  // `type` and `held` are of the second plan
+// `type` and `held` are those of the second plan.
+struct TypeChange : NamedGroup {
   TensorType before;
   std::optional<int64_t> held_before;
 };
 
 struct RuleChange : NamedGroup {
-  // The patterns of the winning rules; empty if unmatched.
+  // The patterns of the winning rules; empty if no rule matches.
   std::string before, after;
 };
 
@@ -103,14 +109,15 @@ struct AttentionChange {
 
 // The bytes of all parameters on the fullest device, before and after.
 struct HeldChange {
-  std::vector<Mode> modes;  // the modes with these two numbers
+  // The modes in which the bytes have these two values.
+  std::vector<Mode> modes;
   std::optional<int64_t> before, after;
 };
 
 // Consecutive layers that are in another stage of the pipeline, or on other
 // ranks.
 struct LayerMove {
-  Place place = {};  // the place of `stages` in the first plan
+  Place place = {};  // The place of the member `stages` in the first plan.
   LayerRange layers;
   int32_t stage_before = 0, stage_after = 0;
   std::vector<int32_t> ranks_before, ranks_after;
@@ -118,11 +125,12 @@ struct LayerMove {
 
 // A difference between two step programs: a mode, a setting or a collective.
 struct StepChange {
-  Place place;  // in the first program
+  Place place;  // The place in the first program.
   std::string mode;
-  std::string subject;  // "layer 0-31, linear q: all_gather fsdp of [d,n,h]"
+  // Such as "layer 0-31, linear q: all_gather fsdp of [d,n,h]".
+  std::string subject;
   std::string message;
-  // The number of times that a collective runs.
+  // The numbers of times that a collective runs.
   int64_t count_before = 0, count_after = 0;
   // The bytes that a device sends in all runs of the collective.
   int64_t bytes_before = 0, bytes_after = 0;
@@ -130,16 +138,17 @@ struct StepChange {
 
 struct PlanDifference {
   Mesh mesh_before, mesh_after;
-  bool other_mesh = false;  // whether axes, their order or sizes differ
-  // Whether both files are valid plans. If not, only `fields` and `attention`
-  // of the lists below are filled.
+  // Whether the meshes' axes differ in name, order or size.
+  bool other_mesh = false;
+  // Whether both files are valid plans. If not, `fields` and `attention` are
+  // the only lists below that are set.
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;
   // The layers that move between stages. Empty unless both plans have stages.
   std::vector<LayerMove> layers;
-  // The bytes of all parameters in train on the fullest device of each rank;
-  // empty for a plan without stages.
+  // Indexed by rank: the bytes of all parameters in train on the rank's fullest
+  // device; empty for a plan without stages.
   std::vector<std::optional<int64_t>> by_rank_before, by_rank_after;
   std::vector<NamedGroup> added, removed;
   std::vector<TypeChange> reshaped;
@@ -155,10 +164,10 @@ struct PlanDifference {
   }
 };
 
-// Compares two plans in JSON, even if their fingerprints are equal. Spacing,
-// the order of members and the `source` of rules are ignored. Returns nullopt
-// after a finding in `errors` if the first file is not a plan, or if one of the
-// files is not JSON.
+// Compares the JSON of two plans, even if their fingerprints are equal.
+// Spacing, the order of members and the `source` of rules are ignored. Returns
+// nullopt after a finding in `errors` if the first file is not a plan, or if
+// one of the files is not JSON.
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
@@ -168,9 +177,9 @@ std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            Findings& errors);
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
-// Compares two step programs (shardc.step/v1) and fills `steps`. Returns
-// nullopt after a finding in `errors` if the first file is not a step program,
-// or if one of the files is not JSON.
+// Compares two step programs (shardc.step/v1) and sets `steps`. Returns nullopt
+// after a finding in `errors` if the first file is not a step program, or if
+// one of the files is not JSON.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

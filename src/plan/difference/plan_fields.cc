@@ -1,7 +1,7 @@
 // Compares all members of two plans except parameters and stages: mesh, modes,
-// attention specs, the list of rules, totals. If a member follows from another
-// member, it is compared only if the other member is equal. Otherwise one edit
-// would be reported twice:
+// attention specs, the list of rules, totals. A member that follows from
+// another member is compared only if the other member is equal. Otherwise one
+// edit would be reported twice:
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
 //                                 and no line for `devices`
@@ -122,9 +122,9 @@ std::string DimensionsText(const std::optional<Spec>& before,
 // change.
 struct TensorChange {
   Place place;
-  std::string tensor, before, after;  // JSON
+  std::string tensor, before, after;  // `before` and `after` are JSON.
   std::optional<Spec> spec_before, spec_after;
-  // The dimensions that differ, as DimensionsText returns them.
+  // The dimensions that differ, as the text of DimensionsText().
   std::string dimensions;
   std::vector<std::string> modes;
 
@@ -218,9 +218,9 @@ class AttentionComparison {
     out.after = *change.spec_after;
   }
 
-  // Adds one field for all tensors whose specs differ in the same way, in the
-  // same modes and dimensions. For example, a change of the batch axes changes
-  // the spec of every tensor.
+  // Adds one field for all tensors whose specs differ in the same way, that is,
+  // in the same modes and dimensions. For example, a change of the batch axes
+  // changes the spec of every tensor.
   void AddFields() {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
         tensors_of;
@@ -262,15 +262,16 @@ class AttentionComparison {
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
 };
 
-// Compares the members of one rule except `source`. An example is `params`, the
-// number of parameters that the rule wins. These members follow from the
-// parameters, so this is called only if nothing else differs.
+// Compares the members of one rule except `source`, for example `params`, the
+// number of parameters for which the rule was the first match. These members
+// follow from the parameters, so this function is called only if nothing else
+// differs.
 void CompareCounts(const JsonValue& before, const JsonValue& after,
                    PlanDifference& to) {
   const JsonMembers a = MembersOf(before), b = MembersOf(after);
   for (const std::string_view member : NamesOfEither(after, before)) {
     if (member == "source") continue;
-    // Plans of earlier versions have no `matched`.
+    // Plans of earlier versions of shardc have no member `matched`.
     const bool both = MemberAt(a, member) && MemberAt(b, member);
     if (member == "matched" && !both) continue;
     const std::string was = MemberText(a, member, "absent");

@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// The members of a plan's JSON. The form of the plan has not been checked.
+// The members of a plan's JSON, whose form has not been checked.
 struct PlanJson {
   explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
   // Returns the place of the member, or of the plan if the member is absent.
@@ -24,15 +24,15 @@ struct PlanJson {
 };
 
 // These functions append differences to `to.fields`. CompareAttentionFields
-// fills `to.attention` as well.
+// also appends to `to.attention`.
 void CompareMeshFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to);
-// The numbers in rules, the summary and the fingerprint follow from the other
-// members. They are compared only if nothing else differs. Therefore
-// CompareRuleFields and then CompareRemainingFields must be called after all
-// other functions.
+// Compare members that follow from other members: the numbers in rules, the
+// summary and the fingerprint. These members are compared only if nothing else
+// differs. Therefore CompareRuleFields and then CompareRemainingFields must be
+// called after all other functions.
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,

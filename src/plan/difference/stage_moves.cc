@@ -1,6 +1,6 @@
-// Finds the layers that move between stages. The ranges of layers are compared
-// and not the stages, because the stages of two plans may begin at different
-// layers:
+// Finds the layers that move between the stages of two plans. Ranges of layers
+// are compared instead of stages, because the stages of two plans may begin at
+// different layers:
 //
 //   [0, 8) [8, 16) -> [0, 9) [9, 16)   layer 8 moves from stage 1 to stage 0
 #include "plan/difference/stage_moves.h"
@@ -17,7 +17,7 @@ namespace shardc {
 namespace {
 
 // Returns the stage that has a layer. Callers pass layers in ascending order,
-// so the search starts at `from`, the stage of the previous layer.
+// so the search starts at `from`, which is the stage of the previous layer.
 int32_t StageOf(const PlanStages& stages, int64_t layer, int32_t from) {
   int32_t at = from;
   while (at + 1 < std::ssize(stages.of) &&
@@ -88,7 +88,8 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to) {
   const auto was = MemberAt(before.members, "stages");
   const auto now = MemberAt(after.members, "stages");
-  if (!was || !now) return;  // CompareRemainingFields reports it
+  // CompareRemainingFields() reports the missing member.
+  if (!was || !now) return;
   for (LayerMove& move : to.layers) move.place = was->place();
   const size_t fields = to.fields.size();
   const JsonMembers a = MembersOf(*was), b = MembersOf(*now);
@@ -98,8 +99,8 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
   }
   const bool stated = to.fields.size() > fields;
   // The table follows from the schedule's name and the sizes, so it is compared
-  // only if they are equal. The layers of stages are compared by LayerMoves,
-  // unless one of the plans is invalid.
+  // only if the other members are equal. LayerMoves() compares the layers of
+  // stages, unless one of the plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

@@ -1,4 +1,4 @@
-// Compares the stages of two plans.
+// Compares the pipeline stages of two plans.
 #ifndef SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 #define SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 
@@ -22,18 +22,18 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 std::string LayerMoveText(const LayerMove& move);
 
 // Returns whether the moves of layers explain that a parameter is in other
-// stages. The change of a layer stack is explained by any move. The change of a
-// parameter in one stage is explained by a move from its earlier stage to its
-// later stage. The change of any other parameter, which is in several stages,
-// is not explained.
+// stages. Any move explains the change of a tensor that holds a layer stack.
+// The change of a parameter that is in one stage is explained by a move from
+// its earlier stage to its later stage. No move explains the change of any
+// other parameter, which is in several stages.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
 // Appends the differences in the member `stages` to `to.fields`, and sets the
-// places of `to.layers`. Does nothing if one of the plans has no stages.
-// `copies` is not compared. The layers of stages are compared only if one of
-// the files is not a valid plan, and the table only if the other members are
-// equal.
+// places of `to.layers`. Does nothing if one of the plans has no stages. The
+// member `copies` is not compared. The layers of stages are compared only if
+// one of the files is not a valid plan. The digest of the schedule's table is
+// compared only if the other members are equal.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 

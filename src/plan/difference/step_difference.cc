@@ -1,7 +1,8 @@
-// Compares two step programs: their settings, and their steps. Steps are
-// matched by mode. Collectives are matched by the part of the model, the op,
-// the value that moves, and its spec before and after. A collective is one
-// change if it is new or gone, or if its number of runs or its bytes differ:
+// Compares the settings and the steps of two step programs. Steps are matched
+// by mode. Collectives are matched by the part of the model, the op, the value
+// that is resharded, and its sharding before and after. A collective is one
+// change if only one program has it, or if its number of runs or its bytes
+// differ:
 //
 //   train, model, lookup embed: all_gather tp of [b,t,d] b:fsdp d:tp -> b:fsdp
 //      is new, 128 MiB a device
@@ -41,7 +42,7 @@ struct Step {
 constexpr std::array<std::string_view, 9> kSettings = {
     "status", "reason",        "mesh",   "batch",        "length",
     "layers", "element_bytes", "policy", "keep_gathered"};
-// Settings that step programs of earlier versions do not have.
+// Settings that step programs of earlier versions of shardc do not have.
 constexpr std::array<std::string_view, 5> kLaterSettings = {
     "operation", "remat", "microbatches", "reduction", "zero"};
 
@@ -114,8 +115,9 @@ class StepComparison {
                         : ": `" + std::string(name) + "`"),
           order ? " differs" : " differ");
     }
-    // These figures follow from the other members. Earlier versions did not
-    // write them, so they are compared only if both programs have them.
+    // The members `totals`, `flops` and `memory` follow from the other members.
+    // Earlier versions of shardc did not write them, so they are compared only
+    // if both programs have them.
     for (std::string_view name : {"totals", "flops", "memory"}) {
       const auto at = MemberAt(before.members, name);
       if (!at || !MemberAt(after.members, name)) continue;
@@ -138,8 +140,8 @@ class StepComparison {
         mode + ": `" + std::string(name) + "`", WasAndIs(shown(a), shown(b)));
   }
 
-  // Compares the collectives of a mode. The bytes follow from the settings, so
-  // they are compared only if the settings are equal.
+  // Compares the collectives of a mode. Their bytes follow from the settings,
+  // so the bytes are compared only if the settings are equal.
   void CompareCollectives(const std::string& mode, const Step& before,
                           const Step& after, bool compare_bytes) {
     std::map<std::string, size_t> index;
