@@ -1,8 +1,8 @@
 // Finds many literal texts in a name in one pass, whatever their number, by the
 // automaton of Aho and Corasick (Efficient string matching, 1975). The
-// automaton is a tree of all literals. Each node stands for a text and has a
-// link to the longest suffix of its text that is a node as well. With the
-// literals `attn` and `tn/k`, the text `attn/` is read as follows:
+// automaton is a tree of all literals. Each node represents a text and has a
+// link to the longest suffix of its text that is also a node. With the literals
+// `attn` and `tn/k`, the text `attn/` is read as follows:
 //
 //   attn  --/-->  no edge; its suffix `tn`  --/-->  tn/
 //
@@ -38,12 +38,12 @@ LiteralFinder::LiteralFinder(std::span<const std::string> literals)
     nodes_[at].literal = static_cast<uint32_t>(i);
   }
   // The link of a node depends on the links of nodes with shorter texts, so the
-  // links are computed in the order of the length of the texts.
+  // links are computed in ascending order of the lengths of the texts.
   std::stable_sort(
       steps.begin(), steps.end(),
       [](const Step& a, const Step& b) { return a.depth < b.depth; });
   for (const Step& step : steps) {
-    if (step.from == kRoot) continue;  // its only suffix is the empty text
+    if (step.from == kRoot) continue;  // The only suffix is the empty text.
     Node& node = nodes_[step.to];
     node.shorter = Next(nodes_[step.from].shorter, step.byte);
     const Node& suffix = nodes_[node.shorter];

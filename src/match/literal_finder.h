@@ -13,7 +13,7 @@ namespace shardc {
 
 class LiteralFinder {
  public:
-  // `literals` must be distinct and not empty.
+  // `literals` must be distinct and must not contain an empty text.
   explicit LiteralFinder(std::span<const std::string> literals);
 
   // Appends to `out` the indices of the literals that occur in `text`. A
@@ -24,9 +24,10 @@ class LiteralFinder {
   static constexpr uint32_t kRoot = 0;
   static constexpr uint32_t kNoLiteral = UINT32_MAX;
   struct Node {
-    uint32_t literal = kNoLiteral;  // index of the literal that ends here
-    uint32_t shorter = kRoot;       // node of the longest proper suffix
-    uint32_t ending = kRoot;  // node of the longest suffix that is a literal
+    uint32_t literal = kNoLiteral;  // The index of the literal that ends here.
+    uint32_t shorter = kRoot;       // The node of the longest proper suffix.
+    // The node of the longest proper suffix that is a literal.
+    uint32_t ending = kRoot;
   };
 
   static uint64_t Edge(uint32_t from, char byte) {

@@ -1,6 +1,6 @@
 // Checks and compiles the patterns of a list one by one. RE2 limits the memory
-// of a single expression, so the total of a long list is limited here. Matching
-// names against all patterns at once is in name_scan.cc.
+// of a single expression; this file limits the total of a list. name_scan.cc
+// matches names against all patterns at once.
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -23,8 +23,8 @@ namespace {
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
-// The limit on the length of a pattern: RE2's compile time is quadratic in the
-// length if parts are optional.
+// The largest length of a pattern in bytes. It is limited because RE2's compile
+// time is quadratic in the length if parts are optional.
 constexpr size_t kMaxPatternBytes = 32'768;
 
 RE2::Options PatternOptions() {
@@ -34,10 +34,11 @@ RE2::Options PatternOptions() {
   return options;
 }
 
-// Returns whether the pattern may have a `|` outside all groups.
+// Returns whether the pattern may have a `|` that is outside all groups.
 bool MayBeAlternatives(std::string_view pattern) {
   if (pattern.find('|') == pattern.npos) return false;
-  // A class may contain parentheses, which are literal there.
+  // In a character class, parentheses are literal, so counting them is not
+  // enough.
   if (pattern.find('[') != pattern.npos) return true;
   int depth = 0;
   for (size_t at = 0; at < pattern.size(); ++at) {
@@ -54,7 +55,8 @@ bool IsWordCharacter(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// Returns a literal text with which every match begins; empty if none is known.
+// Returns a literal text with which every match begins; empty if no such text
+// is known.
 //   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
 std::string LiteralBegin(std::string_view pattern) {
   std::string out;
@@ -200,10 +202,12 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
       const int group = next - '0';
       if (group >= count) return std::nullopt;
       const auto& piece = groups[static_cast<size_t>(group)];
-      if (piece.data() == nullptr) continue;  // not part of the match
-      // The group is copied from the name itself, because the converted text
-      // may not distinguish separators from other characters: the name
-      // layers.0/w becomes layers.0.w in a file that is written with dots.
+      // The group is not part of the match.
+      if (piece.data() == nullptr) continue;
+      // The group is copied from the name itself and not from the converted
+      // text, because that text may no longer distinguish separators from other
+      // characters. For example, the name layers.0/w becomes layers.0.w for a
+      // pattern that is written with dots.
       const auto begin = static_cast<size_t>(piece.data() - text.data());
       out.append(name.substr(begin, piece.size()));
     } else {
@@ -218,7 +222,7 @@ struct Regex::State {
       : re(re2::StringPiece(text.data(), text.size()), PatternOptions()),
         begin(LiteralBegin(text)) {}
   RE2 re;
-  std::string begin;  // the text with which every match begins
+  std::string begin;  // The text with which every match begins.
 };
 
 Regex::Regex(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -247,9 +251,9 @@ std::optional<std::string_view> Regex::Group1(std::string_view text) const {
   };
   const std::string_view begin = state_->begin;
   bool any = begin.empty() && matches(0, RE2::UNANCHORED);
-  // Try only the positions at which every match must begin (LiteralBegin). That
-  // is faster than RE2's own search, which reads the text up to three times to
-  // find the position of a group.
+  // Only the positions are tried at which every match must begin
+  // (LiteralBegin). That is faster than RE2's own search, which reads the text
+  // up to three times to find the position of a group.
   for (size_t at = begin.empty() ? text.npos : text.find(begin);
        !any && at != text.npos; at = text.find(begin, at + 1)) {
     any = matches(at, RE2::ANCHOR_START);

@@ -30,32 +30,33 @@ namespace shardc {
 
 struct Pattern {
   std::string_view text;
-  Place place;           // the place of the text, for messages
-  char separator = '/';  // the separator in `text`
+  Place place;           // The place of the text, for messages.
+  char separator = '/';  // The separator in `text`.
 };
 
 // The patterns that match each name. Models have many names and few different
 // sets of matching patterns, so each set is stored once.
 struct Matches {
   static constexpr int32_t kNone = -1;
-  std::vector<int32_t> first;  // indexed by name: first matching pattern
+  std::vector<int32_t> first;  // by name: the first pattern that matches
   // Indexed by name: the number of its set of matching patterns. Sets are
-  // numbered in the order of the first name that has each set.
+  // numbered in the order of the first name that has the set.
   std::vector<uint32_t> set;
-  std::vector<uint32_t> begin;  // set s is [begin[s], begin[s+1]) of `rules`
-  std::vector<uint32_t> rules;  // indices of patterns, ascending within a set
+  // Set s is the range [begin[s], begin[s+1]) of `rules`.
+  std::vector<uint32_t> begin;
+  std::vector<uint32_t> rules;  // Indices of patterns, ascending within a set.
 
   std::span<const uint32_t> Of(size_t name) const {
     const size_t s = set[name];
     return std::span(rules).subspan(begin[s], begin[s + 1] - begin[s]);
   }
-  // Returns, for each of `patterns` patterns, the number of names that it
-  // matches.
+  // Returns for each pattern the number of names that it matches. `patterns` is
+  // the number of patterns.
   std::vector<int64_t> Counts(size_t patterns) const;
 };
 
-// The implementation of matching. Both engines give the same result; tests
-// compare them.
+// The implementation of matching. Both engines have the same results, which
+// tests compare.
 enum class Engine : uint8_t { kAutomaton, kRe2 };
 
 struct MatchOptions {
@@ -65,21 +66,21 @@ struct MatchOptions {
 
 class Matcher {
  public:
-  // Returns nullopt after it has added a finding with one of these codes:
+  // Returns nullopt after adding a finding with one of these codes:
   // regex-syntax (with RE2's reason, the position in the pattern and a rewrite
-  // for look-around and back-references), regex-limit (one pattern or all
-  // together are too large), regex-semantic (a NUL byte), limit (too many
-  // patterns).
+  // for look-around and back-references), regex-limit (one pattern, or all
+  // patterns together, are too large), regex-semantic (a NUL byte), limit (too
+  // many patterns).
   static std::optional<Matcher> Compile(std::span<const Pattern> patterns,
                                         Findings& findings);
   ~Matcher();
   Matcher(Matcher&&) noexcept;
   Matcher& operator=(Matcher&&) noexcept;
 
-  // Matches all names. `separator` is the separator of the names (0: none). A
-  // pattern that is written with another separator is matched against names in
-  // which the separator is replaced. The result does not depend on the number
-  // of threads.
+  // Matches all names. `separator` is the separator of the names, or 0 if they
+  // have none. For a pattern that is written with another separator, the
+  // separator in the names is replaced before matching. The result does not
+  // depend on the number of threads.
   Matches Match(Texts names, char separator,
                 const MatchOptions& options = {}) const;
 
@@ -93,9 +94,9 @@ class Matcher {
                                                 std::string_view name,
                                                 char separator) const;
   // Returns `rewrite` with \0 to \9 replaced by the groups of pattern `index`
-  // in its match of `name`, and with the separator of the pattern replaced by
-  // `separator`, that of `name`. Returns nullopt if the pattern does not match
-  // or lacks a group that `rewrite` uses.
+  // in its match of `name`. The separator of the pattern is replaced by
+  // `separator`, the separator of `name`. Returns nullopt if the pattern does
+  // not match or lacks a group that `rewrite` uses.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,
                                      std::string_view rewrite) const;
@@ -106,7 +107,8 @@ class Matcher {
   std::unique_ptr<State> state_;
 };
 
-// A single pattern, for uses other than the patterns of a list of rules.
+// A single compiled pattern, which is not one of the patterns of a list of
+// rules.
 class Regex {
  public:
   static std::optional<Regex> Compile(const Pattern& pattern,
@@ -115,8 +117,8 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   bool Found(std::string_view text) const;
-  // Returns the first capturing group of the leftmost match; nullopt if the
-  // pattern does not match or has no group.
+  // Returns the text of the first capturing group in the leftmost match.
+  // Returns nullopt if the pattern does not match or has no group.
   std::optional<std::string_view> Group1(std::string_view text) const;
   int groups() const;
 

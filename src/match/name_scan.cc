@@ -1,23 +1,23 @@
 // Matches many names by several threads. The names are divided into one run for
-// each thread. A thread numbers the sets of matching patterns as it finds them.
-// Afterwards the sets of all threads are renumbered in the order of the first
-// name that has each, so that the result does not depend on the number of
-// threads:
+// each thread. A thread numbers the sets of matching patterns in the order in
+// which it finds them. Afterwards the sets of all threads are renumbered in the
+// order of the first name that has the set, so that the result does not depend
+// on the number of threads:
 //
 //   thread 0:  0 0 1   {0: attn;   1: attn, kernel}
 //   thread 1:  0 1 1   {0: kernel; 1: attn}
 //   together:  0 0 1 2 0 0
 //
-// A pattern that the automaton does not support is matched by RE2. A name that
-// the automaton cannot match is matched by RE2 against all patterns. A worker
-// stops using its automaton if nearly every name needs new and large states.
-// RE2::Set would be slow for the same reason, so RE2 then matches the remaining
-// names pattern by pattern, after a filter (pattern_filter.h).
+// RE2 matches a pattern that the automaton does not support, and all patterns
+// for a name that the automaton cannot match. A worker stops using its
+// automaton if nearly every name needs new and large states. RE2::Set would be
+// slow for the same reason, so RE2 then matches the remaining names pattern by
+// pattern, after a filter (pattern_filter.h).
 //
-// In all measurements the automaton was faster than RE2::Set: one name of a
+// In all measurements the automaton was faster than RE2::Set. One name of a
 // model with 12, 100 and 1,000 rules takes 0.05, 0.26 and 2.6 ms (RE2::Set:
-// 0.07, 0.8 and 6.9 ms, with building), and many names take a third to an
-// eighth of RE2::Set's time.
+// 0.07, 0.8 and 6.9 ms), including the time to build the automaton or the set.
+// Many names take a third to an eighth of RE2::Set's time.
 #include "match/name_scan.h"
 
 #include <re2/re2.h>
@@ -33,20 +33,20 @@
 namespace shardc {
 namespace {
 
-// The number of names for which a thread is started: matching fewer takes less
-// time than starting one.
+// The smallest number of names for which a thread is started. Matching fewer
+// names takes less time than starting a thread.
 constexpr size_t kNamesPerThread = 4096;
-// Bytes of memory for the states of all threads together, and the minimum for
-// one thread.
+// The bytes of memory for the states of all threads together, and the smallest
+// number of bytes for one thread.
 constexpr size_t kStateBytes = size_t{64} << 20;
 constexpr size_t kLeastStateBytes = size_t{4} << 20;
 
 struct Tables {
-  std::optional<Nfa> nfa;  // nullopt: RE2 matches all patterns
+  std::optional<Nfa> nfa;  // nullopt if RE2 matches all patterns.
   // The patterns that the automaton does not support.
   std::optional<Re2Finder> outside;
-  // All patterns, for the names that remain when the automaton is no longer
-  // used.
+  // A finder for all patterns. It matches the names that remain when a worker
+  // stops using the automaton.
   std::optional<Re2Finder> filtered;
 };
 
@@ -79,8 +79,8 @@ class Worker {
     if (tables.nfa) automaton_.emplace(*tables.nfa, sets_, limits);
   }
 
-  // Sets `numbers`, for each name, to the number in sets() of the set of
-  // patterns that match it.
+  // Sets numbers[i] for each name i to the number in sets() of the set of
+  // patterns that match the name.
   void Scan(Texts names, char separator, std::span<uint32_t> numbers) {
     for (size_t i = 0; i < names.size(); ++i) {
       numbers[i] = NumberOf(names[i], separator);
@@ -103,9 +103,9 @@ class Worker {
     return sets_.Number(found_);
   }
 
-  // Returns the finder for the patterns that remain to be matched: the patterns
-  // that the automaton does not support, or all patterns if it did not match
-  // the name.
+  // Returns the finder for the patterns that still have to be matched: those
+  // that the automaton does not support, or all patterns if the automaton did
+  // not match the name.
   const Re2Finder& FinderFor(bool by_automaton) const {
     if (by_automaton) return *tables_.outside;
     const bool given_up = automaton_ && automaton_->given_up();
@@ -120,8 +120,8 @@ class Worker {
   std::vector<uint32_t> found_;
 };
 
-// Maps a worker's set numbers to the numbers of these sets in `sets`, which all
-// workers share.
+// Replaces a worker's own set numbers in `numbers` by the numbers of the same
+// sets in `sets`, which all workers share.
 void Renumber(const RuleSets& own, std::span<uint32_t> numbers,
               RuleSets& sets) {
   constexpr uint32_t kNew = UINT32_MAX;
@@ -146,7 +146,9 @@ Matches ScanNames(std::span<const CompiledPattern> patterns,
   const size_t run = (names.size() + count - 1) / count;
   AutomatonLimits limits;
   limits.bytes = std::max(kLeastStateBytes, kStateBytes / count);
-  std::deque<Worker> workers;  // a deque: workers hold pointers into themselves
+  // A deque does not move its elements. Workers must not move, because they
+  // hold pointers into themselves.
+  std::deque<Worker> workers;
   for (size_t w = 0; w < count; ++w) {
     workers.emplace_back(tables, all, limits);
   }

@@ -1,4 +1,4 @@
-// Scans the text of a pattern in RE2's syntax.
+// Finds the end of a part of a pattern in RE2's syntax.
 #ifndef SHARDC_MATCH_PATTERN_ATOM_H_
 #define SHARDC_MATCH_PATTERN_ATOM_H_
 
@@ -7,10 +7,11 @@
 
 namespace shardc {
 
-// Returns the offset after the part of the pattern that begins at `at`: an
-// escape such as `\d` or `\x{600}`, a text between `\Q` and `\E`, a character
-// class or a single character. In the first three, no character is an operator.
-// A part whose closing character is missing ends with the pattern.
+// Returns the offset after the part of the pattern that begins at `at`. A part
+// is an escape such as `\d` or `\x{600}`, a text between `\Q` and `\E`, a
+// character class or a single character. In the first three, no character is an
+// operator. A part whose closing character is missing extends to the end of the
+// pattern.
 size_t AtomEnd(std::string_view pattern, size_t at);
 
 }  // namespace shardc

@@ -2,12 +2,12 @@
 // it occurs, but no rewrite. If RE2 does not know a group, the pattern is
 // searched for features that Python's `re` or other engines have and RE2 lacks.
 // If RE2 does not know an escape, the pattern is searched for back-references.
-// The finding points at the feature that is found:
+// The place of the finding is the feature:
 //
 //   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
 //                  help: `a(?=/b)` becomes `a/b`
 //
-// Other errors keep RE2's own message, some with help.
+// Other errors are reported with RE2's own message, some with help.
 #include "match/pattern_check.h"
 
 #include <re2/re2.h>
@@ -33,8 +33,9 @@ struct Lacking {
 
 constexpr std::string_view kNamedGroup = "(?P<";
 
-// The features that Python's `re` or other engines have and RE2 lacks. A
-// spelling comes before its own prefixes, such as `(?<=` before `(?<`.
+// The features that Python's `re` or other engines have and RE2 lacks. Among
+// features that begin alike, the longer one is first: `(?<=` comes before
+// `(?<`.
 constexpr std::array kLacking = {
     Lacking{"(?<=", "look-behind is not part of RE2",
             "write the text before as part of the pattern: `(?<=a/)b` becomes "
@@ -63,7 +64,7 @@ constexpr std::array kLacking = {
 };
 
 // Returns the position of the first group of the pattern that begins with
-// `text`, such as `(?=`; npos if there is none.
+// `text`, such as `(?=`; npos if there is no such group.
 size_t FindGroup(std::string_view pattern, std::string_view text) {
   for (size_t i = 0; i < pattern.size(); i = AtomEnd(pattern, i)) {
     if (pattern.substr(i).starts_with(text)) return i;
@@ -72,7 +73,7 @@ size_t FindGroup(std::string_view pattern, std::string_view text) {
 }
 
 // Returns the position of the first back-reference, which is an escaped digit
-// other than 0; npos if there is none.
+// other than 0; npos if the pattern has no back-reference.
 size_t FindBackReference(std::string_view pattern) {
   for (size_t i = 0; i + 1 < pattern.size(); ++i) {
     if (pattern[i] != '\\') continue;
@@ -98,8 +99,8 @@ std::string_view EscapeHelp(char letter) {
 Place Inside(const Place& place, std::string_view pattern, size_t begin,
              size_t end) {
   // If the YAML file escapes characters of the pattern, offsets in the file
-  // differ from offsets in the pattern. The finding then points at the whole
-  // pattern.
+  // differ from offsets in the pattern. The place of the finding is then the
+  // whole pattern.
   if (!place.HasPosition() || place.source == nullptr) return place;
   const std::string_view written = place.source->text();
   if (place.end <= written.size() && place.begin < place.end) {
@@ -113,8 +114,8 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
-// Returns the numbers of a repetition such as `{2,5}`. A number that an int
-// cannot hold becomes INT_MAX.
+// Returns the numbers in a repetition such as `{2,5}`. A number that an int
+// cannot represent becomes INT_MAX.
 std::vector<int> NumbersOf(std::string_view repetition) {
   std::vector<int> numbers;
   for (size_t at = 0; at < repetition.size();) {
@@ -134,7 +135,7 @@ std::vector<int> NumbersOf(std::string_view repetition) {
 
 constexpr int kMostRepeats = 1000;
 
-// Returns whether a repetition is invalid in itself, such as `{1001}`. RE2
+// Returns whether the numbers of a repetition are invalid, as in `{1001}`. RE2
 // reports the same error for `(.{1000}){1000}`, where each repetition is valid
 // and only the number of copies, 1,000,000, is too large.
 bool IsBadRepetition(std::string_view argument) {
@@ -167,9 +168,9 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
   if (is_name ||
       error.find("invalid perl operator") != std::string_view::npos) {
     for (const Lacking& lacking : kLacking) {
-      // RE2 gives the group as `argument`: its complete name, or its text up to
-      // the character that RE2 does not support. The pattern may also have
-      // valid groups, which are skipped.
+      // `argument` is the group that RE2 reports: its complete name, or its
+      // text up to the character that RE2 does not support. Groups of the
+      // pattern that are valid do not agree with `argument` and are skipped.
       if (!argument.starts_with(lacking.text) &&
           !lacking.text.starts_with(argument)) {
         continue;

@@ -1,7 +1,7 @@
 // Matches patterns one by one, but only against names that contain the texts
 // that the pattern requires. This is for lists for which one automaton of all
 // patterns is slow, such as a thousand patterns `(block|blick_N).*N$` with
-// different N. After `block`, each of them has active nodes that wait for its
+// different N. After `block`, each pattern has active nodes that wait for its
 // own N. Every byte of a name then makes a state of a thousand nodes, which no
 // other name needs.
 //
@@ -10,11 +10,11 @@
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
 // All texts are found in one pass over a name. A pattern may have several
-// requirements, and each is met by any one of its texts. The pattern is listed
-// only under the texts of one requirement, and is considered only if the name
-// has one of these texts. FindKeys() chooses a requirement whose texts few
-// patterns require: `block` is in every name, so a pattern that is listed under
-// `block` would be considered for every name.
+// requirements, and any one text of a requirement fulfils it. The pattern is
+// listed only under the texts of one requirement, and is considered only if the
+// name has one of these texts. FindKeys() chooses a requirement whose texts few
+// patterns require. In the example, a pattern that is listed under `block`
+// would be considered for every name, because every name contains `block`.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>
@@ -31,15 +31,15 @@
 namespace shardc {
 namespace {
 
-// RE2 stores states for each pattern. The limit on the bytes of all of them is
-// divided among the patterns. With less than the minimum, many patterns would
-// not compile.
+// RE2 stores states for each pattern. kAllBytes, the limit on the bytes of all
+// states, is divided equally among the patterns. A pattern gets at least
+// kLeastBytes, because with less memory many patterns would not compile.
 constexpr int64_t kAllBytes = int64_t{256} << 20;
 constexpr int64_t kLeastBytes = int64_t{128} << 10;
 
-// Returns `pattern`, compiled again with its share of the memory. Returns
-// `pattern` itself if its own limit is not larger than the share, or if it does
-// not compile with the share.
+// Returns `pattern` compiled again, with its share of the memory. Returns
+// `pattern` itself if its present limit is not larger than the share, or if it
+// does not compile with the share.
 std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
                                      size_t patterns) {
   RE2::Options options = pattern->options();
@@ -53,8 +53,8 @@ std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
 }  // namespace
 
 struct PatternFilter::State {
-  // Indices into the texts. A pattern can match a name only if the name
-  // contains at least one of these texts.
+  // One requirement, as indices into `texts`. A pattern can match a name only
+  // if the name contains at least one of these texts.
   using AnyOf = std::vector<uint32_t>;
 
   void AddTexts(std::span<const std::shared_ptr<const RE2>> patterns);
@@ -67,8 +67,9 @@ struct PatternFilter::State {
   // Indexed by pattern: its requirements.
   std::vector<std::vector<AnyOf>> required;
   std::vector<std::string> texts;
-  std::vector<std::vector<uint32_t>> by_text;  // indexed by text: patterns
-  std::vector<uint32_t> always;  // patterns without a required text
+  // by text: patterns listed under it
+  std::vector<std::vector<uint32_t>> by_text;
+  std::vector<uint32_t> always;  // The patterns without a required text.
   std::optional<LiteralFinder> finder;
 };
 
@@ -93,16 +94,16 @@ void PatternFilter::State::AddTexts(
 }
 
 void PatternFilter::State::FindKeys() {
-  std::vector<size_t> used(texts.size());  // indexed by text
+  std::vector<size_t> used(texts.size());  // by text: number of uses
   for (const auto& own : required) {
     for (const AnyOf& any : own) {
       for (const uint32_t text : any) ++used[text];
     }
   }
-  // The cost of listing a pattern under these texts: the number of patterns
-  // that require the most common of them. If two costs are equal, the texts
-  // with the longer shortest text are better, because short texts are in many
-  // names.
+  // Returns the cost of listing a pattern under the texts of a requirement: the
+  // number of patterns that require the most common of these texts. Of two
+  // requirements with equal cost, the one whose shortest text is longer is
+  // better, because short texts are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;
@@ -173,7 +174,8 @@ void PatternFilter::Find(std::string_view text, Scratch& scratch,
       if (state.MayMatch(pattern, has)) state.AddIfFound(pattern, text, out);
     }
   }
-  // A pattern with alternatives may have been found by several texts.
+  // A pattern that is listed under several texts may have been found several
+  // times.
   const auto own = out.begin() + static_cast<std::ptrdiff_t>(begin);
   std::sort(own, out.end());
   out.erase(std::unique(own, out.end()), out.end());

@@ -24,11 +24,11 @@ class PatternFilter {
   PatternFilter& operator=(PatternFilter&&) noexcept;
 
   struct Scratch {
-    std::vector<uint32_t> found;  // the required texts that the name has
-    std::vector<bool> has;        // indexed by text: whether `found` has it
+    std::vector<uint32_t> found;  // Indices of the required texts in the name.
+    std::vector<bool> has;        // by text: whether `found` has it
   };
   // Appends the indices of the patterns that match `text` to `out`, in any
-  // order. Several threads may call Find(), each with its own scratch memory.
+  // order. Several threads may call Find(), each with separate scratch memory.
   void Find(std::string_view text, Scratch& scratch,
             std::vector<uint32_t>& out) const;
 

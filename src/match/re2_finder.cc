@@ -1,12 +1,12 @@
 // Matches names by RE2. Unless a filter is used (kFiltered), there is one
 // RE2::Set for each path separator (`/` or `.`), with all patterns that have
 // this separator. A set finds all patterns that match a name in one pass over
-// the bytes, in no order.
+// the bytes, in any order.
 //
-// RE2::Set can fail in two ways: Compile() may fail, and with too little memory
-// Match() returns false as if nothing matched (only ErrorInfo shows the
-// difference). In both cases the patterns are matched one by one. A set is slow
-// if it needs new states for every name; pattern_filter.h is for such patterns.
+// RE2::Set can fail in two ways. Compile() may fail. With too little memory,
+// Match() returns false as if nothing matched, and only ErrorInfo shows the
+// difference. In both cases the patterns are matched one by one. A set is slow
+// if it needs new states for every name. pattern_filter.h is for such patterns.
 #include "match/re2_finder.h"
 
 #include <re2/re2.h>
@@ -44,9 +44,9 @@ struct Re2Finder::Groups {
    private:
     char separator_;
     Method method_;
-    std::unique_ptr<RE2::Set> set_;  // null: not used, or compiling it failed
-    std::optional<PatternFilter> filter_;  // if kFiltered
-    // Indexed by the index in set_: the number of the pattern.
+    std::unique_ptr<RE2::Set> set_;        // Null if not used or not compiled.
+    std::optional<PatternFilter> filter_;  // Set if kFiltered.
+    // Indexed by the pattern's index in set_: the number of the pattern.
     std::vector<uint32_t> numbers_;
     std::vector<std::shared_ptr<const RE2>> patterns_;
   };
@@ -128,7 +128,7 @@ void Re2Finder::Find(std::string_view name, char separator, Scratch& scratch,
   for (const Groups::Group& group : groups_->all) {
     const std::string_view text =
         Convert(name, separator, group.separator(), scratch.text);
-    // `text` may be a view into scratch.text, which Group::Find does not
+    // `text` may be a view into scratch.text, which Group::Find() does not
     // change.
     group.Find({text.data(), text.size()}, scratch, out);
   }

@@ -24,21 +24,21 @@ struct CompiledPattern {
 };
 
 // Returns `name` with `separator` replaced by `wanted`. Returns `name` itself
-// if the two are equal or one of them is 0. A changed name is a view into
-// `scratch`.
+// if the two separators are equal or one of them is 0. A changed name is a view
+// into `scratch`.
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch);
 
 class Re2Finder {
  public:
   enum class Method : uint8_t {
-    kTogether,  // one RE2::Set for each separator; one by one if it fails
-    kFiltered,  // one by one, after a PatternFilter
+    kTogether,  // One RE2::Set for each separator; one by one if that fails.
+    kFiltered,  // One by one, after a PatternFilter.
   };
 
-  // Makes a finder for the members of `patterns` whose indices are in
-  // `numbers`. The constructor is cheap and never fails: the sets are compiled
-  // when the first name is matched.
+  // Makes a finder for those of `patterns` whose indices are in `numbers`. The
+  // constructor is fast and never fails: RE2's sets are compiled when the first
+  // name is matched.
   Re2Finder(std::span<const CompiledPattern> patterns,
             std::span<const uint32_t> numbers,
             Method method = Method::kTogether);
@@ -53,7 +53,7 @@ class Re2Finder {
     PatternFilter::Scratch filter;
   };
   // Appends the numbers of the matching patterns to `out`, in any order.
-  // Several threads may call Find(), each with its own scratch memory.
+  // Several threads may call Find(), each with separate scratch memory.
   void Find(std::string_view name, char separator, Scratch& scratch,
             std::vector<uint32_t>& out) const;
 

@@ -23,7 +23,8 @@ bool IsLiteral(const PatternTree& tree) {
   return tree.kind == TreeKind::kPoint && tree.point < kAsciiEnd;
 }
 
-// Returns the text of a tree of ASCII literals, else nullopt.
+// Returns the text of a tree that consists of ASCII literals, or nullopt for
+// any other tree.
 std::optional<std::string> TextOf(const PatternTree& tree) {
   if (IsLiteral(tree)) return std::string(1, static_cast<char>(tree.point));
   if (tree.kind != TreeKind::kSequence) return std::nullopt;
@@ -56,7 +57,9 @@ class Gatherer {
         EndText();
         AddChoice(tree);
         return;
-      case TreeKind::kAssertion:  // empty, so the texts around it touch
+      // Matches the empty text, so the texts before and after it are
+      // consecutive.
+      case TreeKind::kAssertion:
         return;
       case TreeKind::kPoint:
       case TreeKind::kSet:

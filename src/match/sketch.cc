@@ -1,7 +1,7 @@
-// Expands a pattern to the texts that it stands for. `layers\.\d+\.(up|gate)`
-// stands for the two texts `layers.?.up` and `layers.?.gate`, where ? stands
-// for any text (kWild). Each group multiplies the number of texts by the number
-// of its alternatives, up to a limit.
+// Expands a pattern to the texts that it can match. The texts of
+// `layers\.\d+\.(up|gate)` are `layers.?.up` and `layers.?.gate`, where ? is
+// any text (kWild). Each group multiplies the number of texts by the number of
+// its alternatives, up to a limit.
 #include "match/sketch.h"
 
 #include <algorithm>
@@ -31,18 +31,18 @@ bool HasEveryCharacter(const CharSet& set) {
 }
 
 // Which texts a part of a pattern is known to match, wherever in the pattern
-// the part is. False means "not known".
+// the part is. False means "not known to match".
 struct Reach {
-  bool empty = false;  // the empty text
-  bool one = false;    // every text of one character
-  bool all = false;    // every text of one character or more
+  bool empty = false;  // Matches the empty text.
+  bool one = false;    // Matches every text of one character.
+  bool all = false;    // Matches every text of one or more characters.
 };
 
 Reach ReachOf(const PatternTree& tree);
 
-// Returns what consecutive parts match together.
+// Returns which texts consecutive parts match together.
 Reach ReachOf(std::span<const PatternTree> parts) {
-  Reach optional;  // for the parts that match the empty text
+  Reach optional;  // For the parts that match the empty text.
   optional.empty = true;
   std::optional<Reach> required;
   for (const PatternTree& part : parts) {
@@ -80,7 +80,7 @@ Reach ReachOf(const PatternTree& tree) {
       break;
     case TreeKind::kRepeat: {
       const Reach of = ReachOf(tree.parts[0]);
-      // Whether one repetition is enough for a text that is not empty.
+      // Whether one repetition is enough to match a text that is not empty.
       const bool once = tree.most != 0 && (tree.least <= 1 || of.empty);
       const bool endless = tree.most == PatternTree::kNoLimit;
       out.empty = tree.least == 0 || of.empty;
@@ -97,7 +97,7 @@ bool Asserts(const PatternTree& tree, Assertion assertion) {
 }
 
 // Returns whether the pattern is known to match every name. `.+` and `^.*$`
-// match every name, `^[^/]*$` and `[0-9]+` do not.
+// match every name; `^[^/]*$` and `[0-9]+` do not.
 bool MatchesEveryName(const PatternTree& tree) {
   if (tree.kind == TreeKind::kChoice) {
     return std::any_of(tree.parts.begin(), tree.parts.end(), MatchesEveryName);
@@ -164,7 +164,7 @@ class SketchParser {
     while (!End() && Peek() != '|' && Peek() != ')') {
       Texts atom = Quantified(Atom());
       if (atom.size() == 1) {
-        // Appending in place takes linear time for a long literal text.
+        // Appending in place takes only linear time for a long literal text.
         for (std::string& one : out) one += atom.front();
         continue;
       }
@@ -205,8 +205,8 @@ class SketchParser {
     return atom;
   }
 
-  // Skips `{2}`, `{2,}` or `{2,3}`. Returns false for other braces, which are
-  // literal, as in RE2.
+  // Skips a repetition `{2}`, `{2,}` or `{2,3}`. Returns false for any other
+  // braces, which are literal, as in RE2.
   bool Repetition() {
     const size_t close = text_.find('}', at_);
     if (close == std::string_view::npos) return false;
@@ -249,7 +249,7 @@ class SketchParser {
   }
 
   Texts Group() {
-    if (++depth_ > 50) {  // deeper than patterns that people write
+    if (++depth_ > 50) {  // People do not write such deep patterns.
       at_ = text_.size();
       complete_ = false;
       return {std::string(1, Sketch::kWild)};
@@ -260,7 +260,7 @@ class SketchParser {
       if (!End() && Peek() != ')') ++at_;
     }
     Texts out = Alternation();
-    if (!End()) ++at_;  // the closing parenthesis
+    if (!End()) ++at_;  // Skips the closing parenthesis.
     --depth_;
     return out;
   }

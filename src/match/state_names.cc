@@ -1,15 +1,15 @@
-// Finds optimizer states that a rule misses because its pattern is anchored.
-// The paths of the parameters that anchored patterns win are stored in a table,
-// without a leading `params/`. A name is a state if the text after one of its
-// separators is in the table, with or without its last part:
+// Finds optimizer states that a rule misses because its pattern is anchored. A
+// table has the paths, without a leading `params/`, of the parameters whose
+// first match is an anchored pattern. A name is a state if the text after one
+// of its separators is in the table, with or without its last part:
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
 //   opt_state/0/mu/dense/kernel/row  ends in it without `row`: another state
 //
-// The name of a parameter of a module may end in the path of another parameter,
-// as layers.0.norm.weight ends in norm.weight. A name is therefore a state only
-// if at least half of the names with the same first part end in paths of
+// The name of a parameter of a module may end in the path of another parameter:
+// layers.0.norm.weight ends in norm.weight. A name is therefore a state only if
+// at least half of the names with the same first part end in paths of
 // parameters with another first part.
 #include "match/state_names.h"
 
@@ -39,8 +39,9 @@ std::string_view FirstPart(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// Returns the parameter with the longest path that follows a separator in
-// `text` and ends with it; nullopt if there is none.
+// Finds the texts after a separator in `text` that are the path of a parameter,
+// and returns the parameter with the longest of these paths. Returns nullopt if
+// there is no such text.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -51,8 +52,8 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
   return std::nullopt;
 }
 
-// Returns Embedded() of the text, or if that is nullopt, Embedded() of the text
-// without its last part.
+// Returns the result of Embedded() for the text. If it is nullopt, returns the
+// result of Embedded() for the text without its last part.
 std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
                                     char separator) {
   if (auto found = Embedded(cores, text, separator)) return found;
@@ -61,15 +62,16 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// Counts the names that have the same first part: all of them (`names`), and
-// those that end in the path of a name with another first part (`copies`).
+// Counts the names that have the same first part. `names` is the number of all
+// of them, and `copies` the number of those that end in the path of a name with
+// another first part.
 struct Copies {
   size_t names = 0;
   size_t copies = 0;
 };
 
-// Removes from `missed` the names that only seem to be states: names that end
-// in a longer path of another parameter, and names of modules.
+// Removes from `missed` the names that are not states: names that end in a
+// longer path of another parameter, and names of modules.
 void RemoveOthers(std::span<const std::string_view> names, char separator,
                   std::vector<MissedState>& missed) {
   Cores all;
@@ -94,7 +96,8 @@ void RemoveOthers(std::span<const std::string_view> names, char separator,
   });
 }
 
-// Returns the pattern without leading `(`, `(?:`, `(?P<n>` and `(?i)`.
+// Returns the pattern without its opening groups `(`, `(?:`, `(?P<n>` and
+// `(?i)`.
 std::string_view PastOpening(std::string_view pattern) {
   while (pattern.starts_with('(')) {
     size_t length = 1;

@@ -1,7 +1,7 @@
 // The alphabet of an automaton. A symbol is a class of code points that no
-// pattern of the list distinguishes: if the patterns use digits only in `\d`,
-// the ten digits are one symbol. Few symbols keep the tables of the automata
-// small.
+// pattern of the list distinguishes. If the patterns use digits only in `\d`,
+// for example, the ten digits are one symbol. Few symbols keep the tables of
+// the automata small.
 #ifndef SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 #define SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 
@@ -14,19 +14,19 @@
 
 namespace shardc {
 
-// The kinds of character that an assertion such as `\b` distinguishes on either
-// side of a position. kEdge is the beginning or the end of the text.
+// The kinds of characters that an assertion such as `\b` distinguishes before
+// and after a position. kEdge is the beginning or the end of the text.
 enum class Neighbour : uint8_t { kEdge, kWord, kNewline, kOther };
 
-// Returns, as bits, the assertions that hold at a position between characters
-// of these two kinds.
+// Returns, as bits, the assertions that are true at a position between
+// characters of these two kinds.
 unsigned HoldingBetween(Neighbour before, Neighbour next);
 
 class Alphabet {
  public:
   Alphabet() = default;
   // Makes the alphabet for patterns that use these sets of characters and these
-  // assertions (as bits).
+  // assertions (as bits of Assertion).
   Alphabet(std::span<const CharSet> sets, unsigned assertions);
 
   uint32_t symbols() const { return static_cast<uint32_t>(kinds_.size()); }
@@ -34,7 +34,8 @@ class Alphabet {
   // Returns an array that maps each code point below 0x80 to its symbol.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
   Neighbour KindOf(uint32_t symbol) const { return kinds_[symbol]; }
-  // Returns whether `symbol` is in set number `set` of the constructor's sets.
+  // Returns whether `symbol` is in the set number `set` of those passed to the
+  // constructor.
   bool Holds(uint32_t set, uint32_t symbol) const {
     return holds_[set * kinds_.size() + symbol] != 0;
   }
@@ -46,10 +47,11 @@ class Alphabet {
     uint32_t low = 0;
     uint32_t symbol = 0;
   };
-  // Ascending by `low`. A stretch ends before the `low` of the next one.
+  // Ascending by `low`. A stretch ends before the `low` of the next stretch.
   std::vector<Stretch> stretches_;
   std::vector<Neighbour> kinds_;  // indexed by symbol
-  std::vector<uint8_t> holds_;    // 1 if the set holds the symbol; see Holds()
+  // For each set and symbol: 1 if the set has the symbol; see Holds().
+  std::vector<uint8_t> holds_;
   std::array<uint32_t, 128> ascii_{};
 };
 

@@ -5,16 +5,17 @@
 //   model/layers/10/attn/q_proj/kernel
 //   model/layers/10/attn/k_proj/kernel   reads `k_proj/kernel` only
 //
-// States are numbered in the order in which they are built, so a name that
-// builds several states in a row gives them consecutive numbers. For each state
-// n the table has the "expected" byte, which leads to state n + 1. In the
-// example, `_proj/kernel` of the first name has built the 12 states that follow
-// state n. If the second name is in state n before its own `_proj/kernel`, its
-// next eight bytes are compared with the expected bytes of states n to n + 7 at
-// once. A step to a state with another number is one lookup in the table.
+// States are numbered in the order in which they are built, so the states that
+// a name builds in succession have consecutive numbers. For each state n the
+// table has the "expected" byte, which leads to state n + 1. In the example,
+// `_proj/kernel` of the first name has built the 12 states that follow state n.
+// If the second name is in state n before its own `_proj/kernel`, its next
+// eight bytes are compared at once with the expected bytes of states n to n +
+// 7. A step to a state with another number is one lookup in the table.
 //
-// The result always equals RE2's: names and patterns for which this is not
-// certain are left to RE2. tests/match/differential_test.cc compares both.
+// The result is always equal to that of RE2. Names and patterns for which this
+// is not certain are matched by RE2. tests/match/differential_test.cc compares
+// the results.
 #include "match/automaton/automaton.h"
 
 #include <algorithm>
@@ -53,9 +54,10 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return at;
 }
 
-// Returns how many bytes of `name` from offset `at` equal the expected bytes,
-// up to the first difference. The value kNone (0x80, no expected byte) equals
-// no byte of a name, not even the byte 0x80.
+// Returns how many bytes of `name` from offset `at` on are equal to the
+// expected bytes, up to the first difference. An expected byte of kNone (0x80)
+// means that no byte is expected, so it differs from every byte of a name, even
+// from the byte 0x80.
 size_t AsExpected(std::string_view name, size_t at, const uint8_t* expected) {
   constexpr uint64_t kNones = 0x8080808080808080u;
   static_assert(StateTable::kNone == 0x80 && StateTable::kPadding >= kWord);
@@ -83,15 +85,15 @@ Automaton::Automaton(const Nfa& nfa, RuleSets& sets,
                      const AutomatonLimits& limits)
     : nfa_(nfa),
       limits_(limits),
-      // If a pattern has `\B`, only ASCII names are matched here: RE2 also
-      // tests `\B` between the bytes of one code point.
+      // If a pattern has `\B`, the automaton matches only ASCII names, because
+      // RE2 also tests `\B` between the bytes of one code point.
       ascii_only_(nfa.Uses(kNoWordEdge)),
       table_(nfa, sets, limits) {
   Begin();
 }
 
-// Resets this object to the state before the first byte of a name, as if the
-// last name had been empty.
+// Resets this object to the state before the first byte of a name, so that the
+// next name shares no prefix with an earlier name.
 void Automaton::Begin() {
   const State start = table_.Start();
   settled_ = start < 0;
@@ -106,7 +108,7 @@ void Automaton::Begin() {
 // from the last name.
 size_t Automaton::Shared(std::string_view name) const {
   size_t at = std::min(CommonPrefix(last_, name), read_);
-  // Moves back to the start of a code point, since states exist only between
+  // Moves back to the start of a code point, because states exist only between
   // code points.
   const auto inside = [&](std::string_view text) {
     return at < text.size() && IsContinuation(text[at]);
@@ -115,10 +117,10 @@ size_t Automaton::Shared(std::string_view name) const {
   return at;
 }
 
-// Returns the state after the code point at offset `at`. It is called for code
-// points of several bytes, and for steps that are not in the table yet. Stores
-// the number of bytes of the code point in `length`. Returns kNotMade if RE2
-// has to match the name.
+// Returns the state after the code point at offset `at`. Scan() calls this
+// function for code points of several bytes, and for steps that are not in the
+// table yet. Stores the number of bytes of the code point in `length`. Returns
+// kNotMade if RE2 must match the name.
 StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);
@@ -134,8 +136,8 @@ StateTable::State Automaton::StepOver(State from, std::string_view name,
 }
 
 // Reads `name` from offset `at` to its end, or until no further byte can change
-// the result. Before `at`, `name` equals the last name. Returns false if RE2
-// has to match the name.
+// the result. The bytes before `at` must be equal to those of the last name.
+// Returns false if RE2 must match the name.
 bool Automaton::Scan(std::string_view name, size_t at) {
   while (stretches_.back().at > at) stretches_.pop_back();
   const Stretch& shared = stretches_.back();

@@ -18,9 +18,9 @@
 
 namespace shardc {
 
-// Finds the patterns that match a name. Each thread needs its own Automaton.
-// The prefix that a name shares with the previous name is not read again, so
-// callers should pass names with the same prefix one after the other.
+// Finds the patterns of a list that match a name. Each thread needs its own
+// Automaton. The prefix that a name shares with the previous name is not read
+// again, so callers should pass names with the same prefix one after the other.
 class Automaton {
  public:
   // `nfa` and `sets` must outlive this object.
@@ -28,12 +28,12 @@ class Automaton {
 
   // Returns the set of patterns that match `name`, as a number in `sets`. The
   // bytes of `name` must stay valid until the next call. Returns nullopt if the
-  // caller must match the name by RE2: the bytes that decide the result are not
-  // UTF-8, or they are not ASCII and a pattern has `\B`, or a limit was
-  // reached.
+  // caller must match the name by RE2, for one of three reasons: the bytes that
+  // decide the result are not UTF-8, they are not ASCII and a pattern has `\B`,
+  // or a limit was reached.
   std::optional<uint32_t> Find(std::string_view name);
 
-  // Number of states now in memory.
+  // Returns the number of states that are in memory.
   size_t states() const { return table_.size(); }
   bool given_up() const { return given_up_; }
 
@@ -60,12 +60,15 @@ class Automaton {
 
   std::string_view last_;
   std::vector<Stretch> stretches_;
-  size_t read_ = 0;       // bytes of the last name whose states are known
-  State state_ = 0;       // the state after them
-  bool settled_ = false;  // the rest of the name cannot change the result
+  // The number of bytes of the last name whose states are known.
+  size_t read_ = 0;
+  // The state after the first read_ bytes of the last name.
+  State state_ = 0;
+  // True if the rest of the name cannot change the result.
+  bool settled_ = false;
   uint32_t forgotten_ = 0;
 
-  int64_t bytes_ = 0;  // bytes of all names so far
+  int64_t bytes_ = 0;  // The bytes of all names so far.
   bool given_up_ = false;
 };
 

@@ -14,9 +14,9 @@ constexpr uint32_t kKelvinSign = 0x212A;
 constexpr uint32_t kLongS = 0x017F;
 constexpr uint32_t kCaseBit = 0x20;
 
-// Appends the part of `range` that is within `letters`, in the other case, and
-// the characters outside ASCII that match one of its letters when case is
-// ignored.
+// Takes the part of `range` that is within `letters`. Appends this part in the
+// other case, and the characters outside ASCII that match one of its letters
+// when case is ignored.
 void AddOtherCase(CodeRange range, CodeRange letters,
                   std::vector<CodeRange>& out) {
   const uint32_t low = std::max(range.low, letters.low);

@@ -12,21 +12,23 @@ namespace shardc {
 
 struct CodeRange {
   uint32_t low = 0;
-  uint32_t high = 0;  // inclusive
+  uint32_t high = 0;  // is part of the range
   auto operator<=>(const CodeRange&) const = default;
 };
 
-// Canonical sets: ascending ranges that neither overlap nor touch.
+// A set of code points: ascending ranges that neither overlap nor touch.
+// Canonical() makes such a set from any ranges.
 using CharSet = std::vector<CodeRange>;
 
 CharSet Canonical(std::vector<CodeRange> ranges);
 CharSet Complement(const CharSet& set);
 bool Contains(const CharSet& set, uint32_t point);
 
-// Appends `range` to `out`, and the characters that RE2 matches with a
-// character of the range when it ignores case: `k` adds `K` and the Kelvin
-// sign, `s` adds `S` and the long s. Returns false, and appends nothing, for
-// ranges that reach above ASCII, which would need Unicode tables.
+// Appends to `out` the range and those characters that RE2 matches with a
+// character of the range when it ignores case. `k` adds `K` and the Kelvin
+// sign, `s` adds `S` and the long s. Returns false, and appends nothing, for a
+// range that has characters above ASCII, because these would need Unicode
+// tables.
 bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 }  // namespace shardc

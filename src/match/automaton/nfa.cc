@@ -23,20 +23,21 @@
 namespace shardc {
 namespace {
 
-// The limits of the automaton. RE2 matches a pattern with more than
-// kPatternNodes nodes, and a pattern with which the total would exceed
-// kAllNodes. If one of the three other limits is exceeded, RE2 matches all
-// patterns.
+// The limits of the automaton. A pattern with more than kPatternNodes nodes,
+// and a pattern with which the total would exceed kAllNodes, is not supported,
+// so that RE2 matches it. If one of the three other limits is exceeded, RE2
+// matches all patterns.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
 // The deepest nesting of shared prefixes. Below this depth, the rest of each
-// pattern has its own nodes.
+// pattern has separate nodes.
 constexpr size_t kDeepestShared = 200;
-// PlaceAll() looks for patterns with the same first part. It compares a first
-// part that is not a literal code point with at most this many others.
+// PlaceAll() searches for patterns with the same first part. It compares a
+// first part that is not a literal code point with at most this many other
+// parts.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -47,7 +48,7 @@ class Builder {
   std::optional<Nfa> Build(std::span<const NfaPattern> patterns);
 
  private:
-  // The rest of a pattern, beginning at one of its parts.
+  // What remains of a pattern from one of its parts on.
   struct Rest {
     uint32_t pattern = 0;
     char separator = 0;
@@ -82,10 +83,11 @@ class Builder {
 
   char separator_;
   Prefixes prefixes_;
-  char wanted_ = 0;       // the separator of the current pattern
-  uint32_t pattern_ = 0;  // the pattern whose nodes are being built
+  char wanted_ = 0;       // The separator of the current pattern.
+  uint32_t pattern_ = 0;  // The pattern whose nodes are being built.
   Nfa nfa_;
-  std::vector<PatternTree> trees_;  // indexed by pattern; each is a sequence
+  // Indexed by pattern; each tree is a sequence.
+  std::vector<PatternTree> trees_;
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
   // Indexed by code point: the number of the set with only this code point.
@@ -94,7 +96,8 @@ class Builder {
 
 uint32_t Builder::SetNumber(CharSet set) {
   // If the names have another separator than the pattern, the set must contain
-  // the separator of the names if and only if it contains that of the pattern.
+  // the separator of the names if and only if it contains the separator of the
+  // pattern.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -111,8 +114,8 @@ uint32_t Builder::SetNumber(CharSet set) {
   return at->second;
 }
 
-// Returns the number of the set with one code point. Most parts of a pattern
-// are such literals, so their numbers are cached by code point.
+// Returns the number of the set that has only one code point. Most parts of a
+// pattern are such literals, so the numbers are cached by code point.
 uint32_t Builder::PointNumber(uint32_t point) {
   const auto own = static_cast<unsigned char>(separator_);
   const auto wanted = static_cast<unsigned char>(wanted_);
@@ -189,7 +192,7 @@ uint32_t Builder::PlaceRest(const Rest& rest) {
   return next;
 }
 
-// Returns the number of parts with which all of `rests` begin.
+// Returns the number of parts that are equal at the beginning of all `rests`.
 size_t Builder::CommonParts(const Rests& rests) {
   const Rest& first = rests[0];
   size_t common = first.parts.size();
@@ -202,8 +205,9 @@ size_t Builder::CommonParts(const Rests& rests) {
   return common;
 }
 
-// Builds the parts with which all of `rests` begin (at least one part) once,
-// and then the remaining parts of each. Returns the first node.
+// Builds nodes for patterns with a common prefix of at least one part. The
+// nodes of this prefix are built once, and then those of the remaining parts of
+// each pattern. Returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -224,8 +228,9 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   return next;
 }
 
-// Builds `rests` and appends their first nodes to `entries`. Rests with the
-// same first part share the nodes of this part, within the limits above.
+// Builds the nodes of `rests` and appends their first nodes to `entries`. Rests
+// with the same first part share the nodes of this part, within the limits
+// kDeepestShared and kMostOtherParts.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;
@@ -290,10 +295,10 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Fills `after_first` and the other lists of beginnings (nfa.h). `entries` are
-// the first nodes of patterns. The lists are made from all nodes that can be
-// reached from these nodes without reading a character. Returns false if the
-// lists become too long.
+// Sets `after_first` and the other lists of beginnings (nfa.h). `entries` are
+// the first nodes of patterns. The lists consist of nodes that can be reached
+// from these nodes without reading a character. Returns false if the lists
+// become too long.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());
@@ -335,7 +340,8 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // for shared nodes
+  // For nodes that several patterns share.
+  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {
     PlaceAll(rests, 0, entries);

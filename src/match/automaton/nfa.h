@@ -16,58 +16,60 @@ namespace shardc {
 
 struct NfaPattern {
   std::string_view text;
-  char separator = '/';  // the separator in `text`
+  char separator = '/';  // The separator in `text`.
 };
 
-// Whether patterns with a common prefix share the nodes of the prefix (kShared)
-// or each has nodes of its own (kOwn).
+// Whether patterns with a common prefix share the nodes of the prefix
+// (kShared), or each pattern has separate nodes (kOwn).
 enum class Prefixes : bool { kOwn, kShared };
 
 struct Nfa {
   struct Node {
     enum class Kind : uint8_t {
-      kSet,     // reads a symbol of set `set` and goes to `next`
-      kFork,    // goes to `next` and to `other`, without reading
-      kAssert,  // goes to `next` if `assertion` holds here
-      kFound,   // the pattern matches
+      kSet,     // Reads a symbol of set `set` and goes to `next`.
+      kFork,    // Goes to `next` and to `other` without reading.
+      kAssert,  // Goes to `next` if `assertion` is true here.
+      kFound,   // The pattern matches.
     };
     Kind kind = Kind::kFound;
     Assertion assertion = kTextBegin;
     uint32_t set = 0;
     uint32_t next = 0;
     uint32_t other = 0;
-    // Index of a pattern; patterns() if several share the node.
+    // The index of the pattern to which the node belongs; patterns() if several
+    // patterns share the node.
     uint32_t pattern = 0;
   };
 
   std::vector<Node> nodes;
-  // Indexed by pattern: false if the automaton does not support it, so that RE2
-  // must match it.
+  // Indexed by pattern: whether the automaton supports it. RE2 must match a
+  // pattern that is not supported.
   std::vector<bool> inside;
-  // Indexed by pattern: whether the automaton supports it and a match may begin
-  // at any position of a name.
+  // Indexed by pattern: whether the automaton supports the pattern and a match
+  // of it may begin at any position of a name.
   std::vector<bool> begins_anywhere;
-  // Indexed by pattern: whether the automaton supports it and it is anchored at
-  // the beginning of a name.
+  // Indexed by pattern: whether the automaton supports the pattern and the
+  // pattern is anchored at the beginning of a name.
   std::vector<bool> begins_at_start;
   // Indexed by Node::pattern: the assertions of the pattern, as bits. The last
   // element has the assertions of all patterns, for shared nodes.
   std::vector<uint8_t> asserts;
   Alphabet alphabet;
-  // A match may begin at every position of a name. For each symbol,
-  // `after_first` lists the nodes that become active if a match begins with
-  // this symbol. Patterns that begin with an assertion are in two other lists:
-  // `begin_anchored` has those anchored at the beginning of the text, which are
-  // tried once, and `begin_asserted` those with other assertions.
+  // The nodes from which a match may begin. For each symbol, `after_first`
+  // lists the nodes that become active if a match begins with this symbol, at
+  // any position of a name. Patterns that begin with an assertion are in two
+  // other lists. `begin_anchored` has those that are anchored at the beginning
+  // of the text, where they are tried once. `begin_asserted` has those with
+  // other assertions.
   std::vector<std::vector<uint32_t>> after_first;  // by symbol: node indices
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
-  std::vector<uint32_t> everywhere;  // patterns that match every text
+  std::vector<uint32_t> everywhere;  // The patterns that match every text.
 
-  // Builds the automaton for names that use `separator`: the separator that a
-  // pattern is written with, such as `/`, then matches the separator of the
-  // names, such as `.`. With 0, each pattern matches its own separator. Returns
-  // nullopt if the patterns together exceed a limit.
+  // Builds the automaton for names that use `separator`. The separator with
+  // which a pattern is written, such as `/`, then matches the separator of the
+  // names, such as `.`. If `separator` is 0, each pattern matches its own
+  // separator. Returns nullopt if the patterns together exceed a limit.
   static std::optional<Nfa> Build(std::span<const NfaPattern> patterns,
                                   char separator, Prefixes prefixes);
 

@@ -20,9 +20,9 @@ namespace {
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
-// The most ranges of a character class that this parser supports.
+// The largest number of ranges of a character class that this parser supports.
 constexpr size_t kMostRanges = 64;
-constexpr int kMostRepeats = 1000;  // RE2's own limit
+constexpr int kMostRepeats = 1000;  // The limit of RE2.
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {
@@ -31,7 +31,7 @@ bool IsLetter(char c) {
 
 struct NamedClass {
   std::string_view name;
-  std::string_view pairs;  // first and last character of each range
+  std::string_view pairs;  // The first and the last character of each range.
 };
 constexpr std::array kNamedClasses = {
     NamedClass{"\\d", "09"},
@@ -64,8 +64,8 @@ class PatternParser {
   }
 
  private:
-  // The flags of RE2. `(?U)` (prefer the shortest match) is ignored, because it
-  // does not change whether a pattern matches.
+  // The flags of RE2. The flag `(?U)` (prefer the shortest match) is not
+  // stored, because it does not change whether a pattern matches.
   struct Flags {
     bool fold = false;
     bool dot_is_all = false;
@@ -161,8 +161,8 @@ std::optional<PatternTree> PatternParser::ReadChoice(int depth) {
   return choice;
 }
 
-// Reads `{2}`, `{2,}` or `{2,5}`. Returns false for other braces, which RE2
-// reads as literal text.
+// Reads a repetition `{2}`, `{2,}` or `{2,5}`. Returns false for any other
+// braces, which RE2 reads as literal text.
 bool PatternParser::ReadCount(int& least, int& most) {
   size_t at = at_ + 1;
   const auto number = [&]() -> std::optional<int> {
@@ -198,8 +198,8 @@ bool PatternParser::IsRepetition(size_t at) const {
 }
 
 // Returns whether the next character is a literal letter, digit, `/` or `_`
-// with no repetition after it. Most characters of a pattern are, so this fast
-// test comes first.
+// with no repetition after it. This fast test comes first, because most
+// characters of a pattern pass it.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
@@ -235,8 +235,8 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
     }
     if (repeated) {
       Take("?");
-      // RE2 refuses two repetitions in a row and counts above its limit. A
-      // literal `{` after a repetition is not supported.
+      // RE2 refuses two repetitions in a row and counts above kMostRepeats.
+      // This parser does not support a literal `{` after a repetition.
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;
@@ -304,8 +304,9 @@ std::optional<PatternTree> PatternParser::ReadGroup(int depth) {
     Flags inner = flags_;
     if (!ReadFlags(inner)) return std::nullopt;
     flags_ = inner;
-    // The flags of `(?i)` hold to the end of the enclosing group. In `a(?i)*`,
-    // RE2 applies the repetition to `a`, which this parser does not support.
+    // The flags of `(?i)` apply up to the end of the enclosing group. In
+    // `a(?i)*`, RE2 applies the repetition to `a`, which this parser does not
+    // support.
     if (Take(")")) {
       if (AtRepetition()) return std::nullopt;
       return PatternTree{};
@@ -339,7 +340,7 @@ std::optional<uint32_t> HexValue(std::string_view digits) {
 }
 
 // Reads an escape for one code point. The syntax is the same inside and outside
-// of classes.
+// of character classes.
 std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   Take("\\");
   if (Done()) return std::nullopt;
@@ -368,9 +369,9 @@ std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   return static_cast<uint32_t>(c);
 }
 
-// Reads a named class such as `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`, and sets
-// `known` to whether there was one. Returns false if the class is not
-// supported.
+// Reads a named class such as `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`. Sets
+// `known` to whether the text begins with a named class. Returns false if the
+// class is not supported.
 bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;

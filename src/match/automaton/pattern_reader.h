@@ -9,10 +9,10 @@
 
 namespace shardc {
 
-// Parses a pattern that RE2 accepts. Returns nullopt if it uses a feature that
-// this parser does not support, such as `\pL` and other Unicode groups, `\C`,
-// `\Q`, octal escapes, ignoring the case of characters above ASCII, very deep
-// groups or very large classes.
+// Parses a pattern that RE2 accepts. Returns nullopt if the pattern uses a
+// feature that this parser does not support: `\pL` and other Unicode groups,
+// `\C`, `\Q`, octal escapes, ignoring the case of characters above ASCII, very
+// deep groups or very large classes.
 std::optional<PatternTree> ReadPatternTree(std::string_view pattern);
 
 }  // namespace shardc

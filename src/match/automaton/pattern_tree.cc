@@ -1,7 +1,7 @@
-// Functions on the tree of a pattern: they trim it and count its nodes. The
-// automata decide whether a pattern matches anywhere in a name, not where, so
-// parts at either end that may be empty are removed, and a repetition there is
-// reduced to its minimum:
+// Trims the tree of a pattern, counts its nodes, and finds its assertions. The
+// automata determine whether a pattern matches anywhere in a name, not where.
+// Therefore trimming removes parts at either end that may be empty, and reduces
+// a repetition there to its minimum:
 //
 //   `.*k+ernel.*`  ->  `kernel`     7 nodes for `a{2,4}b`: 4 of `a`, 2 forks, b
 #include "match/automaton/pattern_tree.h"
@@ -13,7 +13,8 @@
 namespace shardc {
 namespace {
 
-// Counts of nodes stop at this number, so that they do not overflow.
+// The largest count of nodes. Larger counts become this number, so that they do
+// not overflow.
 constexpr int64_t kManyNodes = int64_t{1} << 40;
 
 // Returns whether the tree matches the empty string at every position.
@@ -33,9 +34,9 @@ bool IsSkippable(const PatternTree& tree) {
   return false;
 }
 
-// Trims one end of the tree. A repetition at the end is reduced to its minimum:
-// wherever more repetitions match, a shorter part of the name matches with the
-// minimum.
+// Trims one end of the tree, the front or the back. A repetition at the end is
+// reduced to its minimum: if a name has a match with more repetitions, a
+// shorter part of the name matches with the minimum.
 void TrimEnd(PatternTree& tree, bool front) {
   switch (tree.kind) {
     case TreeKind::kPoint:

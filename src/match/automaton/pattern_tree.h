@@ -1,7 +1,8 @@
 // The syntax tree of a pattern.
 //
-// The automata decide whether a pattern matches, not where: groups are not
-// kept, and greedy and lazy repetition are the same.
+// The automata determine whether a pattern matches, not where. Therefore the
+// tree does not record groups, and does not distinguish greedy from lazy
+// repetition.
 #ifndef SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 #define SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 
@@ -12,8 +13,9 @@
 
 namespace shardc {
 
-// Assertions match the empty string at certain positions of a text. Each is a
-// bit, so that one number stores all assertions that hold at a position.
+// Assertions match the empty string at certain positions of a text. Each
+// assertion is a bit, so that one number can store all assertions that are true
+// at a position.
 enum Assertion : uint8_t {
   kTextBegin = 1,
   kTextEnd = 2,
@@ -26,11 +28,12 @@ enum Assertion : uint8_t {
 struct PatternTree {
   enum class Kind : uint8_t {
     kPoint,      // the code point `point`
-    kSet,        // one code point of `set`; an empty set matches nothing
-    kAssertion,  // the empty string if `assertion` holds
-    kSequence,   // `parts` in order; without parts, the empty string
-    kChoice,     // one of `parts`
-    kRepeat,     // `parts[0]`, `least` to `most` times
+    kSet,        // One code point of `set`; an empty set matches nothing.
+    kAssertion,  // The empty string if `assertion` is true.
+    // All of `parts` in order; the empty string if it has no parts.
+    kSequence,
+    kChoice,  // One of `parts`.
+    kRepeat,  // `parts[0]`, `least` to `most` times
   };
   static constexpr int kNoLimit = -1;
 
@@ -47,8 +50,9 @@ struct PatternTree {
 
 using TreeKind = PatternTree::Kind;
 
-// Shortens the pattern without changing which texts it matches: repetitions at
-// both ends are reduced to their minimum. `.*a+b*` becomes `a`.
+// Shortens the pattern without changing which texts it matches anywhere in
+// them. Repetitions at both ends are reduced to their minimum: `.*a+b*` becomes
+// `a`.
 void TrimEnds(PatternTree& tree);
 
 // Returns the number of nodes that the tree needs in an automaton, or 2^40 if

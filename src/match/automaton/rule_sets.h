@@ -1,5 +1,5 @@
-// Sets of rules. Each set is stored once and identified by a number, because
-// many names have the same set of matching rules.
+// Sets of rules. Many names have the same set of matching rules, so each set is
+// stored once and identified by a number.
 #ifndef SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 #define SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 
@@ -49,7 +49,8 @@ class RuleSets {
   }
 
   std::vector<uint32_t> all_;
-  // Set number n is all_[begin_[n]] to before all_[begin_[n + 1]].
+  // Set number n is the range from all_[begin_[n]] up to, but not including,
+  // all_[begin_[n + 1]].
   std::vector<size_t> begin_ = {0};
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
 };

@@ -1,6 +1,6 @@
 // Builds the states of the deterministic automaton by the subset construction,
 // each when it is first needed. A state is a set of nodes of the
-// nondeterministic automaton together with the set of patterns that have
+// nondeterministic automaton, together with the set of patterns that have
 // already matched. The nodes of these patterns are left out. In the example,
 // patterns 0 and 1 are `attn/kernel$` and `attn`, and a node is written as the
 // symbol that it reads:
@@ -8,10 +8,10 @@
 //   ""  --a-->  {t, t}  --ttn-->  {/}, found 1  --/kernel-->  {$}, found 1
 //                                                        end: found 0, 1
 //
-// The step over a symbol is computed when a name first takes it, and stored in
-// a table; the names of a model take few of the possible steps. States are
-// numbered as they are built, so the states of the new part of a name have
-// consecutive numbers.
+// The state after a symbol is computed when a name first needs it, and stored
+// in a table. The names of a model need few of the possible states. States are
+// numbered in the order in which they are built, so the states of the new part
+// of a name have consecutive numbers.
 //
 // A pattern such as `(a|b)*a(a|b){20}` has a million states, and a name may
 // need a new one for each byte. Therefore states are dropped if they take too
@@ -52,8 +52,8 @@ StateTable::StateTable(const Nfa& nfa, RuleSets& sets,
             columns_.begin());
 }
 
-// Sets dead_: the patterns of the set `found` have matched already, so their
-// nodes are skipped.
+// Sets dead_ for the set `found`: the patterns in this set have already
+// matched, so their nodes are skipped.
 void StateTable::SetDead(uint32_t found) {
   if (found == dead_set_) return;
   if (dead_set_) {
@@ -63,7 +63,8 @@ void StateTable::SetDead(uint32_t found) {
   dead_set_ = found;
 }
 
-// Returns the number of the union of the set `before` and found_.
+// Returns the number of the set that is the union of the set `before` and
+// found_.
 uint32_t StateTable::Merge(uint32_t before) {
   if (found_.empty()) return before;
   const auto rules = sets_.Of(before);
@@ -77,7 +78,7 @@ bool StateTable::IsSettled(const Entry& entry) {
   SetDead(entry.found);
   if (entry.size > 0) return false;
   // The state has no nodes. A further byte can still change the result if a
-  // pattern that has not matched yet may begin at this position or later.
+  // pattern that has not matched yet can begin at this position or later.
   const bool at_start = entry.before == Neighbour::kEdge;
   for (size_t p = 0; p < nfa_.patterns(); ++p) {
     const bool begins =
@@ -102,8 +103,8 @@ size_t StateTable::HeldBytes() const {
          (nodes_.size() + slots_.size()) * sizeof(uint32_t);
 }
 
-// Returns the index in slots_ of the state that equals `entry`, or of the empty
-// slot in which to store it.
+// Returns the index in slots_ of the state that is equal to `entry`, or of the
+// empty slot in which to store it.
 size_t StateTable::SlotOf(const Entry& entry) const {
   const size_t mask = slots_.size() - 1;
   const auto nodes = PlaceOf(entry).nodes;
@@ -148,7 +149,7 @@ StateTable::State StateTable::Put(uint32_t found) {
     entry.settled = IsSettled(entry);
     slots_[slot] = static_cast<uint32_t>(states_.size());
     states_.push_back(entry);
-    cells_.resize(states_.size() * stride_);  // filled with kNotMade
+    cells_.resize(states_.size() * stride_);  // The new cells are kNotMade.
     expected_.push_back(kNone);
   } else {
     nodes_.resize(entry.begin);

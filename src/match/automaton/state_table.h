@@ -1,5 +1,5 @@
-// The states of the deterministic automaton of all patterns. States are built
-// when a name first needs them.
+// The states of the deterministic automaton of all patterns. A state is built
+// when a name first needs it.
 #ifndef SHARDC_MATCH_AUTOMATON_STATE_TABLE_H_
 #define SHARDC_MATCH_AUTOMATON_STATE_TABLE_H_
 
@@ -18,23 +18,24 @@
 namespace shardc {
 
 struct AutomatonLimits {
-  // If the states take more bytes than this, all are dropped, and rebuilt when
-  // names need them.
+  // If the states take more bytes than this, all states are dropped, and built
+  // again when names need them.
   size_t bytes = size_t{16} << 20;
-  // The limit on the number of nodes visited while states are built: a constant
-  // plus an amount for each byte of the names. If it is exceeded, the automaton
-  // is no longer used, and RE2 matches the remaining names.
+  // The largest number of nodes that may be visited while states are built:
+  // `work`, and `work_per_byte` for each byte of the names. If the number is
+  // exceeded, the automaton is no longer used, and RE2 matches the remaining
+  // names.
   int64_t work = 8'000'000;
   int64_t work_per_byte = 16;
 };
 
 class StateTable {
  public:
-  // The number of a state, from 1 on. It is negative if no further byte can
-  // change the result.
+  // The number of a state, which is at least 1. The number is negated if no
+  // further byte can change the result.
   using State = int32_t;
   static constexpr State kNotMade = 0;
-  // The value in expected() for a state without an expected byte.
+  // The value in expected() for a state that expects no byte.
   static constexpr uint8_t kNone = 0x80;
   // The number of bytes that may be read beyond the end of expected().
   static constexpr size_t kPadding = 8;
@@ -44,9 +45,9 @@ class StateTable {
   // Returns the state before the first byte.
   State Start();
 
-  // Return the state after a symbol or a byte if it has been built, else
-  // kNotMade. For a byte above 0x7F, which is not a complete symbol,
-  // KnownByte() always returns kNotMade.
+  // Return the state after a symbol or a byte, or kNotMade if that state has
+  // not been built. KnownByte() always returns kNotMade for a byte above 0x7F,
+  // which is not a complete symbol.
   State Known(State from, uint32_t symbol) const {
     return cells_[AsIndex(from) * stride_ + symbol];
   }
@@ -54,13 +55,14 @@ class StateTable {
     return Known(from, columns_[byte]);
   }
   // Returns an array whose element n is the ASCII byte that leads from state n
-  // to state n + 1, or kNone. States are numbered as they are built, so the
-  // bytes of a name that built a run of states are consecutive here.
+  // to state n + 1, or kNone. States are numbered in the order in which they
+  // are built, so the bytes of a name that built several states in succession
+  // are consecutive in this array.
   const uint8_t* expected() const { return expected_.data(); }
 
   // Builds the state after `symbol`, whose first byte in the text is `byte`.
   // Returns kNotMade if more than `allowed` nodes have been visited in total.
-  // May drop all other states, which increments forgotten().
+  // May drop all other states; forgotten() is then incremented.
   State Make(State from, uint32_t symbol, uint8_t byte, int64_t allowed);
 
   // Returns the set of patterns that match if the text ends in this state, as a
@@ -73,12 +75,12 @@ class StateTable {
  private:
   static constexpr int32_t kUnknown = -1;
   struct Entry {
-    size_t begin = 0;  // index in nodes_ of its first node
+    size_t begin = 0;  // The index in nodes_ of its first node.
     size_t size = 0;
     uint64_t hash = 0;
-    // Numbers of sets in sets_. `found` has the patterns that have matched when
-    // this state is reached, and `at_end` the patterns that match if the text
-    // ends here (kUnknown until it is first needed).
+    // Numbers of sets in sets_. `found` has the patterns that have matched
+    // before this state or at it. `at_end` has the patterns that match if the
+    // text ends here; it is kUnknown until it is first needed.
     uint32_t found = 0;
     int32_t at_end = kUnknown;
     Neighbour before = Neighbour::kEdge;
@@ -101,25 +103,26 @@ class StateTable {
   RuleSets& sets_;
   const size_t limit_bytes_;
   Stepper stepper_;
-  // The number of cells of a state in cells_: one for each symbol, and one for
-  // all bytes above 0x7F, which is always kNotMade.
+  // The number of cells of a state in cells_. There is one cell for each
+  // symbol, and one for all bytes above 0x7F, which is always kNotMade.
   const size_t stride_;
-  // Indexed by byte: its column in cells_.
+  // Indexed by byte: the column of its cell in cells_.
   std::array<uint32_t, 256> columns_{};
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;
-  std::vector<Entry> states_;    // entry 0 is not used
-  std::vector<uint32_t> nodes_;  // the nodes of all states
-  std::vector<uint32_t> slots_;  // hash table: number of a state, or 0
+  std::vector<Entry> states_;    // Entry 0 is not used.
+  std::vector<uint32_t> nodes_;  // The nodes of all states.
+  std::vector<uint32_t> slots_;  // A hash table: the number of a state, or 0.
   State start_ = kNotMade;
   uint32_t forgotten_ = 0;
 
-  // Indexed by pattern: whether it has matched already.
+  // Indexed by pattern: whether it has already matched, so that its nodes can
+  // be skipped.
   std::vector<bool> dead_;
-  std::optional<uint32_t> dead_set_;  // the set that dead_ represents
-  std::vector<uint32_t> found_;       // patterns found by one step
-  NfaPlace to_;                       // the place to which one step leads
+  std::optional<uint32_t> dead_set_;  // The set that dead_ represents.
+  std::vector<uint32_t> found_;       // The patterns that one step found.
+  NfaPlace to_;                       // The place to which one step leads.
 };
 
 }  // namespace shardc

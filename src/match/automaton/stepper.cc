@@ -1,9 +1,9 @@
 // Computes the step from one set of nodes to the next. An assertion such as
-// `\b` can be evaluated only when the characters on both sides are known. The
-// kAssert nodes that are reached are therefore kept in the set, and the step
-// over the next symbol first evaluates them. With `a\b` and the text `a/`:
+// `\b` can be evaluated only when the characters on both sides are known.
+// Therefore kAssert nodes that are reached remain in the set, and the step over
+// the next symbol first evaluates them. With `a\b` and the text `a/`:
 //
-//   {}  --a-->  {assert \b}  --/-->  \b holds between `a` and `/`: found
+//   {}  --a-->  {assert \b}  --/-->  \b is true between `a` and `/`: found
 #include "match/automaton/stepper.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace shardc {
 namespace {
 
-// A value of the parameter `holding` of Visit(), used when the next character
-// is not known: assertion nodes other than kTextBegin are then kept for the
-// next step.
+// A value of the parameter `holding` of Visit() for a position whose next
+// character is not known. Assertion nodes other than kTextBegin then remain in
+// the set for the next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 
@@ -35,9 +35,9 @@ void Stepper::NewRound() {
 }
 
 // Follows the edges that read no character, beginning at `start`. Adds to `out`
-// the kSet nodes that are reached, and with kLater also the kAssert nodes. Adds
-// to `found` the patterns that match. `holding` are the bits of the assertions
-// that hold at this position, or kLater.
+// the kSet nodes that are reached and, with kLater, also the kAssert nodes.
+// Adds to `found` the patterns that match. `holding` has the bits of the
+// assertions that are true at this position, or is kLater.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);
@@ -53,8 +53,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
         out.push_back(at);
         break;
       case NodeKind::kFork:
-        // `other`, which has the lower number in most forks, is visited first,
-        // so that `out` is often sorted already.
+        // `other` is visited first, so that `out` is often sorted already: in
+        // most forks, `other` has the lower number.
         stack_.push_back(node.next);
         stack_.push_back(node.other);
         break;
@@ -72,7 +72,7 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Fills here_ with the kSet nodes that follow assertions that hold at position
+// Sets here_ to the kSet nodes that follow assertions that are true at position
 // `at`, and adds the patterns that match there to `found`.
 void Stepper::Look(NfaPlaceView at, Neighbour next,
                    const std::vector<bool>& dead,
@@ -130,8 +130,8 @@ void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
 }
 
 // Returns the kind of the character `symbol`, or kOther if no assertion in the
-// set depends on this kind. More positions are then equal, and there are fewer
-// states.
+// set of nodes depends on this kind. Places that differ only in an irrelevant
+// kind are then equal, so there are fewer states.
 Neighbour Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asserted = begin_asserts_;
   for (uint32_t at : place.nodes) {

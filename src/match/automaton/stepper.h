@@ -1,5 +1,5 @@
-// The step of the NFA from one set of active nodes to the next. Both the
-// matching of names and the proofs about all names use it.
+// Computes the step of the NFA from one set of active nodes to the next. Both
+// the matching of names and the proofs about all names use it.
 #ifndef SHARDC_MATCH_AUTOMATON_STEPPER_H_
 #define SHARDC_MATCH_AUTOMATON_STEPPER_H_
 
@@ -11,8 +11,9 @@
 
 namespace shardc {
 
-// What is known at a position of a text: the active nodes (kSet and kAssert
-// only, in ascending order) and the kind of character before the position.
+// The state of the NFA at a position of a text: the active nodes (kSet and
+// kAssert nodes only, in ascending order) and the kind of character before the
+// position.
 struct NfaPlace {
   std::vector<uint32_t> nodes;
   Neighbour before = Neighbour::kEdge;
@@ -22,7 +23,8 @@ struct NfaPlaceView {
   Neighbour before = Neighbour::kEdge;
 };
 
-// Computes steps. A Stepper has scratch memory, so each thread needs its own.
+// Computes steps. A Stepper has scratch memory, so each thread needs a separate
+// Stepper.
 class Stepper {
  public:
   // With kEverywhere, a match of a pattern may begin at every position. With
@@ -31,10 +33,10 @@ class Stepper {
 
   Stepper(const Nfa& nfa, Begin begin);
 
-  // Computes in `to` the position after `from` and `symbol`. `dead` is indexed
-  // by pattern: matches of a dead pattern do not begin here. Patterns that
-  // match before or after the symbol are appended to `found`, some perhaps
-  // twice. Their nodes remain in `to`.
+  // Sets `to` to the place after `symbol`, which follows the place `from`.
+  // `dead` is indexed by pattern: a match of a dead pattern does not begin
+  // here. Patterns that match before or after the symbol are appended to
+  // `found`, some possibly twice. Their nodes remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
@@ -42,7 +44,7 @@ class Stepper {
   void End(NfaPlaceView at, const std::vector<bool>& dead,
            std::vector<uint32_t>& found);
 
-  int64_t work() const { return work_; }  // nodes visited so far
+  int64_t work() const { return work_; }  // The number of nodes visited so far.
 
  private:
   void NewRound();
@@ -54,13 +56,13 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  // All assertions (as bits) of the patterns that begin with an assertion other
-  // than kTextBegin.
+  // The union, as bits, of all assertions of the patterns that begin with an
+  // assertion other than kTextBegin.
   unsigned begin_asserts_ = 0;
-  std::vector<uint32_t> seen_;  // indexed by node: the round of its last visit
+  std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
-  // KSet nodes that follow assertions that hold here.
+  // The kSet nodes that follow assertions that are true here.
   std::vector<uint32_t> here_;
   int64_t work_ = 0;
 };

@@ -1,12 +1,12 @@
 // Finds pairs of rules that may match a common name. Most rules end with
 // literal characters and `$`. Two such rules can match the same name only if
-// one of the texts is the end of the other:
+// the end of one rule is a suffix of the end of the other:
 //
-//   q_proj\.weight$   proj\.weight$   may share names
-//   q_proj\.weight$   k_proj\.weight$   do not
+//   q_proj\.weight$   proj\.weight$     may match a common name
+//   q_proj\.weight$   k_proj\.weight$   match no common name
 //
 // The ends are stored reversed and sorted, so that all ends with a common
-// ending follow one another.
+// suffix follow one another.
 #include "match/proof/literal_ends.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator) {
 }
 
 // Calls `visit` with the rules of each stored end that is a suffix of `end` or
-// that has `end` as a suffix. All ends are reversed, so the code compares
+// has `end` as a suffix. All ends are stored reversed, so the code compares
 // prefixes.
 template <typename Visit>
 void EarlierRules::ForEachEnd(std::u32string_view end,

@@ -1,5 +1,5 @@
-// The literal texts with which all names that a pattern matches begin and end.
-// They show quickly that two rules match no common name.
+// The literal texts at the beginning and at the end of all names that a pattern
+// matches. They show quickly that no name matches two rules.
 #ifndef SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 #define SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 
@@ -12,27 +12,28 @@
 namespace shardc {
 
 struct LiteralEnds {
-  std::u32string begin;  // every name that matches begins with it
-  std::u32string end;    // the end of every name that matches, reversed
+  std::u32string begin;  // Every matching name begins with it.
+  // Every matching name ends with this text, which is stored reversed.
+  std::u32string end;
 };
 
 // Returns the literal ends of a pattern. `begin` is empty unless the pattern
-// begins with `^`, and `end` is empty unless it ends with `$`. Both are empty
-// if the automata do not support the pattern. With `either_separator`, names
-// may have another separator than the pattern, so each text stops at the `/` or
-// `.` that is nearest to its end of the name.
+// begins with `^`, and `end` is empty unless the pattern ends with `$`. Both
+// are empty if the automata do not support the pattern. With
+// `either_separator`, names may have another separator than the pattern. Each
+// text then stops at the first `/` or `.`, counted from its end of the name.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
-// A list to which rules are added one by one. Finds the rules added so far that
-// may match a name that a new rule matches.
+// A list to which rules are added one by one. For a new rule, finds the added
+// rules that may match a name that the new rule also matches.
 class EarlierRules {
  public:
-  // Returns the number of rules added so far that may match a name that `rule`
-  // matches too, judged only by LiteralEnds::end.
+  // Returns the number of added rules that may match a name that `rule` also
+  // matches, judged only by LiteralEnds::end.
   int64_t Count(const LiteralEnds& rule) const;
   // Returns the indices of the rules that Count() counts, in ascending order.
-  // Leaves out rules whose LiteralEnds::begin excludes a common name with
-  // `rule`.
+  // Leaves out a rule if LiteralEnds::begin shows that no name matches both
+  // rules.
   std::vector<uint32_t> List(const LiteralEnds& rule) const;
   void Add(LiteralEnds rule);
 

@@ -1,14 +1,14 @@
-// Searches for a name that some patterns match (the wanted ones) and others do
-// not (the avoided ones), by a breadth-first search over texts. If several
-// texts lead to the same positions in all patterns, the search keeps the first,
-// which is a shortest one.
+// Searches for a name that some patterns match (the wanted patterns) and other
+// patterns do not (the avoided patterns), by a breadth-first search over texts.
+// If several texts lead to the same positions in all patterns, the search keeps
+// the first, which is a shortest one.
 //
 // More texts can be dropped (antichains, De Wulf and others, CAV 2006). A text
-// A is as good as a text B if A's positions include B's in the wanted patterns,
-// and B's include A's in the avoided patterns: every continuation that makes B
-// a solution then makes A one. Each line of this example has a text, its
-// positions in the wanted pattern `kernel$`, and its positions in the avoided
-// pattern `attn`:
+// A is at least as good as a text B if every continuation that makes B a
+// solution also makes A a solution. That is the case if A's positions in the
+// wanted patterns include B's, and B's positions in the avoided patterns
+// include A's. Each line of this example has a text, its positions in the
+// wanted pattern `kernel$`, and its positions in the avoided pattern `attn`:
 //
 //   ""   {} {}        every beginning is possible
 //   "x"  {} {}        "" is as good: dropped
@@ -41,8 +41,8 @@ const CharSet& NameCharacters() {
 }
 
 // Returns the code point of the set that is most readable in an example name,
-// after its rank (0 is the most readable). Returns nullopt if a name may
-// contain no code point of the set.
+// and before it the rank of the code point (0 is the most readable). Returns
+// nullopt if a name may contain no code point of the set.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
@@ -70,8 +70,8 @@ struct Letter {
 // A text that the search has reached.
 struct Text {
   NfaPlace place;
-  uint32_t found = 0;  // bits of the wanted patterns that have matched
-  size_t before = 0;   // index of the text without its last character
+  uint32_t found = 0;  // The wanted patterns that have matched, as bits.
+  size_t before = 0;   // The index of the text without its last character.
   uint32_t letter = 0;
 };
 
@@ -92,14 +92,14 @@ class Search {
   std::string NameOf(size_t at) const;
 
   const Nfa& nfa_;
-  const uint32_t all_;  // bits of all wanted patterns
+  const uint32_t all_;  // The bits of all wanted patterns.
   const size_t wanted_;
   int64_t& work_;
   Stepper stepper_;
-  // The part of the stepper's work that has been subtracted from work_.
+  // The part of the stepper's work that is already subtracted from work_.
   int64_t stepped_ = 0;
-  uint32_t first_avoided_ = 0;   // first node of avoided patterns
-  std::vector<Letter> letters_;  // most readable first
+  uint32_t first_avoided_ = 0;   // The first node of avoided patterns.
+  std::vector<Letter> letters_;  // The most readable letter is first.
   std::vector<Text> texts_;
   std::vector<std::vector<bool>> dead_;  // results of DeadFor(), by `mask`
   std::vector<uint32_t> found_;
@@ -125,10 +125,10 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// Returns which patterns the stepper may ignore from here on, indexed by
-// pattern: those whose bits are set in `mask`. The text that was read so far
-// already contains a match of each of these patterns, so the search need not
-// begin another match of them.
+// Returns which patterns the stepper may ignore, indexed by pattern: those
+// whose bits are set in `mask`. The text that was read so far already contains
+// a match of each of these patterns, so the search need not begin another match
+// of the same pattern.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {
@@ -138,8 +138,8 @@ const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   return dead;
 }
 
-// Adds the patterns in `found` to `mask`. Returns false if one of them is an
-// avoided pattern.
+// Adds the bits of the patterns in `found` to `mask`. Returns false if `found`
+// has an avoided pattern.
 bool Search::Mark(std::span<const uint32_t> found, uint32_t& mask) const {
   for (uint32_t pattern : found) {
     if (pattern >= wanted_) return false;
@@ -157,7 +157,7 @@ bool Search::IsName(const Text& text) {
 }
 
 // Returns whether every continuation that makes `text` a solution also makes
-// `known` one, so that `text` can be dropped.
+// `known` a solution, so that `text` can be dropped.
 bool Search::IsAsGood(const Text& known, const Text& text) {
   if (known.place.before != text.place.before ||
       (known.found & text.found) != text.found) {

@@ -1,5 +1,5 @@
 // Room: match/proof. Proves statements about all possible names, not only the
-// names of one manifest, by searches in automata. An answer is a proof, an
+// names of one manifest, by searches in automata. The result is a proof, an
 // example name or "not proven".
 // Includes: match/automaton, match.
 //
@@ -24,16 +24,16 @@ namespace shardc {
 enum class Answer : uint8_t { kNo, kYes, kNotProven };
 
 struct NameAnswer {
-  Answer answer = Answer::kNotProven;  // whether there is such a name
-  std::string name;                    // if kYes: a shortest one
-  char separator = 0;                  // the separator of `name`
+  Answer answer = Answer::kNotProven;  // Whether there is such a name.
+  std::string name;                    // If kYes: a shortest such name.
+  char separator = 0;                  // The separator in `name`.
 };
 
 // Searches for a name, written with `separator`, that all patterns of `all` and
 // no pattern of `none` match. Subtracts the cost of the search, about the
-// number of visited nodes, from `work`. The answer is kNotProven if the cost
-// exceeds `work`, if the search needs too many texts, or if the automata do not
-// support a pattern.
+// number of visited nodes, from `work`. Returns kNotProven if the cost exceeds
+// `work`, if the search needs too many texts, or if the automata do not support
+// a pattern.
 NameAnswer SearchName(std::span<const NfaPattern> all,
                       std::span<const NfaPattern> none, char separator,
                       int64_t& work);

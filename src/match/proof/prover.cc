@@ -1,17 +1,19 @@
-// Proves which rules can win. A rule never wins if every name that its pattern
-// matches is also matched by an earlier pattern. The earlier patterns that
-// matter are found step by step: search for a name that the rule matches and
-// that no pattern found so far matches, and add the rule that wins this name:
+// Proves for which names a rule is the first match, that is, wins. A rule never
+// wins if every name that its pattern matches is also matched by an earlier
+// pattern. The earlier patterns that matter are found step by step: a search
+// finds a name that the rule matches and that no pattern found so far matches,
+// and the rule that wins this name is added:
 //
 //   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
+//   proof for rule 3:
 //   avoiding none     q_proj/kernel   is won by 0
 //   avoiding 0        k_proj/kernel   is won by 1
 //   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
-// For a rule that wins, one or two small searches are usually enough. For a
-// rule that never wins, the rules that were added are a cover, usually few
-// rules of a long list. Finally, rules that the others of the cover make
-// redundant are removed. For each remaining rule, a search looks for an example
+// For a rule that wins a name, one or two small searches are usually enough.
+// For a rule that never wins, the rules that were added are a cover, usually
+// few rules of a long list. Finally, rules that other rules of the cover make
+// redundant are removed. For each remaining rule, a search finds an example
 // name that no other remaining rule matches.
 #include "match/proof/prover.h"
 
@@ -23,7 +25,8 @@
 namespace shardc {
 namespace {
 
-// The limit on the rules of a cover: a longer list would not help a reader.
+// The largest number of rules of a cover. A longer list would not help a
+// reader.
 constexpr size_t kMostCovers = 100;
 
 }  // namespace
@@ -32,7 +35,7 @@ Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
     : matcher_(matcher), limits_(limits) {}
 
 // Returns the separators that names may have: those of the patterns, or 0 if no
-// pattern has one.
+// pattern has a separator.
 std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
                                        std::span<const uint32_t> none) const {
   std::vector<char> out;
@@ -48,8 +51,8 @@ std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
   return out;
 }
 
-// Returns whether RE2 confirms that all patterns of `all` and none of `none`
-// match the name that was found.
+// Returns whether RE2 confirms that all patterns of `all` and no pattern of
+// `none` match the name that was found.
 bool Prover::Holds(const NameAnswer& found, std::span<const uint32_t> all,
                    std::span<const uint32_t> none) const {
   const auto has = [&](uint32_t rule) {
@@ -85,9 +88,9 @@ NameAnswer Prover::FindName(std::span<const uint32_t> all,
   return out;
 }
 
-// Removes rules that other rules of the cover make redundant, in order. For
-// each remaining rule, searches for a name of `rule` that no other remaining
-// rule matches.
+// Removes, in order, rules that other rules of the cover make redundant. For
+// each remaining rule, searches for a name that `rule` matches and that no
+// other remaining rule of the cover matches.
 void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   std::sort(covers.begin(), covers.end(),
             [](const Cover& a, const Cover& b) { return a.rule < b.rule; });
@@ -106,7 +109,8 @@ void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   }
 }
 
-// Returns the first rule before `rule` that matches the name, or nullopt.
+// Returns the first rule before `rule` that matches the name, or nullopt if no
+// rule does.
 std::optional<uint32_t> Prover::WinnerBefore(uint32_t rule,
                                              const NameAnswer& name) const {
   for (uint32_t r = 0; r < rule; ++r) {
@@ -246,7 +250,7 @@ PatternProof Contains(const Pattern& outer, const Pattern& inner) {
 
 namespace {
 
-// Stands for "no rule" in place of a rule's number.
+// The number that represents "no rule".
 constexpr uint32_t kNobody = UINT32_MAX;
 
 bool SameRule(const RuledPattern& a, const RuledPattern& b) {
@@ -254,11 +258,12 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. For each pair of one rule of either list with
-// different outcomes, searches for a name that the two rules win in their
-// lists. Rules with which both lists begin are in no pair, because they win the
-// same names in both. Pairs of rules with which both lists end are skipped,
-// because a name that only such rules match has the same winner in both.
+// Compares two lists of rules. For each pair of rules with different outcomes,
+// one from each list, searches for a name for which each rule is the first
+// match in its list. Rules with which both lists begin are in no pair, because
+// they are the first match of the same names in both lists. Pairs of rules with
+// which both lists end are skipped, because a name that only such rules match
+// has the same first match in both lists.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,
@@ -273,7 +278,7 @@ class TwoLists {
   }
 
   // Proves that every name has the same outcome in both lists, or finds a name
-  // that does not.
+  // whose outcomes differ.
   PatternProof Compare(Prover& prover) const {
     PatternProof proof{Answer::kYes, ""};
     for (const uint32_t b : Winners(before_)) {
@@ -311,7 +316,8 @@ class TwoLists {
            before_[b].outcome != after_[a].outcome;
   }
 
-  // Searches for a name that `b` wins in the first list and `a` in the second.
+  // Searches for a name whose first match is `b` in the first list and `a` in
+  // the second list.
   NameAnswer FindBetween(Prover& prover, uint32_t b, uint32_t a) const {
     const auto of_after = [&](size_t rule) {
       return static_cast<uint32_t>(before_.size() + rule);
@@ -329,8 +335,9 @@ class TwoLists {
   }
 
   std::span<const RuledPattern> before_, after_;
-  size_t head_ = 0;  // number of rules that both lists begin with
-  size_t tail_ = 0;  // number of rules that both lists end with
+  // The number of equal rules at the beginning of both lists.
+  size_t head_ = 0;
+  size_t tail_ = 0;  // The number of equal rules at the end of both lists.
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Proves which names the patterns of a list of rules match, for all names
-// (name_search.h defines them). The work of each proof is limited; beyond the
-// limit the answer is "not proven". RE2 has checked every example name.
+// Proves which names the patterns of a list of rules match. The proofs concern
+// all possible names, which name_search.h defines. The work of each proof is
+// limited; beyond the limit the result is "not proven". RE2 has checked every
+// example name.
 #ifndef SHARDC_MATCH_PROOF_PROVER_H_
 #define SHARDC_MATCH_PROOF_PROVER_H_
 
@@ -17,14 +18,16 @@
 namespace shardc {
 
 struct ProofLimits {
-  int64_t work_per_question = 2'000'000;  // nodes that one question may visit
-  int64_t work = 300'000'000;             // nodes that all questions may visit
+  // The number of nodes that one question may visit.
+  int64_t work_per_question = 2'000'000;
+  // The number of nodes that all questions may visit.
+  int64_t work = 300'000'000;
 };
 
 // One rule of a cover. A cover of a rule R is a set of earlier rules that
-// together match every name that R matches, so that R never wins. This rule and
-// R match `name`. If the search found such a name, no other rule of the cover
-// matches `name`.
+// together match every name that R matches, so that R is never the first match
+// of a name. Both `rule` and R match `name`. If possible, `name` is a name that
+// no other rule of the cover matches.
 struct Cover {
   uint32_t rule = 0;
   std::string name;
@@ -32,9 +35,10 @@ struct Cover {
 
 struct RuleProof {
   enum class Kind : uint8_t {
-    kWins,            // `name` is a shortest name that the rule wins
-    kNeverWins,       // the rules in `covers` match all its names
-    kMatchesNothing,  // its pattern matches no name
+    // For the shortest name, `name`, the rule is the first match.
+    kWins,
+    kNeverWins,       // The rules in `covers` match all its names.
+    kMatchesNothing,  // The pattern matches no name.
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
@@ -45,16 +49,17 @@ struct RuleProof {
 // The relation of the names that two patterns match.
 struct PairProof {
   enum class Kind : uint8_t {
-    kApart,     // no name matches both
-    kSame,      // both match the same names
-    kContains,  // the first matches all names of the second, and more
-    kWithin,    // the second matches all names of the first, and more
-    kOverlap,   // some names match both, some only one
+    kApart,     // No name matches both.
+    kSame,      // Both match the same names.
+    kContains,  // The first matches all names of the second, and other names.
+    kWithin,    // The second matches all names of the first, and other names.
+    kOverlap,   // Some names match both, and each matches other names.
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
-  // Shortest names that both patterns, only the first or only the second match.
-  // A name is empty if no such name exists or none was found within the limits.
+  // The shortest names that match both patterns, only the first, and only the
+  // second. A text is empty if no such name exists or none was found within the
+  // limits.
   std::string both;
   std::string only_first;
   std::string only_second;
@@ -71,7 +76,7 @@ class Prover {
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
   // Returns the proof of each rule. The example names of all rules are first
-  // matched together, so that the work does not grow with the square of the
+  // matched together, so that the work does not increase with the square of the
   // number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
@@ -94,39 +99,40 @@ class Prover {
 
 // The pairs of rules of a list that match common names, and the numbers of all
 // other pairs. `first` is the earlier rule of a pair. When the prover has no
-// work left, a pair is counted as not proven unless the literal ends of its
-// patterns exclude a common name.
+// work left, a pair is counted as not proven, unless the literal ends of its
+// patterns show that no name matches both.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;
     uint32_t second = 0;
     PairProof proof;
   };
-  std::vector<Pair> pairs;  // sorted by second, then by first
+  std::vector<Pair> pairs;  // Sorted by `second`, then by `first`.
   int64_t pairs_apart = 0;
-  int64_t pairs_not_proven = 0;  // not in `pairs`
+  int64_t pairs_not_proven = 0;  // These are not in `pairs`.
 };
 RelatedRules ProvePairs(Prover& prover);
 
-// The answer to a question about patterns, and a counterexample if the answer
+// The result of a question about patterns, and a counterexample if the answer
 // is kNo. The answer is kNotProven if a pattern is invalid or not supported, or
 // if the search exceeds its limits.
 struct PatternProof {
   Answer answer = Answer::kNotProven;
-  std::string name;  // the counterexample, if the answer is kNo
+  std::string name;  // The counterexample if the answer is kNo.
 };
 
-// Returns whether `outer` matches every name that `inner` matches.
+// Returns kYes if `outer` matches every name that `inner` matches.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
 
-// A rule of a list. Rules with equal `outcome` have the same effect.
+// A rule of a list. Rules with equal `outcome` have the same effect on a name.
 struct RuledPattern {
   Pattern pattern;
   uint32_t outcome = 0;
 };
-// Returns whether every name has the same outcome under both lists. If neither
-// list has a rule that matches a name, its outcome is the same.
-// PatternProof::name is a counterexample.
+// Returns kYes if every name has the same outcome under both lists. The outcome
+// of a name is that of the first rule that matches it. A name that no rule
+// matches in either list has the same outcome. If the answer is kNo,
+// PatternProof::name has different outcomes.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);
 
