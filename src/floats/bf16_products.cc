@@ -29,9 +29,10 @@ struct Detected {
 
 bool HasBit(unsigned value, int bit) { return (value >> bit & 1) != 0; }
 
-// Returns whether the operating system saves the registers of components 17 and
-// 18 of XCR0, the configuration and the data of tiles. The processor must have
-// the instruction XGETBV, which every processor with AVX has.
+// Returns whether the operating system saves the tile registers. In the
+// register XCR0, bit 17 represents the configuration of tiles and bit 18 their
+// data. The processor must have the instruction XGETBV, which every processor
+// with AVX has.
 bool SavesTiles() {
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -44,8 +45,9 @@ bool IsPermitted() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// The numbers of the feature bits in Intel's manual: AMX-BF16 (22) and AMX-TILE
-// (24) are in EDX of CPUID leaf 7.0, and AVX512_BF16 (5) is in EAX of leaf 7.1.
+// Detects the instructions. The numbers of the feature bits are those of
+// Intel's manual: AMX-BF16 (22) and AMX-TILE (24) are in EDX of CPUID leaf 7.0,
+// and AVX512_BF16 (5) is in EAX of leaf 7.1.
 Detected Detect() {
   constexpr unsigned kAuthenticAmd = 0x68747541;  // "Auth", in EBX of leaf 0
   Detected out;

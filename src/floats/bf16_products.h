@@ -1,23 +1,26 @@
-// Chooses the processor's instructions that multiply bfloat16 numbers.
+// Chooses the processor's instructions with which kernels multiply bfloat16
+// numbers.
 #ifndef SHARDC_FLOATS_BF16_PRODUCTS_H_
 #define SHARDC_FLOATS_BF16_PRODUCTS_H_
 
 namespace shardc {
 
-// kVectors is the instruction VDPBF16PS of AVX512_BF16, and kTiles is TDPBF16PS
-// of AMX. With kNone, bfloat16 numbers are converted to float32 first.
+// The instructions that multiply bfloat16 numbers. kVectors is VDPBF16PS of
+// AVX512_BF16, and kTiles is TDPBF16PS of AMX. With kNone, bfloat16 numbers are
+// converted to float32 before they are multiplied.
 enum class Bf16Products { kNone, kVectors, kTiles };
 
-// Returns whether kernels can use these products. The processor must have the
-// instruction, and AVX512_BF16 for rounding. For kTiles, the operating system
-// must also permit the use of the tile registers. Returns true for kNone. The
-// processor and the operating system are queried at the first call.
+// Returns whether kernels can use these instructions. The processor must have
+// the instruction for products, and AVX512_BF16 for rounding. For kTiles, the
+// operating system must also permit the use of the tile registers. Returns true
+// for kNone. The processor and the operating system are queried at the first
+// call.
 bool HasBf16Products(Bf16Products products);
 
-// Returns the instructions that kernels use: those of the last call of
-// UseBf16Products, or else the fastest ones of this processor. Tiles are the
-// fastest. Without tiles, vectors are faster than float32 on AMD's processors,
-// but slower on Intel's.
+// Returns the instructions that kernels use: those that UseBf16Products() has
+// set, or else the fastest ones of this processor. Tiles are the fastest.
+// Without tiles, vectors are faster than float32 on AMD's processors, but
+// slower on Intel's.
 Bf16Products UsedBf16Products();
 // Sets what UsedBf16Products() returns, for tests and measurements. The
 // processor must have these instructions, and no kernel may be running.

@@ -1,6 +1,7 @@
-// Converts arrays of floats. convert_simd.cc chooses the instruction set; this
-// file chooses the pair of types. float64 inputs are rounded one at a time,
-// since common processors cannot round a double to 16 bits in one step.
+// Converts arrays of floats. This file selects the function for the pair of
+// types; convert_simd.cc selects the instruction set. float64 inputs are
+// rounded one at a time, because common processors cannot round a double to 16
+// bits in one step.
 #include "floats/convert.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// Loads full vectors, converts them to float32, and stores them as the target
-// type. The elements after the last full vector are copied to a padded array
-// and converted as one more vector. For example, 10 float16 on AVX2 are one
-// vector of 8 and a padded copy of 2.
+// Converts arrays of floats by vectors: loads full vectors, converts them to
+// float32, and stores them as the target type. The elements after the last full
+// vector are copied to a padded array and converted as one more vector. For
+// example, 10 float16 numbers on AVX2 are one vector of 8 and a padded copy of
+// 2.
 #include "floats/convert_simd.h"
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The loops of convert.h, compiled for each instruction set; the program
-// chooses one when it runs. Arrays may have any alignment.
+// The loops that convert arrays of floats for convert.h. They are compiled for
+// each instruction set, and the program chooses one set when it runs. Arrays
+// may have any alignment.
 #ifndef SHARDC_FLOATS_CONVERT_SIMD_H_
 #define SHARDC_FLOATS_CONVERT_SIMD_H_
 

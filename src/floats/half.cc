@@ -1,9 +1,9 @@
-// Conversions to and from float16 and bfloat16. Conversions from float use
+// Converts numbers to and from float16 and bfloat16. Conversions from float use
 // integer arithmetic on the bits. Conversions from double first round to the
-// format (RoundToFormat), so that they round only once. Example: 65520 is
-// halfway between float16's largest number 65504 and 65536, and becomes
-// infinity. tests/floats/half_test.cc checks the conversions from float and
-// from double around every midpoint between neighbours.
+// 16-bit format (RoundToFormat), so that they round only once. For example,
+// 65520 is halfway between float16's largest number 65504 and 65536, and
+// becomes infinity. tests/floats/half_test.cc checks the conversions from float
+// and from double around every midpoint between neighbours.
 #include "floats/half.h"
 
 #include <bit>
@@ -12,9 +12,9 @@
 namespace shardc {
 namespace {
 
-// A 16-bit format: its precision in bits with the hidden bit, the exponent of
-// its least normal number, that number, and the smallest magnitude that becomes
-// infinity.
+// A 16-bit format: its precision in bits including the hidden bit, the exponent
+// of its least normal number, the least normal number itself, and the smallest
+// magnitude that becomes infinity.
 struct Format {
   int precision;
   int min_exponent;
@@ -22,11 +22,11 @@ struct Format {
   double overflow;
 };
 constexpr Format kFloat16{11, -14, 0x1p-14, 65520.0};
-// (2 - 2^-8) * 2^127: halfway between the largest number and the next power of
-// two.
+// In bfloat16, `overflow` is (2 - 2^-8) * 2^127, which is halfway between the
+// largest number and the next power of two.
 constexpr Format kBFloat16{8, -126, 0x1p-126, 0x1.FFp127};
 
-// Returns the nearest value of the format, as a double.
+// Returns the value of the format that is nearest to x, as a double.
 double RoundToFormat(double x, const Format& format) {
   if (!std::isfinite(x) || x == 0) return x;
   if (std::fabs(x) >= format.overflow) return std::copysign(INFINITY, x);
@@ -34,8 +34,9 @@ double RoundToFormat(double x, const Format& format) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }
-  // To round to even, add half a step less one, plus one if the last kept bit
-  // is set; then drop the lower bits. A carry raises the exponent.
+  // To round to even, half a step less one is added, and one more if the last
+  // kept bit is set. Then the lower bits are dropped. A carry increments the
+  // exponent.
   const int drop = 53 - format.precision;
   auto bits = std::bit_cast<uint64_t>(x);
   bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
@@ -48,22 +49,22 @@ uint16_t Float16Bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 16) & 0x8000;
   uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) {  // NaN: quiet, upper payload bits kept
+  if (magnitude > 0x7f800000) {  // A NaN: becomes quiet.
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
   if (magnitude >= 0x477ff000) {  // 65520 and above
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
-    // The result is subnormal. Floats from 0.5 to 1 are 2^-24 apart, as
-    // float16's subnormal numbers are, so adding 0.5 rounds to the step of the
-    // result.
+    // The result is subnormal. Floats from 0.5 to 1 are 2^-24 apart, and so are
+    // float16's subnormal numbers. Adding 0.5 therefore rounds to a multiple of
+    // the result's step.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
-  // Change the exponent bias from 127 to 15. To round to even, add half a step
-  // less one, plus one if the last kept bit is set.
+  // The exponent bias changes from 127 to 15. To round to even, half a step
+  // less one is added, and one more if the last kept bit is set.
   magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }

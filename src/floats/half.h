@@ -1,11 +1,12 @@
-// Room: floats. 16-bit floats to float32 and back, one at a time here, many in
-// convert.h.
+// Room: floats. Converts single 16-bit floats to float32 and back; convert.h
+// converts arrays.
 // Includes: model.
 //
-// float16 and bfloat16 round to nearest, ties to even; subnormals are kept;
-// numbers that are too large become infinity; a NaN stays a NaN with its sign
-// and upper payload bits, and becomes quiet except in FromBFloat16. Conversions
-// to float are exact. The vector code of convert.h gives the same bits.
+// float16 and bfloat16 round to nearest, with ties to even. Subnormal numbers
+// are kept, and numbers that are too large become infinity. A NaN stays a NaN
+// with its sign and upper payload bits, and becomes quiet except in
+// FromBFloat16. Conversions to float are exact. The vector code of convert.h
+// has results with the same bits.
 #ifndef SHARDC_FLOATS_HALF_H_
 #define SHARDC_FLOATS_HALF_H_
 
@@ -16,19 +17,20 @@
 namespace shardc {
 
 uint16_t Float16Bits(float x);
-uint16_t Float16Bits(double x);  // rounds once
+uint16_t Float16Bits(double x);  // Rounds only once.
 float FromFloat16(uint16_t bits);
 
 uint16_t BFloat16Bits(float x);
 uint16_t BFloat16Bits(double x);
 float FromBFloat16(uint16_t bits);
 
-// Returns the value of F32, F16 or BF16 nearest to x, rounded once. For other
-// dtypes returns x as a float.
+// Returns the value of `dtype` (F32, F16 or BF16) that is nearest to x, rounded
+// once. For other dtypes returns x as a float.
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
 
-// Returns the unit roundoff: 2^-11 for F16, 2^-8 for BF16, else 2^-24 (F32).
+// Returns the unit roundoff, the largest relative error of rounding: 2^-11 for
+// F16, 2^-8 for BF16, and 2^-24 (that of F32) for any other dtype.
 double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc

@@ -1,9 +1,11 @@
-// Converts float16 and bfloat16 to float32 and back, a vector at a time,
-// compiled once per target. Files with HWY_NAMESPACE include this header after
-// hwy/highway.h, once for each target, so the include guard toggles. Integer
-// arithmetic, exact float operations and conversion instructions give the same
-// result, so every target gives the bits of half.h, except that LoadFloat16 may
-// leave a NaN signalling.
+// Converts float16 and bfloat16 to float32 and back, one vector at a time,
+// compiled once for each target (instruction set). Files with HWY_NAMESPACE
+// include this header after hwy/highway.h, once for each target, so the include
+// guard toggles.
+//
+// Integer arithmetic, exact float operations and conversion instructions have
+// the same result. Every target therefore produces the bits of half.h, except
+// that LoadFloat16 may leave a NaN signalling.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_
 #undef SHARDC_FLOATS_HALF_SIMD_INL_H_
@@ -22,7 +24,7 @@ using DH = hn::Rebind<uint16_t, DF>;
 using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 
-// Loads Lanes(DF()) 16-bit values, each to the low half of a lane.
+// Loads Lanes(DF()) 16-bit values, each into the low half of a 32-bit lane.
 HWY_INLINE VU LoadHalves(const uint16_t* p) {
   return hn::PromoteTo(DU(), hn::LoadU(DH(), p));
 }
@@ -36,7 +38,7 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 }
 
 // SHARDC_FLOAT16_INSTRUCTIONS is 1 for x86 targets that have instructions to
-// convert float16. The instructions round as half.h does, and produce the same
+// convert float16. These instructions round like half.h and produce the same
 // NaNs.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
@@ -46,7 +48,7 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 #endif
 
 // Loads Lanes(DF()) float16 values as float32. A signalling NaN may stay
-// signalling, which makes no difference to arithmetic.
+// signalling, which does not change the results of arithmetic.
 HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #if SHARDC_FLOAT16_INSTRUCTIONS
   const hn::Rebind<hwy::float16_t, DF> d16;
@@ -54,8 +56,8 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #else
   const DF df;
   const DU du;
-  // Changes the exponent's bias by multiplying by 2^112, which is exact for
-  // subnormals too.
+  // Multiplying by 2^112 changes the exponent's bias, and is exact also for
+  // subnormal numbers.
   const VU wide = LoadHalves(p);
   const VU sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
   const VU rest = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7fff)));
@@ -69,7 +71,7 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #endif
 }
 
-// Loads float16 as LoadFloat16 does, and makes signalling NaNs quiet.
+// Loads float16 values like LoadFloat16(), and makes signalling NaNs quiet.
 HWY_INLINE VF LoadQuietFloat16(const uint16_t* p) {
   const VF x = LoadFloat16(p);
 #if SHARDC_FLOAT16_INSTRUCTIONS
@@ -101,7 +103,7 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
 #else
   // A normal result is rounded by integer arithmetic, which drops 13 bits. For
   // a subnormal result, a power of two is added whose last bit is float16's
-  // smallest step, so that the addition rounds.
+  // smallest step. The addition then rounds to this step.
   const DF df;
   const DI di;
   const DU du;

@@ -1,11 +1,13 @@
-// Decoding can read the KV cache in one sequential stream, or in two streams
-// with prefetch instructions. Which is faster depends on the processor. The
-// hardware prefetcher of AMD's family 19h (Zen 3 and 4) fills the second-level
-// cache ahead of one stream, and prefetch instructions far ahead would occupy
-// the miss buffers that it needs. The prefetcher of Zen 5 (family 1Ah) stops at
-// the end of a page, so two streams are faster there. Measured speed of
-// decoding, as a fraction of the speed of a plain read of the memory (runs with
-// float32 vary with the pages that the process gets):
+// Decides how decoding reads the KV cache: in one sequential stream, or in two
+// streams with prefetch instructions. Which is faster depends on the processor.
+// The hardware prefetcher of AMD's family 19h (Zen 3 and 4) fills the
+// second-level cache ahead of one stream, and prefetch instructions far ahead
+// would occupy the miss buffers that it needs. The prefetcher of Zen 5 (family
+// 1Ah) stops at the end of a page, so two streams are faster there.
+//
+// The table has the measured speed of decoding, as a fraction of the speed of a
+// plain read of the memory. Runs with float32 vary with the pages that the
+// process gets.
 //
 //   Zen 4, bfloat16 cache  one stream 0.84          two with prefetching 0.65
 //   Zen 4, float32 cache   one stream 0.50 to 0.79  two 0.53 to 0.67
@@ -22,7 +24,7 @@ namespace {
 #if defined(__x86_64__) || defined(__i386__)
 
 // Returns the processor's family as AMD and Intel number it: the base family,
-// plus the extended family if the base is 15.
+// plus the extended family if the base family is 15.
 unsigned Family(unsigned signature) {
   const unsigned base = signature >> 8 & 0xF;
   return base == 0xF ? base + (signature >> 20 & 0xFF) : base;

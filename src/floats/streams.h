@@ -1,13 +1,13 @@
-// Whether this processor reads memory fastest in one or in two streams.
+// Whether this processor reads memory faster in one stream or in two streams.
 #ifndef SHARDC_FLOATS_STREAMS_H_
 #define SHARDC_FLOATS_STREAMS_H_
 
 namespace shardc {
 
-// Returns whether decoding should read the keys of the KV cache in one
-// sequential stream without prefetch instructions. Otherwise two streams with
-// prefetching are faster. The processor is queried at the first call; results
-// never depend on it.
+// Returns true if decoding should read the keys of the KV cache in one
+// sequential stream without prefetch instructions. Returns false if two streams
+// with prefetching are faster. The processor is queried at the first call. The
+// results of decoding do not depend on this choice.
 bool OneStreamIsFaster();
 
 }  // namespace shardc

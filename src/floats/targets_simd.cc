@@ -1,8 +1,8 @@
-// Detects the targets that this processor can run. It can run a target if it
-// has all instructions that the target is compiled for, and the operating
-// system saves the registers of the target. For example, AVX-512 needs the
-// operating system to save the zmm registers. On Arm, Linux reports the
-// instructions that programs may use.
+// Detects the targets (instruction sets) that this processor can run. The
+// processor must have all instructions for which the target is compiled, and
+// the operating system must save the registers of the target. For example,
+// AVX-512 needs the operating system to save the zmm registers. On Arm, Linux
+// reports the instructions that programs may use.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>
@@ -26,8 +26,8 @@ namespace {
 
 #if HWY_ARCH_X86
 
-// The result of the instruction CPUID. Virtual machines take about 20 us for
-// each CPUID, so it runs only when the first kernel or checksum needs it.
+// The result of the instruction CPUID. On virtual machines each CPUID takes
+// about 20 us, so it runs only when the first kernel or checksum needs it.
 // `__builtin_cpu_supports` would run it at the start of every command.
 struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -39,8 +39,9 @@ Registers Query(unsigned leaf) {
   return out;
 }
 
-// Returns the registers that the operating system saves: bit 1 is the xmm
-// registers, bit 2 the ymm registers, bits 5 to 7 the zmm and mask registers.
+// Returns, as bits, the registers that the operating system saves: bit 1
+// represents the xmm registers, bit 2 the ymm registers, and bits 5 to 7 the
+// zmm and mask registers.
 unsigned SavedRegisters() {
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -52,8 +53,8 @@ bool HasBits(unsigned value, std::initializer_list<int> bits) {
                      [&](int bit) { return (value >> bit & 1) != 0; });
 }
 
-// The positions of feature bits in the manuals of Intel and AMD, here for ECX
-// of leaf 1.
+// The positions of feature bits in the manuals of Intel and AMD. These bits are
+// in ECX of leaf 1.
 constexpr int kPclmul = 1, kSsse3 = 9, kFma = 12, kSse41 = 19, kSse42 = 20;
 constexpr int kAes = 25, kOsXsave = 27, kAvx = 28, kHalfFloats = 29;
 
@@ -102,8 +103,8 @@ int VectorBytes() {
   return length < 0 ? 0 : length & PR_SVE_VL_LEN_MASK;
 }
 
-// Highway compiles its NEON target for processors with AES instructions, and
-// two more targets for the usual sizes of SVE vectors.
+// Highway compiles its NEON target for processors with AES instructions. For
+// SVE it also has two targets for fixed vector sizes.
 int64_t DetectTargets() {
   int64_t targets = 0;
   if (Has(AT_HWCAP, HWCAP_AES)) targets |= HWY_NEON;
@@ -120,7 +121,7 @@ int64_t DetectTargets() {
 
 #else
 
-// On other systems Highway compiles one target only.
+// On other processors Highway compiles only one target.
 int64_t DetectTargets() { return HWY_STATIC_TARGET; }
 
 #endif

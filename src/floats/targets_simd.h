@@ -1,7 +1,7 @@
 // Chooses one of the targets (instruction sets) for which Highway has compiled
-// a function. The processor is queried here, at the first call. Highway's own
-// detection is in a library that measures clocks when it is loaded, which costs
-// 3 ms in every run of every command.
+// a function. The processor is queried at the first call. Highway's own
+// detection is not used, because its library measures clocks when it is loaded,
+// which costs 3 ms in every run of every command.
 //
 //   SIMD_EXPORT(Fold);  // once, next to the function of all targets
 //   SIMD_DISPATCH(Fold)(bytes, count);
@@ -13,10 +13,10 @@
 
 namespace shardc {
 
-// Returns the targets that this processor can run. As in Highway, each target
-// is a bit, and the lowest bit is the best target.
+// Returns the targets that this processor can run, as bits. As in Highway, the
+// lowest bit is the best target.
 int64_t DetectedTargets();
-// Allows only these targets from now on, for tests. 0 allows all detected
+// Allows only these targets in later calls, for tests. 0 allows all detected
 // targets again.
 void UseTargets(int64_t targets);
 
@@ -24,9 +24,9 @@ void UseTargets(int64_t targets);
 // instruction for CRC-32C.
 bool HasSse42();
 
-// Returns the index of the best target that the processor can run in a table of
-// SIMD_EXPORT. The table lists the `compiled` targets from best to worst, and
-// the portable target last.
+// Returns an index into a table that SIMD_EXPORT has made: that of the best
+// target that the processor can run. The table lists the targets in `compiled`
+// from best to worst, and the portable target last.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc
