@@ -1,7 +1,7 @@
 // Room: plan/difference. Compares two plans, two modes of one plan or two step
 // programs. The result is one value that `diff`, `plan --diff`, `check
-// --locked` and the page of `report` print. Includes: source, model, comm,
-// plan.
+// --locked` and the page of `report` print.
+// Includes: source, model, comm, plan.
 //
 // `fields` has all differences of the plans' JSON, including members that no
 // other part of the program reads. A difference that only follows from another
