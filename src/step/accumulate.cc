@@ -322,9 +322,12 @@ class Accumulator {
   std::vector<Op> ops_;  // The ops of one micro-batch.
   size_t values_ = 0;
   std::vector<Data> data_;
-  std::vector<int32_t> producer_;  // indexed by ValueId: index of its op
-  std::vector<char> counts_;       // indexed by op: 1 if it counts tokens
-  std::vector<char> shares_;       // indexed by op: 1 if found by FindShares()
+  // Indexed by ValueId: the index of the op that computes the value.
+  std::vector<int32_t> producer_;
+  // Indexed by op: 1 if the op counts tokens, else 0.
+  std::vector<char> counts_;
+  // Indexed by op: 1 if FindShares() has found the op, else 0.
+  std::vector<char> shares_;
   // The index of the op that computes 1 / number of tokens.
   int32_t divide_ = -1;
   // value_[m][v] is the copy of value v for micro-batch m; -1 if there is none.

@@ -294,7 +294,8 @@ class Writer {
   std::vector<ValueId> queries_;
   const ValueId sinks_;
   ValueId query_positions_;
-  LabelId query_, key_;  // labels of the tokens, in a ring of one block
+  // The labels of the tokens of queries and keys; in a ring, of one block.
+  LabelId query_, key_;
   Labels heads_;
 };
 

@@ -23,7 +23,7 @@ enum class AttentionView : uint8_t {
 };
 struct AttentionForm {
   AttentionView view = AttentionView::kGlobal;
-  int64_t turns = 1;  // kRing: the number of devices in the ring
+  int64_t turns = 1;  // For kRing, the number of devices in the ring.
   // The number of copies of each KV head that are made before keys and values
   // are resharded; 1 if they are not copied.
   int64_t copies = 1;

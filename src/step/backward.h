@@ -58,10 +58,13 @@ class Backward {
 
   Graph& graph_;
   GraphWriter write_;
-  std::vector<bool> needed_;           // indexed by forward value
-  std::vector<Maker> made_by_;         // indexed by forward value
-  std::map<ValueId, ValueId> rolled_;  // results of rolls, keyed by the operand
-  // rematerialised values, keyed by forward value
+  // Indexed by forward value: whether the value needs a cotangent.
+  std::vector<bool> needed_;
+  // Indexed by forward value: the op that computes it.
+  std::vector<Maker> made_by_;
+  // The results of rolls, keyed by the operand of the roll.
+  std::map<ValueId, ValueId> rolled_;
+  // The rematerialised values, keyed by the forward value.
   std::map<ValueId, ValueId> recomputed_;
   // The terms of each cotangent, indexed by forward value.
   std::vector<std::vector<ValueId>> cotangents_;

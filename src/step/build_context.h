@@ -88,8 +88,10 @@ struct BuildContext {
   LabelId distance = kNoLabel;
   // The label of the frames in one token of an audio model.
   LabelId frames = kNoLabel;
-  LabelId copied_heads = kNoLabel;  // The composite label (k copies).
-  bool made_own_labels = false;  // Whether the labels that `form` needs exist.
+  // The composite label of KV heads and their copies, (k copies).
+  LabelId copied_heads = kNoLabel;
+  // Whether the labels that `form` needs have been created.
+  bool made_own_labels = false;
   // The statistics of each router that has been written.
   std::vector<RouterStatistics> routers = {};
   // The role of the router's correction; -1 if there is none.

@@ -68,7 +68,8 @@ class OptionList {
 // The labels of an op that one axis shards in operands or in the preferred
 // sharding of the result.
 struct Carried {
-  OptionList options;  // in the order of the op's labels
+  // The labels that the axis may shard, in the order of the op's labels.
+  OptionList options;
   // Sets of label indices, as bits: the labels that the axis shards in weights,
   // in other operands, and in the preferred sharding of the result.
   uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;

@@ -80,7 +80,8 @@ class GraphWriter {
 
  private:
   Graph& graph_;
-  std::vector<int32_t> producer_;  // indexed by ValueId: index of its op
+  // Indexed by ValueId: the index of the op that computes the value.
+  std::vector<int32_t> producer_;
 };
 
 }  // namespace shardc::step

@@ -57,7 +57,8 @@ class LabelTable {
   const ModelDescription& description_;
   Graph& graph_;
   Sizes& sizes_;
-  std::vector<LabelId> dims_;  // indexed by the description's dimensions
+  // The label of each of the description's dimensions, in their order.
+  std::vector<LabelId> dims_;
   std::map<std::string, LabelId, std::less<>> composites_;
 };
 

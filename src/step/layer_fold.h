@@ -24,7 +24,8 @@ struct LayerFold {
   // Indexed by layer: the number of the model's layers that this layer
   // represents, including itself; 0 if the layer is not built.
   std::vector<int64_t> times = {};
-  std::vector<Run> runs = {};  // Empty if every layer is built.
+  // The runs of equal blocks; empty if every layer is built.
+  std::vector<Run> runs = {};
 };
 
 // Returns which layers of a model are built. `kinds` has a number for each

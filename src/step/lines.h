@@ -17,26 +17,28 @@ namespace shardc::step {
 
 enum class LineOp : uint8_t {
   kLookup,
-  kRows,      // rows of a value that is a table
-  kPatches,   // input patches times a role, summed over all dimensions but one
-  kToken,     // one token of a value, by its number
-  kFrames,    // input frames, several for each token
-  kConvolve,  // convolves along tokens; may keep one frame of each
+  kRows,     // looks up rows of a table that an op has computed
+  kPatches,  // input patches times a role, summed over all dimensions but one
+  kToken,    // reads one token of a value, at a fixed index
+  // reads the input frames of an audio model, several for each token
+  kFrames,
+  // convolves a value along its tokens; may keep one frame of each token
+  kConvolve,
   kLinear,
   kRmsNorm,
   kLayerNorm,
   kGated,       // activation(gate) times up, with the model's activation
-  kGatedFused,  // kGated with one weight for gate and up, (z f)
+  kGatedFused,  // kGated with gate and up in one weight, whose label is (z f)
   kSwiglu,
   kGeglu,
   kActivation,
   kFunction,  // a function of functions.h, with an optional constant
-  kTake,      // a role's parameter
+  kTake,      // reads the parameter of a role
   kAdd,
   kMultiply,
   kScale,
   kDivide,
-  kRoot,  // times the root, or another power, of a dimension's size
+  kRoot,  // multiplies by the root, or another power, of a dimension's size
   kCap,
   kPart,
   kIndex,
@@ -71,8 +73,10 @@ struct LineStack {
   std::vector<Line> begin = {}, layer = {}, end = {};
 };
 struct Lines {
-  std::vector<LineStack> stacks = {};       // in the order of the description
-  std::vector<std::string> variables = {};  // names, indexed by variable
+  // The stacks of layers, in the order of the description.
+  std::vector<LineStack> stacks = {};
+  // The names of the variables, indexed by variable.
+  std::vector<std::string> variables = {};
 };
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;

@@ -251,12 +251,16 @@ class BufferLiveness {
   const Sizes& sizes_;
   const ElementBytes bytes_;
   int64_t last_ = 0;
-  std::vector<Held> kinds_;  // indexed by ValueId
-  std::vector<char> stays_;  // by ValueId: 1 if live until the end
+  // Indexed by ValueId: the class of memory of the value.
+  std::vector<Held> kinds_;
+  // Indexed by ValueId: 1 if the value is live until the end, else 0.
+  std::vector<char> stays_;
   // Indexed by ValueId of a parameter: the updated parameter.
   std::vector<ValueId> update_of_;
-  std::vector<int32_t> home_;  // indexed by slot: the slot that owns its buffer
-  std::vector<HeldBuffer> homes_;  // indexed by the slot that owns the buffer
+  // Indexed by slot: the slot that owns the buffer of this slot.
+  std::vector<int32_t> home_;
+  // Indexed by slot: the buffer, if the slot owns one.
+  std::vector<HeldBuffer> homes_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace shardc::step {
 enum class Held : uint8_t {
   kParameters,
   kMoments,
-  kGradients,  // including partial gradients
+  kGradients,  // The gradients, including partial gradients.
   kCaches,
   kInputs,       // Data such as ids, labels and positions.
   kGathered,     // Copies of parameters in other shardings.

@@ -445,11 +445,13 @@ class Lowerer {
   int32_t op_ = -1;
   // Indexed by ValueId: all slots of the value. Seen() returns the first one.
   std::vector<std::vector<int32_t>> copies_;
-  const std::vector<char> weight_;  // by ValueId: 1 for a weight
-  // by slot: true for a gathered copy
+  // Indexed by ValueId: 1 if the value is treated as a weight, else 0.
+  const std::vector<char> weight_;
+  // Indexed by slot: true if the slot is a gathered copy.
   std::vector<bool> gathered_;
-  std::vector<PreferredSharding> preferred_;  // indexed by ValueId
-  // by op: 1 if an op rematerialises it
+  // Indexed by ValueId: the preferred sharding of the value.
+  std::vector<PreferredSharding> preferred_;
+  // Indexed by op: 1 if an op of the backward pass rematerialises it.
   std::vector<char> is_recomputed_;
   // Indexed by op: how an op that is rematerialised was lowered.
   std::vector<Lowered> lowered_;

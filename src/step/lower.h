@@ -42,7 +42,8 @@ struct LowerRequest {
 // The reason why a graph cannot be lowered, with the name of the op and of the
 // axis.
 struct Unsupported {
-  std::string message = {};  // In lower case, without a final period.
+  // The message, in lower case and without a final period.
+  std::string message = {};
   std::string op = {};
   std::string axis = {};
 };

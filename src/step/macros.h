@@ -74,8 +74,9 @@ struct RouterSettings {
   int power = 0;
   double scale = 1;
   double jitter = 0;         // Only kSparseMixer uses it.
-  LabelId first = kNoLabel;  // Only kSparseMixer uses it: a label of size 1.
-  bool before = false;       // Whether weights scale the experts' inputs.
+  LabelId first = kNoLabel;  // For kSparseMixer only: a label of size 1.
+  // True if the weights scale the experts' inputs, not their results.
+  bool before = false;
   // The labels of all groups of experts and of the groups that a token chooses
   // before it chooses experts. Both are kNoLabel if experts have no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
@@ -122,12 +123,14 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
                               LabelId experts, const RouterLosses& settings);
 
 struct ExpertWeights {
-  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d]
+  // The weights of gate and up: [e, f, d] or [(e f), d].
+  ValueId gate = kNoValue, up = kNoValue;
   // Gate and up in one weight, with the labels [e, (z f), d] in any order.
   ValueId gate_up = kNoValue;
-  ValueId gate_up_bias = kNoValue;  // [e, (z f)]
-  ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
-  ValueId down_bias = kNoValue;     // [e, d]
+  ValueId gate_up_bias = kNoValue;  // The bias of gate and up, [e, (z f)].
+  // The weight of the down projection: [e, d, f] or [(e f), d].
+  ValueId down = kNoValue;
+  ValueId down_bias = kNoValue;  // The bias of the down projection, [e, d].
 };
 // Writes the experts of a layer. The tokens of x [b, t, d] are copied to the
 // queues of their experts, and the experts' weighted results are added for each

@@ -23,7 +23,7 @@
 
 namespace shardc::step {
 
-class Backward;  // step/backward.h
+class Backward;  // is declared in step/backward.h
 
 // Returns the index of the type T in the variant OpAttributes.
 template <class T, class... Types>
@@ -52,7 +52,7 @@ enum class Linearity : uint8_t {
 
 // The buffer in which the result of an op is stored on a device.
 enum class Storage : uint8_t {
-  kOwn,           // A separate buffer.
+  kOwn,           // A separate buffer of the result.
   kFirstOperand,  // The first operand's buffer, for views and caches.
   kUpdated,       // The buffer of the operand that the op updates (AdamW).
   // The buffer of an operand of the same size that no later op reads, if there
@@ -79,7 +79,7 @@ struct OpExtent {
   // result. For a product this is the number of multiplications.
   double combinations = 1;
   double result = 1, last_operand = 1;
-  double operands = 0;  // the number of operands
+  double operands = 0;  // The number of operands.
 };
 
 using FlopsRule = double (*)(const Op& op, const OpExtent& extent);
@@ -88,7 +88,7 @@ struct OpDef {
   OpKind kind = OpKind::kInput;
   // The result as a formula of operands and attributes, in words.
   std::string_view text = {};
-  // kTypeOf<the type of the attributes>
+  // The index of the type of the attributes in OpAttributes (kTypeOf).
   size_t attributes = kTypeOf<NoAttributes>;
 
   // --- dimension rule ---

@@ -20,7 +20,7 @@ enum class LabelKind : uint8_t {
   // Only in the operand of a maximum; an all-reduce of maxima follows the op.
   kMax,
   kFresh,  // In the result only; any axes may shard it.
-  kNeed,   // Must be unsharded, even if a gather is needed.
+  kNeed,   // The op needs the label unsharded, even if that takes a gather.
 };
 
 struct RuleLabel {

@@ -49,7 +49,8 @@ class Parameters {
   const ModelDescription& description_;
   const Roles& roles_;
   GraphWriter& write_;
-  std::vector<ValueId> values_;  // indexed by role and layer
+  // The input of each role and layer, indexed by role and layer.
+  std::vector<ValueId> values_;
   // Maps a role to the role of its bias, or to -1 if it has none.
   std::map<int32_t, int32_t> biases_;
 };

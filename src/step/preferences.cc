@@ -211,14 +211,16 @@ class Propagation {
   const Graph& graph_;
   const Axes& axes_;
   std::vector<std::string>& notes_;
-  std::vector<PreferredSharding> out_;  // indexed by ValueId
+  // Indexed by ValueId: the preferred sharding of the value.
+  std::vector<PreferredSharding> out_;
   // Indexed by ValueId: the parameter whose sharding the value has, or -1.
   std::vector<int32_t> parameter_of_;
   // Indexed by ValueId: which of the parameter's shardings the value has.
   std::vector<As> sharded_as_;
   // The shardings of parameters, indexed by parameter and then by As.
   std::vector<std::array<Sharding, 3>> shardings_;
-  std::vector<char> is_gradient_;  // indexed by ValueId: 1 for a gradient
+  // Indexed by ValueId: 1 if the value is a gradient, else 0.
+  std::vector<char> is_gradient_;
   // Indexed by ValueId: the forward value of a rematerialised value, or else
   // the value itself.
   std::vector<ValueId> first_;

@@ -222,13 +222,15 @@ class Recomputer {
   Graph& graph_;
   const Remat& policy_;
   size_t layers_ = 0;
-  std::vector<int32_t> producer_;  // by ValueId: the forward op's index
+  // Indexed by ValueId: the index of the forward op that computes the value.
+  std::vector<int32_t> producer_;
   // Indexed by ValueId: the layer of the value; -1 if it is always kept.
   std::vector<int32_t> owner_;
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
-  std::vector<char> recompute_;  // by op: 1 to rematerialise
+  // Indexed by op: 1 if the backward pass repeats the op, else 0.
+  std::vector<char> recompute_;
   // For each layer, the indices of its forward ops and of its backward ops.
   std::vector<std::vector<size_t>> forward_, backward_;
 };

@@ -54,7 +54,7 @@ enum class Made : uint8_t {
 
 struct Candidate {
   std::string_view name;
-  std::string_view also;  // The name in MaxText; may be empty.
+  std::string_view also;  // The tensor's name in MaxText; may be empty.
   Made made = Made::kOther;
   bool named = false;  // Whether a policy can list the tensor by name.
   // `read` is whether the backward pass reads the tensor if nothing is

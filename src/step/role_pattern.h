@@ -16,7 +16,8 @@ namespace shardc::step {
 // layer and the expert.
 struct RolePattern {
   std::string text;
-  int layer_group = 0, expert_group = 0;  // 0 if there is no such group.
+  // The number of the group; 0 if there is no such group.
+  int layer_group = 0, expert_group = 0;
 };
 RolePattern MakePattern(const std::string& text);
 

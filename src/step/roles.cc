@@ -55,7 +55,8 @@ class Assigner {
  private:
   bool Match() {
     std::vector<RolePattern> made;
-    std::vector<size_t> role_of;  // indexed by pattern
+    // Maps the index of a pattern to the index of its role.
+    std::vector<size_t> role_of;
     for (const DescribedRole& role : description_.roles) {
       made.push_back(MakePattern(role.pattern.text));
       out_.in_layers.push_back(made.back().layer_group > 0);

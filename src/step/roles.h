@@ -61,7 +61,8 @@ struct Roles {
   // first, and its layers have the lowest numbers.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
-  std::vector<TensorRole> tensors = {};  // indexed by row of the manifest
+  // The role of each tensor, indexed by row of the manifest.
+  std::vector<TensorRole> tensors = {};
   // The rows of the manifest that have a role, indexed by role * layers + layer
   // and then by expert. Roles outside of layers use layer 0. A row is -1 for an
   // expert without a tensor.
@@ -85,10 +86,12 @@ struct Roles {
     return stack;
   }
 
-  std::vector<bool> in_layers = {};  // indexed by role
+  // Indexed by role: whether the role belongs to layers.
+  std::vector<bool> in_layers = {};
   // Indexed by role: whether each expert has a separate tensor.
   std::vector<bool> by_expert = {};
-  std::vector<bool> exists = {};  // by role: whether `when` is true
+  // Indexed by role: whether the role's condition `when` is true.
+  std::vector<bool> exists = {};
 };
 
 // Assigns roles to all parameters. Parameters without a correct role are listed

@@ -86,7 +86,8 @@ bool MatchScanned(RoleTree& tree, Findings& findings) {
   if (names.empty()) return true;
   std::vector<Pattern> patterns;
   std::vector<RolePattern> made;
-  std::vector<size_t> role_of;  // indexed by pattern
+  // Maps the index of a pattern to the index of its role.
+  std::vector<size_t> role_of;
   for (size_t role = 0; role < tree.role_count(); ++role) {
     const DescribedText& text = tree.description.roles[role].pattern;
     const char separator = tree.description.separator;

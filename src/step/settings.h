@@ -33,8 +33,10 @@ struct ModelSettings {
   RouterLosses router_losses;
   // The role of the bias for choosing experts; empty if there is none.
   std::string correction;
-  double capacity = 0;         // see StepModel::capacity
-  int64_t encoder_length = 0;  // see StepModel::encoder_length
+  // The capacity of experts' queues, see StepModel::capacity.
+  double capacity = 0;
+  // The encoder's tokens, see StepModel::encoder_length.
+  int64_t encoder_length = 0;
   Rope rope;
 };
 

@@ -110,7 +110,8 @@ class Sorter {
   const StageDivision& division_;
   const std::map<ValueId, int32_t>& given_;
   const bool accumulated_;
-  std::vector<Reached> of_;  // indexed by ValueId
+  // Indexed by ValueId: the stage of the op that computes the value.
+  std::vector<Reached> of_;
   const std::vector<Phase> phase_of_ = PhasesOf();
 
   std::vector<Phase> PhasesOf() const {

@@ -62,7 +62,7 @@ class Streams {
   void MakeKeys(const Stream& of, ValueId queries, ValueId& keys);
 
   GraphWriter& write_;
-  std::vector<Stream> streams_;  // indexed by stack
+  std::vector<Stream> streams_;  // One stream for each stack, indexed by stack.
   ValueId labels_ = kNoValue, weights_ = kNoValue;
 };
 
