@@ -96,7 +96,8 @@ class Compiler {
   Compiled& c_;
   const Compiled* const matched_;
   Findings& findings_;
-  std::vector<Mode> modes_;  // Train first, then the other requested modes.
+  // The modes to compile: train first, then the other requested modes.
+  std::vector<Mode> modes_;
   // Indexed by rule: the resolved spec of each mode. Modes whose spec is `like`
   // are absent.
   std::vector<std::map<Mode, Resolved>> resolved_;
@@ -110,9 +111,12 @@ class Compiler {
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<int64_t> counts_;  // by layout: number of parameters
-  std::vector<bool> scalar_;     // by type: whether it is a scalar
-  std::vector<bool> has_like_;   // by rule: whether it has a `like`
+  // Indexed by layout: the number of parameters with this layout.
+  std::vector<int64_t> counts_;
+  // Indexed by type: whether the type is a scalar.
+  std::vector<bool> scalar_;
+  // Indexed by rule: whether the rule has a `like`.
+  std::vector<bool> has_like_;
   // Indexed by rule: whether its parameters may be placed at a coordinate of an
   // axis. They may if the rule has a `place`. They also may if the rule has a
   // `like`, because the rule of the parameter that `like` names may have a
@@ -486,7 +490,7 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings) {
   Manifest manifest = earlier.manifest;
-  // Compile() has moved it to the plan.
+  // Compile() has moved by_name to the plan, so it is copied back.
   manifest.by_name = earlier.plan.by_name;
   return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
                      earlier.options, &earlier, findings);

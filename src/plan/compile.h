@@ -24,9 +24,10 @@ struct PlannedStages;
 // Options of the command line, which override the same settings in files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;    // overrides files and rules
-  int threads = 1;  // Does not change the result.
-  // Overrides those of the rules files.
+  // Overrides the policies of rules files and the settings of rules.
+  Policy policy;
+  int threads = 1;  // The number of threads, which does not change the result.
+  // If given, overrides the exclusions of the rules files.
   WeightDecayExclusions weight_decay_exclude;
 };
 
@@ -42,8 +43,9 @@ struct Compiled {
   Manifest manifest;
   CompileOptions options;
   std::optional<Resolver> resolver;
-  std::shared_ptr<const Matcher> matcher;  // CompileOn() shares it.
-  Matches matches;                         // The rules that match each tensor.
+  // The compiled patterns, which results of CompileOn() share.
+  std::shared_ptr<const Matcher> matcher;
+  Matches matches;  // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h). Null if they
   // declare no stages, or if the stages are refused.

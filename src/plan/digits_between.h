@@ -13,7 +13,7 @@ namespace shardc {
 struct DigitsBetween {
   std::string before, after;
 
-  // Returns nullopt if the pattern has another form.
+  // Parses a pattern. Returns nullopt if it has another form.
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
   // Returns the digits that the pattern's group captures in its first match in

@@ -65,7 +65,8 @@ std::string MembersText(const Write& write) {
 }
 
 void WriteModes(JsonWriter& json, const Plan& plan, const ParamLayout& layout) {
-  std::map<std::string_view, const Spec*> modes;  // sorted by name
+  // The specs of modes, sorted by the name of the mode.
+  std::map<std::string_view, const Spec*> modes;
   for (const ModeLayout* mode : DifferingModes(plan, layout)) {
     modes.emplace(ModeName(mode->mode), &mode->spec);
   }
@@ -155,7 +156,7 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
 // The numbers of parameters of a plan, counted in one pass over them.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
-  // by layout: number of placed parameters
+  // Indexed by layout: the number of placed parameters.
   std::vector<int64_t> placed;
   // The bytes of placed parameters, by axis and coordinate. A parameter of
   // unknown size adds 0.

@@ -1,4 +1,4 @@
-// A range of a model's layers.
+// A range of a model's layers, and its text for messages.
 #ifndef SHARDC_PLAN_LAYER_RANGE_H_
 #define SHARDC_PLAN_LAYER_RANGE_H_
 

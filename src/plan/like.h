@@ -62,7 +62,8 @@ class LikeChains {
   const Compiled& c_;
   Findings& findings_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
-  std::set<uint32_t> on_cycles_;  // tensors
+  // Tensors that are on a cycle that was reported.
+  std::set<uint32_t> on_cycles_;
   // The results of Follow(), by mode and tensor.
   std::map<Mode, std::unordered_map<uint32_t, std::optional<SpecOrigin>>>
       known_;

@@ -27,7 +27,7 @@ namespace shardc {
 
 struct StepInputs {
   const Compiled* compiled = nullptr;
-  const ModelConfig* config = nullptr;  // may be null
+  const ModelConfig* config = nullptr;  // The model's config.json; may be null.
   Mode mode = Mode::kTrain;
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;  // The bytes of an element of activations.
@@ -40,8 +40,10 @@ struct StepInputs {
   // If nullopt, StepPolicyOf() chooses it.
   std::optional<step::Policy> policy = {};
   bool keep_gathered = false;
-  bool records_conflicts = true;  // see step::LowerRequest
-  step::Remat remat = {};         // used in training only
+  // Whether sharding conflicts are recorded, see step::LowerRequest.
+  bool records_conflicts = true;
+  // The rematerialisation policy; used in training only.
+  step::Remat remat = {};
   // The number of micro-batches into which the batch is split; used in training
   // only.
   int64_t microbatches = 1;

@@ -47,7 +47,9 @@ template <class Take>
 void ForEachRemainder(std::string_view word, const Take& take) {
   constexpr uint64_t kBase = 0x9E3779B97F4A7C15;
   constexpr size_t kMost = kMostLetters + kMostEdits;
-  std::array<uint64_t, kMost + 1> before{}, power{};  // by number of letters
+  // Indexed by a number of letters: the hash of the first letters, and a power
+  // of kBase.
+  std::array<uint64_t, kMost + 1> before{}, power{};
   power[0] = 1;
   const size_t size = word.size();
   for (size_t i = 0; i < size; ++i) {

@@ -20,8 +20,8 @@ namespace shardc {
 
 struct NearRule {
   int32_t rule = -1;
-  int matched = 0;      // The number of equal parts of the path.
-  int run = 0;          // The number of equal parts at the end.
+  int matched = 0;      // The number of parts of the path that are equal.
+  int run = 0;          // The number of equal parts at the end of the path.
   std::string written;  // The part of the pattern that differs.
   std::string found;    // The part of the name at the position of `written`.
   // The pattern with `written` replaced by `found`. Empty if the pattern cannot

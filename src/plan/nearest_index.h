@@ -21,9 +21,11 @@ namespace shardc {
 // path.
 struct PatternText {
   uint32_t rule = 0;
-  std::vector<std::string> parts;  // In the order of the path.
-  bool begin_anchor = false;       // The first part must match completely.
-  bool end_anchor = false;         // The last part must match completely.
+  std::vector<std::string> parts;  // The parts, in the order of the path.
+  // Whether the first part must match completely (`^`).
+  bool begin_anchor = false;
+  // Whether the last part must match completely (`$`).
+  bool end_anchor = false;
 };
 
 class NearestIndex {
@@ -59,7 +61,8 @@ class NearestIndex {
   // error.
   struct Words {
     MisspeltWords words;
-    std::vector<std::vector<uint32_t>> texts;  // by the number of the word
+    // The texts under each word, indexed by the word's number.
+    std::vector<std::vector<uint32_t>> texts;
   };
 
   // The lists for names of which a certain number of parts are compared with

@@ -70,7 +70,8 @@ class Placements {
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 
-  std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
+  // The pattern of each rule, indexed by rule; nullopt without `place`.
+  std::vector<std::optional<IndexPattern>> index_patterns_;
   std::vector<int64_t> counts_;
   // The indices in the tensors' names, for rules that do not state a count:
   // indices_[indices_of_[rule]][tensor]. Rules with the same pattern share an

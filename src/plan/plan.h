@@ -40,7 +40,7 @@ struct ModeLayout {
   std::vector<Edit> edits;
   // Why the spec is illegal; empty if it is legal.
   std::vector<Edit> problems;
-  // nullopt if unknown or if the spec is illegal
+  // The shape of a shard; nullopt if unknown or if the spec is illegal.
   std::optional<Shape> shard_shape;
   std::optional<int64_t> bytes_per_device;
   // The bytes per device if no correction were made. The member
@@ -54,7 +54,7 @@ struct ParamLayout {
   // Whether no rule matches the parameter, so that `rule` is -1. Always false
   // for a scalar.
   bool unmatched = false;
-  uint32_t type = 0;              // index into Manifest::types
+  uint32_t type = 0;              // index into Plan::types
   std::vector<ModeLayout> modes;  // Train, then the plan's other modes.
 };
 
@@ -71,7 +71,7 @@ struct PlannedParam {
 
 struct PlannedRule {
   std::string match;
-  std::string source;  // such as "rules.yaml:12"
+  std::string source;  // The rule's file and line, such as "rules.yaml:12".
   // The number of parameters for which the rule is the first match.
   int64_t params = 0;
   // The number of parameters in which the pattern is found.
@@ -81,7 +81,7 @@ struct PlannedRule {
 // The spec of a tensor of attention. Only its axes are checked, because its
 // sizes are not known here.
 struct AttentionLayout {
-  std::string tensor;  // such as "query" or "key"
+  std::string tensor;  // The name of the tensor, such as "query".
   Resolved why;
   // The spec after legalization; if it is illegal, as it was resolved.
   Spec spec;
@@ -139,7 +139,7 @@ struct Plan {
   std::optional<PlanStages> stages;
   // Each may be shared by several parameters.
   std::vector<ParamStages> stage_sets;
-  // Indexed by parameter: index into stage_sets.
+  // Indexed by parameter: the index of its set in stage_sets.
   std::vector<uint32_t> stage_set;
   PlanSummary summary;
 

@@ -64,22 +64,24 @@ struct PlanStage {
 // both stages.
 struct StageCopy {
   std::string param;
-  std::vector<int32_t> stages, ranks;  // ascending
+  // The stages and the ranks that have the parameter, ascending.
+  std::vector<int32_t> stages, ranks;
 };
 
 struct PlanStages {
   std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
   int64_t virtual_stages = 1;  // The number of stages on each rank.
-  std::string placement;       // "loop", "v", "both" or "listed"
+  // How stages are placed on ranks: "loop", "v", "both" or "listed".
+  std::string placement;
   // The name of the schedule, or the path of its file.
   std::string schedule;
-  std::string table;  // The digest of the schedule as CSV.
+  std::string table;  // The digest of the schedule's table in the form of CSV.
   int64_t microbatches = 0;
   // The axes that shard the width of the hidden state, which a stage sends to
   // the next one; nullopt if the plan was written before they were recorded.
   std::optional<AxisGroup> hidden;
-  std::vector<PlanStage> of;  // indexed by stage
+  std::vector<PlanStage> of;  // The stages, indexed by the stage's number.
   std::vector<StageCopy> copies;
 
   // Returns whether the devices of a rank hold the parameter or a part of it.

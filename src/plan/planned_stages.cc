@@ -376,7 +376,7 @@ class Planner {
   }
 
   const Compiled& compiled_;
-  const ModelConfig* config_;  // may be null
+  const ModelConfig* config_;  // The model's config.json; may be null.
   const StageRequest& request_;
   Findings& findings_;
   PlannedStages out_;

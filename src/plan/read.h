@@ -28,22 +28,25 @@ struct ReadPlacement {
 struct ReadParam {
   std::string name;
   TensorType type;
-  Spec spec;                                 // the spec in train
-  std::vector<std::pair<Mode, Spec>> modes;  // Modes with another spec.
+  Spec spec;  // The spec in train.
+  // The specs of those modes whose spec differs from train.
+  std::vector<std::pair<Mode, Spec>> modes;
   std::optional<ReadPlacement> placement;
-  ParamStages stages;  // Empty for a plan without stages.
-  Place place;         // the place of the name
+  // The stages of the parameter; empty for a plan without stages.
+  ParamStages stages;
+  Place place;  // The place of the parameter's name.
 
   const Spec& SpecOf(Mode mode) const;
 };
 
 struct ReadPlan {
   std::string fingerprint;
-  Mesh mesh;  // axes, devices, processes and slices
+  Mesh mesh;  // The mesh's axes, devices, processes and slices.
   Place mesh_place;
   std::optional<PlanStages> stages;  // nullopt for a plan without stages
   std::vector<Mode> modes;
-  std::vector<ReadParam> params;  // In the file's order, with distinct names.
+  // The parameters in the file's order; names are distinct.
+  std::vector<ReadParam> params;
 };
 
 // Whether it is an error if a plan was edited after it was written

@@ -150,7 +150,8 @@ class Grouping {
   }
 
   const Compiled& c_;
-  std::vector<uint32_t> first_;  // Indexed by tensor: the first of its group.
+  // Indexed by tensor: the first tensor of the tensor's group.
+  std::vector<uint32_t> first_;
   // The representatives, and the parameters from which they copy specs
   // (`like`).
   std::set<uint32_t> kept_;

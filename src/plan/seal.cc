@@ -343,12 +343,16 @@ class Checker {
   const ReadPlan& plan_;
   const PlanClasses& classes_;
   Findings& findings_;
-  std::vector<int64_t> counts_;  // by class: number of parameters
-  std::vector<int64_t> won_;     // by rule: number of parameters it won
+  // Indexed by class: the number of parameters of the class.
+  std::vector<int64_t> counts_;
+  // Indexed by rule: the number of parameters that the rule won.
+  std::vector<int64_t> won_;
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
-  std::optional<BytesByRank> by_rank_;  // Set for a plan with stages.
-  bool known_ = true;                   // whether all bytes are known
+  // The bytes by rank; nullopt for a plan without stages.
+  std::optional<BytesByRank> by_rank_;
+  // Whether the bytes of all parameters are known.
+  bool known_ = true;
   int64_t unmatched_ = 0, corrected_ = 0;
 };
 

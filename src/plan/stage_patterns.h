@@ -42,7 +42,8 @@ class StagePatterns {
   // the separators in names are converted before matching.
   struct Pattern {
     Regex regex;
-    char separator = 0;  // 0 if equal to the names' separator.
+    // The pattern's separator; 0 if it equals the names' separator.
+    char separator = 0;
   };
   using Patterns = std::vector<Pattern>;
 
@@ -52,7 +53,8 @@ class StagePatterns {
                                    std::string_view name) const;
 
   char separator_ = '.';
-  Patterns layers_, stacks_, first_, last_;  // `layers_` has at most one.
+  // The patterns of each key; `layers_` has at most one.
+  Patterns layers_, stacks_, first_, last_;
   bool has_first_ = false, has_last_ = false;
 };
 

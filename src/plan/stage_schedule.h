@@ -16,8 +16,8 @@ struct ScheduleRequest {
   std::string name;  // The name of a schedule, or the path of a file.
   bool is_file = false;
   std::optional<int32_t> ranks, virtual_stages, microbatches;
-  Place place;          // the place of the name
-  Place virtual_place;  // the place of `virtual_stages`
+  Place place;          // The place of the schedule's name.
+  Place virtual_place;  // The place of the number of virtual stages.
   // True if a file declares the schedule. Messages then name the keys of the
   // file instead of flags.
   bool declared = false;

@@ -307,15 +307,16 @@ class UnitReader {
 
   const Compiled& compiled_;
   const StageRequest& request_;
-  const StageDeclaration* const declared_;  // may be null
+  // The `stages:` section; null if the request has none.
+  const StageDeclaration* const declared_;
   const Place place_;
   const char separator_;
   Findings& findings_;
   StagePatterns patterns_;
   StageUnits out_;
-  // By parameter: its layer, if it has one.
+  // Indexed by parameter: its layer; nullopt if it belongs to none.
   std::vector<std::optional<int64_t>> layers_;
-  // By parameter: its layer stack.
+  // Indexed by parameter: the index of its layer stack.
   std::vector<uint32_t> stack_of_;
   // The names of parameters without a unit.
   std::vector<std::string> outside_;

@@ -24,9 +24,10 @@ struct StagedPlan {
   StagedPlan(StagedPlan&&) = default;
   StagedPlan& operator=(StagedPlan&&) = default;
 
-  std::vector<std::string_view> names;  // Views into the PlanView.
+  // The names of the parameters, as views into the PlanView.
+  std::vector<std::string_view> names;
   Plan plan;             // Has names, types, placements and the specs of train.
-  char separator = '.';  // the separator of names
+  char separator = '.';  // The separator of the parts of names.
   PlannedStages stages;
   // True if the layer of each parameter is known; false if, for some
   // parameters, only the stage is known.

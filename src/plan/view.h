@@ -27,17 +27,21 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nullopt if it concerns the entire spec
+    // The corrected dimension; nullopt if it was the entire spec.
+    std::optional<int64_t> dim;
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;
   };
   ReadPlan plan;
-  std::vector<std::string> rules;  // The patterns of the rules.
-  // Such as `rules.yaml:12`; may be empty.
+  // The patterns of the rules, indexed by rule.
+  std::vector<std::string> rules;
+  // Indexed by rule: its file and line, such as `rules.yaml:12`; may be empty.
   std::vector<std::string> rule_sources;
-  std::vector<int32_t> rule_of;  // indexed by parameter; -1 if unmatched
-  std::vector<std::vector<Correction>> corrections;  // by parameter
+  // Indexed by parameter: the rule that matched it; -1 if no rule did.
+  std::vector<int32_t> rule_of;
+  // The corrections of each parameter, indexed by parameter.
+  std::vector<std::vector<Correction>> corrections;
   std::vector<Attention> attention;
 };
 
@@ -52,7 +56,8 @@ struct PlanTable {
   PlanView classes;
   // The names of all parameters, in the file's order.
   std::vector<std::string_view> names;
-  std::vector<uint32_t> class_of;  // by parameter: its class
+  // Indexed by parameter: the index of its class in `classes`.
+  std::vector<uint32_t> class_of;
   SourceRef source;  // The plan's text, of which names may be views.
 
   PlanTable() = default;

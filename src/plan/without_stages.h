@@ -23,7 +23,7 @@ bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 // A parameter of a plan with stages, in the form in which it is drawn in a
 // picture.
 struct DrawnParam {
-  ReadParam param;  // the parameter without stages
+  ReadParam param;  // The parameter, converted to one without stages.
   // The coordinate, on the stages' axis, of the rank for which `param` is
   // drawn. nullopt if `param` is drawn for all ranks.
   std::optional<ReadPlacement> rank;

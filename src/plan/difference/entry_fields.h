@@ -14,7 +14,7 @@ namespace shardc {
 // A member that differs between two entries. The parameter's name is not part
 // of it, so all parameters with the same two entries share one EntryChange.
 struct EntryChange {
-  std::string field;  // such as "modes.decode.spec"
+  std::string field;  // The path of the member, such as "modes.decode.spec".
   // The member's value as JSON; nullopt if the entry has no such member.
   std::optional<std::string> before, after;
   // The text before the parameter's name, such as "the spec of ".
@@ -39,7 +39,7 @@ std::vector<EntryChange> CompareEntries(const JsonValue& before,
                                         const RulePatterns& rules_before,
                                         const RulePatterns& rules_after);
 
-// Returns " was X and is Y".
+// Returns the text " was BEFORE and is AFTER".
 std::string WasAndIs(const std::string& before, const std::string& after);
 
 }  // namespace shardc

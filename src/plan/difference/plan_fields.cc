@@ -122,7 +122,8 @@ std::string DimensionsText(const std::optional<Spec>& before,
 // change.
 struct TensorChange {
   Place place;
-  std::string tensor, before, after;  // `before` and `after` are JSON.
+  // The tensor's name, and its specs before and after as JSON.
+  std::string tensor, before, after;
   std::optional<Spec> spec_before, spec_after;
   // The dimensions that differ, as the text of DimensionsText().
   std::string dimensions;
