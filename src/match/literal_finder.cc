@@ -43,7 +43,8 @@ LiteralFinder::LiteralFinder(std::span<const std::string> literals)
       steps.begin(), steps.end(),
       [](const Step& a, const Step& b) { return a.depth < b.depth; });
   for (const Step& step : steps) {
-    if (step.from == kRoot) continue;  // The only suffix is the empty text.
+    // The text has one character, so its only suffix is the empty text.
+    if (step.from == kRoot) continue;
     Node& node = nodes_[step.to];
     node.shorter = Next(nodes_[step.from].shorter, step.byte);
     const Node& suffix = nodes_[node.shorter];

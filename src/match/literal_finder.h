@@ -25,7 +25,8 @@ class LiteralFinder {
   static constexpr uint32_t kNoLiteral = UINT32_MAX;
   struct Node {
     uint32_t literal = kNoLiteral;  // The index of the literal that ends here.
-    uint32_t shorter = kRoot;       // The node of the longest proper suffix.
+    // The node of the longest proper suffix of the text.
+    uint32_t shorter = kRoot;
     // The node of the longest proper suffix that is a literal.
     uint32_t ending = kRoot;
   };

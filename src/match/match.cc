@@ -202,7 +202,7 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
       const int group = next - '0';
       if (group >= count) return std::nullopt;
       const auto& piece = groups[static_cast<size_t>(group)];
-      // The group is not part of the match.
+      // This group took no part in the match, so it adds nothing.
       if (piece.data() == nullptr) continue;
       // The group is copied from the name itself and not from the converted
       // text, because that text may no longer distinguish separators from other

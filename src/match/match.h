@@ -38,7 +38,8 @@ struct Pattern {
 // sets of matching patterns, so each set is stored once.
 struct Matches {
   static constexpr int32_t kNone = -1;
-  std::vector<int32_t> first;  // by name: the first pattern that matches
+  // Indexed by name: the first matching pattern, or kNone.
+  std::vector<int32_t> first;
   // Indexed by name: the number of its set of matching patterns. Sets are
   // numbered in the order of the first name that has the set.
   std::vector<uint32_t> set;

@@ -42,7 +42,8 @@ constexpr size_t kStateBytes = size_t{64} << 20;
 constexpr size_t kLeastStateBytes = size_t{4} << 20;
 
 struct Tables {
-  std::optional<Nfa> nfa;  // nullopt if RE2 matches all patterns.
+  // The automaton; nullopt if RE2 matches all patterns.
+  std::optional<Nfa> nfa;
   // The patterns that the automaton does not support.
   std::optional<Re2Finder> outside;
   // A finder for all patterns. It matches the names that remain when a worker

@@ -33,9 +33,8 @@ struct Lacking {
 
 constexpr std::string_view kNamedGroup = "(?P<";
 
-// The features that Python's `re` or other engines have and RE2 lacks. Among
-// features that begin alike, the longer one is first: `(?<=` comes before
-// `(?<`.
+// The features that Python's `re` or other engines have and RE2 lacks. A
+// feature comes before any feature that is its prefix: `(?<=` before `(?<`.
 constexpr std::array kLacking = {
     Lacking{"(?<=", "look-behind is not part of RE2",
             "write the text before as part of the pattern: `(?<=a/)b` becomes "

@@ -18,9 +18,9 @@ class RE2;
 namespace shardc {
 
 struct PatternFault {
-  std::string reason;  // such as "look-ahead is not part of RE2"
+  std::string reason;  // The reason, such as "look-ahead is not part of RE2".
   std::string help;    // What to write instead; may be empty.
-  size_t begin = 0;    // The byte range in the pattern.
+  size_t begin = 0;    // The byte range in the pattern is [begin, end).
   size_t end = 0;
 };
 

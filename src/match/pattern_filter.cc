@@ -64,10 +64,10 @@ struct PatternFilter::State {
                   std::vector<uint32_t>& out) const;
 
   std::vector<std::shared_ptr<const RE2>> patterns;
-  // Indexed by pattern: its requirements.
+  // Indexed by pattern: all requirements of the pattern.
   std::vector<std::vector<AnyOf>> required;
   std::vector<std::string> texts;
-  // by text: patterns listed under it
+  // Indexed by text: the patterns that are listed under the text.
   std::vector<std::vector<uint32_t>> by_text;
   std::vector<uint32_t> always;  // The patterns without a required text.
   std::optional<LiteralFinder> finder;
@@ -94,7 +94,8 @@ void PatternFilter::State::AddTexts(
 }
 
 void PatternFilter::State::FindKeys() {
-  std::vector<size_t> used(texts.size());  // by text: number of uses
+  // Indexed by text: the number of requirements that have the text.
+  std::vector<size_t> used(texts.size());
   for (const auto& own : required) {
     for (const AnyOf& any : own) {
       for (const uint32_t text : any) ++used[text];

@@ -25,7 +25,8 @@ class PatternFilter {
 
   struct Scratch {
     std::vector<uint32_t> found;  // Indices of the required texts in the name.
-    std::vector<bool> has;        // by text: whether `found` has it
+    // Indexed by required text: whether `found` has the text.
+    std::vector<bool> has;
   };
   // Appends the indices of the patterns that match `text` to `out`, in any
   // order. Several threads may call Find(), each with separate scratch memory.

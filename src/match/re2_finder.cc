@@ -44,8 +44,10 @@ struct Re2Finder::Groups {
    private:
     char separator_;
     Method method_;
-    std::unique_ptr<RE2::Set> set_;        // Null if not used or not compiled.
-    std::optional<PatternFilter> filter_;  // Set if kFiltered.
+    // The set; null if it is not used or was not compiled.
+    std::unique_ptr<RE2::Set> set_;
+    // The filter; nullopt unless the method is kFiltered.
+    std::optional<PatternFilter> filter_;
     // Indexed by the pattern's index in set_: the number of the pattern.
     std::vector<uint32_t> numbers_;
     std::vector<std::shared_ptr<const RE2>> patterns_;

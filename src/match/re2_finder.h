@@ -1,4 +1,4 @@
-// Finds the patterns that match a name by RE2.
+// Finds the patterns that match a name by RE2, not by the automaton.
 #ifndef SHARDC_MATCH_RE2_FINDER_H_
 #define SHARDC_MATCH_RE2_FINDER_H_
 

@@ -33,16 +33,17 @@ bool HasEveryCharacter(const CharSet& set) {
 // Which texts a part of a pattern is known to match, wherever in the pattern
 // the part is. False means "not known to match".
 struct Reach {
-  bool empty = false;  // Matches the empty text.
-  bool one = false;    // Matches every text of one character.
-  bool all = false;    // Matches every text of one or more characters.
+  bool empty = false;  // Whether the part matches the empty text.
+  bool one = false;    // Whether the part matches every text of one character.
+  // Whether the part matches every text of one or more characters.
+  bool all = false;
 };
 
 Reach ReachOf(const PatternTree& tree);
 
 // Returns which texts consecutive parts match together.
 Reach ReachOf(std::span<const PatternTree> parts) {
-  Reach optional;  // For the parts that match the empty text.
+  Reach optional;  // Joins the parts that match the empty text.
   optional.empty = true;
   std::optional<Reach> required;
   for (const PatternTree& part : parts) {

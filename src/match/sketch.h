@@ -12,17 +12,20 @@
 namespace shardc {
 
 struct Sketch {
-  static constexpr char kWild = '\x01';     // any text, also the empty text
-  static constexpr char kAnyChar = '\x02';  // an unescaped dot
-  static constexpr size_t kLimit = 64;      // The largest number of texts.
+  // Represents any text, also the empty text.
+  static constexpr char kWild = '\x01';
+  // Represents any one character (an unescaped dot).
+  static constexpr char kAnyChar = '\x02';
+  // The largest number of texts of a sketch.
+  static constexpr size_t kLimit = 64;
 
   // The texts, in which kWild or kAnyChar represents each part that is not
   // literal.
   std::vector<std::string> texts;
   // False if a limit such as kLimit left some texts out.
   bool complete = true;
-  bool begin_anchor = false;  // The pattern begins with `^`.
-  bool end_anchor = false;    // The pattern ends with `$`.
+  bool begin_anchor = false;  // Whether the pattern begins with `^`.
+  bool end_anchor = false;    // Whether the pattern ends with `$`.
   // True if every text consists only of kWild and kAnyChar, and the pattern is
   // known to match every name. False for `^[^/]*$`, whose text is kWild but
   // which matches only names of one part.

@@ -49,7 +49,8 @@ class Alphabet {
   };
   // Ascending by `low`. A stretch ends before the `low` of the next stretch.
   std::vector<Stretch> stretches_;
-  std::vector<Neighbour> kinds_;  // indexed by symbol
+  // The kind of each symbol's characters, indexed by symbol.
+  std::vector<Neighbour> kinds_;
   // For each set and symbol: 1 if the set has the symbol; see Holds().
   std::vector<uint8_t> holds_;
   std::array<uint32_t, 128> ascii_{};

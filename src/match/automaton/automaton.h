@@ -68,7 +68,7 @@ class Automaton {
   bool settled_ = false;
   uint32_t forgotten_ = 0;
 
-  int64_t bytes_ = 0;  // The bytes of all names so far.
+  int64_t bytes_ = 0;  // The number of bytes of all names so far.
   bool given_up_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Sets of code points.
+// Sets of code points, for character classes in patterns.
 #ifndef SHARDC_MATCH_AUTOMATON_CHAR_SET_H_
 #define SHARDC_MATCH_AUTOMATON_CHAR_SET_H_
 
@@ -12,7 +12,7 @@ namespace shardc {
 
 struct CodeRange {
   uint32_t low = 0;
-  uint32_t high = 0;  // is part of the range
+  uint32_t high = 0;  // The last code point, which is part of the range.
   auto operator<=>(const CodeRange&) const = default;
 };
 

@@ -340,7 +340,7 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  // For nodes that several patterns share.
+  // The last element is for nodes that several patterns share.
   nfa_.asserts.push_back(static_cast<uint8_t>(assertions));
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {

@@ -61,7 +61,8 @@ struct Nfa {
   // other lists. `begin_anchored` has those that are anchored at the beginning
   // of the text, where they are tried once. `begin_asserted` has those with
   // other assertions.
-  std::vector<std::vector<uint32_t>> after_first;  // by symbol: node indices
+  // Indexed by symbol: the indices of nodes.
+  std::vector<std::vector<uint32_t>> after_first;
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // The patterns that match every text.

@@ -22,7 +22,7 @@ using Ranges = std::vector<CodeRange>;
 constexpr int kDeepest = 100;
 // The largest number of ranges of a character class that this parser supports.
 constexpr size_t kMostRanges = 64;
-constexpr int kMostRepeats = 1000;  // The limit of RE2.
+constexpr int kMostRepeats = 1000;  // The largest repetition that RE2 accepts.
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {

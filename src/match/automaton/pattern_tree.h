@@ -32,7 +32,7 @@ struct PatternTree {
     kAssertion,  // The empty string if `assertion` is true.
     // All of `parts` in order; the empty string if it has no parts.
     kSequence,
-    kChoice,  // One of `parts`.
+    kChoice,  // Any one of `parts`.
     kRepeat,  // `parts[0]`, `least` to `most` times
   };
   static constexpr int kNoLimit = -1;

@@ -75,7 +75,7 @@ class StateTable {
  private:
   static constexpr int32_t kUnknown = -1;
   struct Entry {
-    size_t begin = 0;  // The index in nodes_ of its first node.
+    size_t begin = 0;  // The index in nodes_ of the entry's first node.
     size_t size = 0;
     uint64_t hash = 0;
     // Numbers of sets in sets_. `found` has the patterns that have matched
@@ -111,9 +111,12 @@ class StateTable {
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;
-  std::vector<Entry> states_;    // Entry 0 is not used.
-  std::vector<uint32_t> nodes_;  // The nodes of all states.
-  std::vector<uint32_t> slots_;  // A hash table: the number of a state, or 0.
+  // The states, indexed by State; entry 0 is not used.
+  std::vector<Entry> states_;
+  // The nodes of all states, one state after the other.
+  std::vector<uint32_t> nodes_;
+  // A hash table of states: the number of a state, or 0 if empty.
+  std::vector<uint32_t> slots_;
   State start_ = kNotMade;
   uint32_t forgotten_ = 0;
 

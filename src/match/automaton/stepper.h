@@ -44,7 +44,8 @@ class Stepper {
   void End(NfaPlaceView at, const std::vector<bool>& dead,
            std::vector<uint32_t>& found);
 
-  int64_t work() const { return work_; }  // The number of nodes visited so far.
+  // Returns the number of nodes visited so far.
+  int64_t work() const { return work_; }
 
  private:
   void NewRound();
@@ -59,7 +60,8 @@ class Stepper {
   // The union, as bits, of all assertions of the patterns that begin with an
   // assertion other than kTextBegin.
   unsigned begin_asserts_ = 0;
-  std::vector<uint32_t> seen_;  // by node: the round of its last visit
+  // Indexed by node: the round in which it was last visited.
+  std::vector<uint32_t> seen_;
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
   // The kSet nodes that follow assertions that are true here.

@@ -12,7 +12,7 @@
 namespace shardc {
 
 struct LiteralEnds {
-  std::u32string begin;  // Every matching name begins with it.
+  std::u32string begin;  // The text with which every matching name begins.
   // Every matching name ends with this text, which is stored reversed.
   std::u32string end;
 };
@@ -41,7 +41,8 @@ class EarlierRules {
   template <typename Visit>
   void ForEachEnd(std::u32string_view end, const Visit& visit) const;
 
-  std::vector<std::u32string> begins_;  // indexed by rule
+  // The beginning (LiteralEnds::begin) of each rule, indexed by rule.
+  std::vector<std::u32string> begins_;
   std::map<std::u32string, std::vector<uint32_t>, std::less<>> by_end_;
 };
 

@@ -101,7 +101,8 @@ class Search {
   uint32_t first_avoided_ = 0;   // The first node of avoided patterns.
   std::vector<Letter> letters_;  // The most readable letter is first.
   std::vector<Text> texts_;
-  std::vector<std::vector<bool>> dead_;  // results of DeadFor(), by `mask`
+  // The results of DeadFor(), indexed by `mask`.
+  std::vector<std::vector<bool>> dead_;
   std::vector<uint32_t> found_;
 };
 

@@ -24,9 +24,10 @@ namespace shardc {
 enum class Answer : uint8_t { kNo, kYes, kNotProven };
 
 struct NameAnswer {
-  Answer answer = Answer::kNotProven;  // Whether there is such a name.
-  std::string name;                    // If kYes: a shortest such name.
-  char separator = 0;                  // The separator in `name`.
+  // kYes if there is such a name, kNo if there is none.
+  Answer answer = Answer::kNotProven;
+  std::string name;    // If kYes: a shortest such name.
+  char separator = 0;  // The separator in `name`.
 };
 
 // Searches for a name, written with `separator`, that all patterns of `all` and

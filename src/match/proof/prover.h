@@ -43,7 +43,7 @@ struct RuleProof {
   };
   Kind kind = Kind::kNotProven;
   std::string name;
-  std::vector<Cover> covers;  // ascending by rule
+  std::vector<Cover> covers;  // The rules of the cover, ascending by rule.
 };
 
 // The relation of the names that two patterns match.
@@ -109,7 +109,8 @@ struct RelatedRules {
   };
   std::vector<Pair> pairs;  // Sorted by `second`, then by `first`.
   int64_t pairs_apart = 0;
-  int64_t pairs_not_proven = 0;  // These are not in `pairs`.
+  // The number of pairs without a proof, which are not in `pairs`.
+  int64_t pairs_not_proven = 0;
 };
 RelatedRules ProvePairs(Prover& prover);
 
