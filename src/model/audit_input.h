@@ -25,7 +25,7 @@ struct AuditLimit {
 };
 
 struct AuditInput {
-  std::string program;  // path of the program's text
+  std::string program;  // The path of the file with the program's text.
   // The path of the committed summary; empty if the target has none.
   std::string locked;
   std::vector<AuditLimit> limits;

@@ -109,8 +109,8 @@ struct AxisRules {
 // A built-in logical axis: its short name, its long name, and the axis rule
 // that maps it to mesh axes. Only the logical axis `_` has no rule.
 struct Token {
-  std::string_view short_name;  // Such as KV_HEAD.
-  std::string_view long_name;   // Such as __KV_HEAD__.
+  std::string_view short_name;  // The short name, such as KV_HEAD.
+  std::string_view long_name;   // The long name, such as __KV_HEAD__.
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();

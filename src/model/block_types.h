@@ -53,7 +53,7 @@ std::optional<Dtype> ParseStoredDtype(std::string_view text);
 // Returns the number of elements of a block; 1 for a type without blocks.
 int64_t BlockElements(Dtype dtype);
 // Returns the number of elements along dimension `dim` that are stored in one
-// block. Blocks lie along the last dimension, so the number is 1 for all other
+// block. Blocks are along the last dimension, so the number is 1 for all other
 // dimensions. It is also 1 if the shape or the dtype is unknown.
 int64_t BlockAlong(const TensorType& type, size_t dim);
 

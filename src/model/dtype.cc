@@ -22,7 +22,7 @@ namespace {
 
 struct Row {
   Dtype dtype;
-  std::string_view name;  // name in safetensors
+  std::string_view name;  // The name in safetensors, such as BF16.
   int bits;
   // The name in numpy, such as `bfloat16` (from ml_dtypes), and the code of
   // numpy's array protocol, such as `f4`.

@@ -24,7 +24,8 @@ struct ImportedRule {
 };
 
 struct Imported {
-  std::vector<std::string> comments;  // comments of the file as a whole
+  // The comments that concern the file as a whole.
+  std::vector<std::string> comments;
   std::optional<Mesh> mesh;
   AxisRules axes;
   std::vector<ImportedRule> rules;

@@ -61,8 +61,9 @@ class TextStore {
 // source does not contain literally, such as a name with escapes, is a view
 // into `texts`.
 struct Manifest {
-  std::vector<Tensor> tensors;    // No two tensors have the same name.
-  std::vector<TensorType> types;  // Each type occurs once.
+  std::vector<Tensor> tensors;  // The tensors; no two have the same name.
+  // The distinct types of the tensors; each occurs once.
+  std::vector<TensorType> types;
   // The model's name from the file; may be empty.
   std::string model;
   std::string naming;

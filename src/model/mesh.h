@@ -40,8 +40,9 @@ struct Device {
 };
 
 struct Mesh {
-  std::vector<MeshAxis> axes;  // the major axis is first
-  int64_t devices = 1;         // product of the axes' sizes
+  std::vector<MeshAxis> axes;  // The axes, the major axis first.
+  // The number of devices: the product of the axes' sizes.
+  int64_t devices = 1;
   // The number of processes, one for each host. The devices of a process have
   // consecutive device numbers (model/mesh_layout.h).
   int64_t processes = 1;

@@ -22,7 +22,8 @@ namespace shardc {
 struct DevicePlace {
   int64_t position = 0;
   std::vector<int64_t> coordinates;  // one coordinate for each axis
-  int64_t device = 0;                // counts slice by slice
+  // The device number, which counts slice by slice.
+  int64_t device = 0;
   int64_t process = 0;
   int64_t slice = 0;
   bool operator==(const DevicePlace&) const = default;

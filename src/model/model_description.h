@@ -37,7 +37,7 @@ struct DescribedDim {
 };
 
 struct DescribedRole {
-  std::string name = {};  // such as `q.bias`
+  std::string name = {};  // The name of the role, such as `q.bias`.
   bool optional = false;
   // An RE2 pattern for parameter names. `$i` in it represents the layer's
   // number, and `$e` the expert's number.
@@ -58,10 +58,12 @@ struct DescribedRole {
 };
 
 struct DescribedArgument {
-  std::vector<std::string> names = {};  // The operands: two names for `a + b`.
+  // The names of the operands: two for `a + b`.
+  std::vector<std::string> names = {};
   bool is_number = false;
   double number = 0;
-  bool optional = false;  // True if written `m?`.
+  // True if the argument is written `m?` and may be absent.
+  bool optional = false;
 };
 
 // One op: `q, k = part(z, p+r) @role if condition`, where `@role` is the

@@ -88,7 +88,7 @@ inline constexpr SettingSet kCommonSettings = {
 // because the readers cannot include exec/operations.
 struct KnownOperation {
   std::string_view name;
-  SettingSet settings;  // The settings that apply.
+  SettingSet settings;  // The settings that apply to the operation.
 };
 
 // Returns the names of the operations to which a setting applies.
@@ -98,11 +98,16 @@ std::vector<std::string_view> TakenBy(
 // The settings of one operation, or the defaults of all operations. A member is
 // empty if the file does not give its setting.
 struct SettingsRecord {
-  std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
-  std::optional<Dtype> softmax_dtype;   // F32, BF16 or F16
-  std::optional<double> softmax_scale;  // is above 0
-  std::optional<double> soft_cap;       // 0 means no cap.
-  std::optional<double> dropout;        // in the range [0, 1)
+  // The dtype of computations: F32, BF16 or F16.
+  std::optional<Dtype> runtime_dtype;
+  // The dtype of the softmax: F32, BF16 or F16.
+  std::optional<Dtype> softmax_dtype;
+  // The factor of attention logits, above 0.
+  std::optional<double> softmax_scale;
+  // The soft cap of attention logits; 0 means no cap.
+  std::optional<double> soft_cap;
+  // The dropout rate, at least 0 and below 1.
+  std::optional<double> dropout;
   std::optional<int64_t> blocksize_q, blocksize_k, blocksize_b;
   std::optional<int64_t> page_size;
   std::optional<std::string> sequence_axis;

@@ -23,7 +23,7 @@ namespace shardc {
 struct MeshInput {
   // The path of a mesh file, or the text of `--mesh`, such as `dp:2,tp:4`.
   std::string file;
-  // Text in the project file, such as `dp:2,tp:4`.
+  // The text of the mesh in the project file, such as `dp:2,tp:4`.
   std::string text;
   // The place of a mapping in the project file that gives the mesh.
   std::optional<Place> inline_place;
@@ -59,36 +59,39 @@ struct Target {
   // The folder of the project file; empty if there is none.
   std::string project_dir;
   MeshInput mesh;
-  std::vector<std::string> rules;  // Each is a path, `builtin:NAME` or `auto`.
+  // The rules: each is a path, `builtin:NAME` or `auto`.
+  std::vector<std::string> rules;
   std::string manifest;
-  std::string model;        // path of the config.json
-  std::vector<Mode> modes;  // empty: all modes
+  std::string model;        // The path of the model's config.json.
+  std::vector<Mode> modes;  // The modes of the target; empty means all modes.
   VerifyInput verify;
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
-  std::string plan;  // path of the committed plan
-  std::string step;  // path of the committed step program
+  std::string plan;  // The path of the committed plan; or empty.
+  std::string step;  // The path of the committed step program; or empty.
   // Patterns that replace the rules files' exclusions from weight decay; absent
   // if the target gives none.
   WeightDecayExclusions weight_decay_exclude;
 };
 
 struct LintSettings {
-  std::vector<std::string> select;  // codes or names of findings
+  // The codes or names of findings that are selected.
+  std::vector<std::string> select;
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
   // Severities from flags, which override those in `severity`.
   std::map<std::string, Level> flag_severity;
-  std::string fail_on = "error";  // One of error, warning, note and never.
-  std::string baseline;           // path of a baseline file; or empty
+  // The level from which findings fail: error, warning, note or never.
+  std::string fail_on = "error";
+  std::string baseline;  // The path of a baseline file; or empty.
   // The place in the project file of each entry of `select`, `ignore` and
   // `severity`, by the entry's text.
   std::map<std::string, Place> places = {};
 };
 
 struct Project {
-  std::string path;  // path of the project file
+  std::string path;  // The path of the project file.
   std::vector<Target> targets;
   LintSettings lint;
 };
@@ -102,9 +105,12 @@ struct RopeConfig {
   double factor = 1;
   double original_length = 0;  // The context length before scaling, in tokens.
   std::optional<double> attention_factor;
-  double beta_fast = 32, beta_slow = 1;                        // used by yarn
-  bool truncate = true;                                        // used by yarn
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // by llama3
+  // Used by yarn only.
+  double beta_fast = 32, beta_slow = 1;
+  // Used by yarn only.
+  bool truncate = true;
+  // Used by llama3 only.
+  double low_frequency_factor = 1, high_frequency_factor = 4;
 };
 
 // The structure of a model from its config.json. A member is empty if its key
@@ -138,7 +144,7 @@ struct ModelConfig {
   // Llama 4: the number of tokens of a chunk. In a layer with chunks, a token
   // attends only to tokens of its own chunk.
   std::optional<int64_t> attention_chunk;
-  // `layers` then excludes the encoder's.
+  // If true, `layers` excludes the encoder's layers.
   bool has_encoder = false;
   // True if no token attends to later tokens.
   bool causal = true;
@@ -147,9 +153,11 @@ struct ModelConfig {
   // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
   // and value of config.json that give it.
   std::optional<double> softmax_scale;
-  std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
-  std::optional<double> soft_cap;           // The soft cap of attention logits.
-  std::optional<double> attention_dropout;  // absent if the rate is 0
+  // The key and value, such as "query_pre_attn_scalar 224".
+  std::string softmax_scale_source;
+  std::optional<double> soft_cap;  // The soft cap of attention logits.
+  // The dropout rate of attention weights; nullopt if it is 0.
+  std::optional<double> attention_dropout;
   // True if the softmax has one more learned logit per head.
   bool attention_sinks = false;
   // The number of groups of the matrices B and C of a state-space mixer

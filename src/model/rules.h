@@ -33,7 +33,7 @@ struct SpecName {
 // of names. Nulls inside a group are dropped while reading.
 struct SpecEntry {
   std::vector<SpecName> names;
-  bool is_group = false;  // True if written as a list.
+  bool is_group = false;  // True if the dimension is written as a list.
 };
 
 struct SpecList {
@@ -45,7 +45,7 @@ struct SpecList {
 // name of that parameter. `\1` in it is replaced by the text that the first
 // group of the rule's pattern matched.
 struct SpecLike {
-  std::string rewrite;  // such as `\1.weight`
+  std::string rewrite;  // The name to copy from, such as `\1.weight`.
   Place place;
 };
 
@@ -69,7 +69,8 @@ std::string_view CompatName(Compat compat);
 // size / count, where `size` is the size of the axis.
 struct Placement {
   std::string axis;
-  std::string index_pattern;  // RE2; its first group is the expert's index.
+  // An RE2 pattern whose first group is the expert's index.
+  std::string index_pattern;
   // The number of experts; 0 means one more than the largest index in the
   // names.
   int64_t count = 0;
@@ -92,7 +93,7 @@ enum class SeparatorFrom : uint8_t {
 };
 
 struct Rule {
-  std::string match;  // RE2, searched anywhere in the name
+  std::string match;  // An RE2 pattern, searched anywhere in the name.
   SpecSource spec;
   // Specs that replace `spec` in these modes.
   std::map<Mode, SpecSource> modes;
@@ -166,7 +167,7 @@ struct Policy {
 // A pattern for parameter names that is not part of a rule, from a file or a
 // flag.
 struct NamePattern {
-  std::string match;  // RE2, searched anywhere in the name
+  std::string match;  // An RE2 pattern, searched anywhere in the name.
   Place place;
 };
 // Patterns of the parameters without weight decay; absent if neither a file nor
@@ -177,12 +178,15 @@ using WeightDecayExclusions = std::optional<std::vector<NamePattern>>;
 // setting is read from the nearest file that has it. A file is nearer than the
 // files that it extends.
 struct RuleSet {
-  std::vector<Rule> rules;  // The first rule that matches a parameter applies.
+  // The rules in order; the first that matches a parameter applies.
+  std::vector<Rule> rules;
   AxisRules axes;
   // The place of each axis rule that a file gives, indexed by AxisRule.
   std::array<Place, kAxisRuleCount> axes_places;
-  std::vector<Registration> registrations;  // Names are distinct.
-  std::vector<Bundle> bundles;              // From files; names are distinct.
+  // The registered logical axes; names are distinct.
+  std::vector<Registration> registrations;
+  // The bundles of the files; names are distinct.
+  std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
   // The `model:` section of the nearest file that has one; null if none has.

@@ -17,9 +17,9 @@ namespace shardc {
 
 // How the number of layers of each stage is chosen.
 enum class StageAssignment : uint8_t {
-  kCost,    // minimises the time of the longest stage
+  kCost,    // The time of the longest stage is minimised.
   kEven,    // The numbers of layers of two stages differ by at most one.
-  kListed,  // The file lists the numbers.
+  kListed,  // The file lists the number of layers of each stage.
 };
 
 // A pattern for parameters that hold scanned layers: all layers of the model,

@@ -48,12 +48,12 @@ struct LabelAttributes {
 // Attributes of kLookup and kScatter.
 struct LookupAttributes {
   LabelId rows = kNoLabel;
-  int64_t offset = 0;  // Is added to the ids.
+  int64_t offset = 0;  // The number that is added to the ids.
 };
 
 // Attributes of kPart and kUnpart.
 struct PartAttributes {
-  LabelId whole = kNoLabel;  // A label with parts.
+  LabelId whole = kNoLabel;  // A label that has parts.
   LabelId part = kNoLabel;
   int64_t number = 0;  // The index of the part among the parts of `whole`.
 };
@@ -71,7 +71,7 @@ struct RenameAttributes {
 struct RopeAttributes {
   LabelId label = kNoLabel;
   int64_t rope = 0;  // index into Graph::ropes
-  int8_t sign = 1;   // -1 rotates by the negative angles.
+  int8_t sign = 1;   // 1 rotates by the angles, -1 by the negative angles.
 };
 
 enum class MaskRule : uint8_t {
@@ -131,7 +131,7 @@ struct AdamWAttributes {
 
 struct RollAttributes {
   LabelId label = kNoLabel;
-  int8_t sign = 1;  // 1: to the next place; -1: to the previous place.
+  int8_t sign = 1;  // 1 moves rows to the next place, -1 to the previous place.
   // True if zeros fill the free end, in place of the row that is moved out.
   bool open = false;
 };

@@ -161,12 +161,16 @@ enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 // is proportional to the token's position.
 struct Rope {
   double base = 10000;
-  std::string scaling = {};  // "", "linear", "yarn", "llama3" and others
+  // How frequencies are scaled: "", "linear", "yarn", "llama3" and others.
+  std::string scaling = {};
   double factor = 1;
   double original_length = 0;
-  double beta_fast = 32, beta_slow = 1;                        // used by yarn
-  bool truncate = true;                                        // used by yarn
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // by llama3
+  // Used by yarn only.
+  double beta_fast = 32, beta_slow = 1;
+  // Used by yarn only.
+  bool truncate = true;
+  // Used by llama3 only.
+  double low_frequency_factor = 1, high_frequency_factor = 4;
   // The factor of the sines and cosines; 0 means the factor that `scaling`
   // defines.
   double amplitude = 0;
@@ -219,13 +223,14 @@ T& As(Op& op) {
 
 // A parameter of the model, identified by its role and its layer.
 struct Parameter {
-  std::string role = {};  // such as `q`, without the layer
+  // The name of the role, such as `q`, without the layer.
+  std::string role = {};
   int32_t layer = -1;
   ValueId value = kNoValue;
   // The indices in the manifest of the tensors that form the parameter. There
   // are several if a dimension (experts, layers) is stacked from them.
   std::vector<int64_t> manifest_rows = {};
-  bool decays = true;   // True if weight decay applies.
+  bool decays = true;   // True if weight decay applies to the parameter.
   bool trained = true;  // False if it has no gradient, like quantised weights.
   // The dimension of the parameter's tensor that counts scanned layers; -1 if
   // the tensor has no such dimension.
@@ -269,7 +274,7 @@ struct Moments {
 struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double decay = 0.1;
-  double clip = 1;   // the largest global norm of the gradients
+  double clip = 1;   // The largest global norm of the gradients.
   int64_t step = 1;  // The number of this step, which counts from 1.
 };
 
@@ -278,19 +283,22 @@ struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
   // The tokens of an encoder; kNoLabel if the model has none.
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
-  LabelId slot = kNoLabel;     // A token's place in an expert's queue.
-  LabelId top_k = kNoLabel;    // Its size is the number of experts per token.
-  LabelId window = kNoLabel;   // Its size is the window of local attention.
-  LabelId experts = kNoLabel;  // the experts of the router
+  // The label of a token's place in an expert's queue.
+  LabelId slot = kNoLabel;
+  // The label whose size is the number of experts per token.
+  LabelId top_k = kNoLabel;
+  // The label whose size is the window of local attention.
+  LabelId window = kNoLabel;
+  LabelId experts = kNoLabel;  // The label of the router's experts.
 };
 
 // The labels of ring attention, which divides `query` and `key` into blocks,
 // one for each device. A divided label has two factors: the blocks, and the
 // rows of a block.
 struct RingLabels {
-  // Its size is the number of blocks.
+  // The label whose size is the number of blocks.
   LabelId turns = kNoLabel;
-  // `queries` has the factors (turns, query_rows).
+  // `queries` is a composite label: (turns, query_rows).
   LabelId queries = kNoLabel, query_rows = kNoLabel;
   LabelId keys = kNoLabel, key_rows = kNoLabel;
 };
@@ -312,14 +320,16 @@ struct Graph {
   Adam adam = {};
   // Whether the queues of experts have no limit, so that no token is dropped.
   bool dropless = false;
-  ValueId loss = kNoValue;    // A scalar; only in training.
-  ValueId logits = kNoValue;  // [b, t, v]
+  ValueId loss = kNoValue;    // The loss, a scalar; only in training.
+  ValueId logits = kNoValue;  // The logits, [b, t, v].
   // The gradient of each parameter, or kNoValue for a parameter that has none.
   // Empty until Differentiate() is called.
   std::vector<ValueId> gradients = {};
-  ValueId gradient_norm = kNoValue;  // A scalar, before clipping.
+  // The gradients' global norm, a scalar, before clipping.
+  ValueId gradient_norm = kNoValue;
   std::vector<ValueId> updated = {};
-  std::vector<Moments> moments = {};  // inputs of the step
+  // The optimizer's moments, which are inputs of the step.
+  std::vector<Moments> moments = {};
   std::vector<Moments> updated_moments = {};
 };
 
