@@ -49,10 +49,10 @@ uint16_t Float16Bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 16) & 0x8000;
   uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) {  // A NaN: becomes quiet.
+  if (magnitude > 0x7f800000) {  // A NaN becomes quiet.
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x477ff000) {  // 65520 and above
+  if (magnitude >= 0x477ff000) {  // The number is 65520 or larger.
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
