@@ -12,7 +12,7 @@
 namespace shardc {
 
 enum class LossKind : uint8_t {
-  kStack,  // The loss of the default training software stack.
+  kStack,  // The loss that the training software stack uses by default.
   kEager,
   kCompiled,
   kFused

@@ -82,7 +82,8 @@ struct LintSettings {
   std::map<std::string, Level> severity;
   // Severities from flags, which override those in `severity`.
   std::map<std::string, Level> flag_severity;
-  // The level from which findings fail: error, warning, note or never.
+  // The lowest level at which a finding makes a command fail: error, warning,
+  // note or never.
   std::string fail_on = "error";
   std::string baseline;  // The path of a baseline file; or empty.
   // The place in the project file of each entry of `select`, `ignore` and

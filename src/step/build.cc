@@ -287,8 +287,8 @@ class Builder {
       c_.write.name = "total loss";
       c_.graph().loss = c_.write.Add(std::move(losses));
     }
-    // Decoding does not run the encoder: it reads the encoder's keys and values
-    // from the cache that prefill has written.
+    // Decoding reads the encoder's keys and values from the cache that prefill
+    // has written, so the ops of the encoder are removed.
     if (c_.mode == Mode::kDecode && description_.HasEncoder())
       Prune(c_.graph());
     FinishSizes(c_.graph(), c_.out.sizes);

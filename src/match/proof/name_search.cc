@@ -98,7 +98,8 @@ class Search {
   Stepper stepper_;
   // The part of the stepper's work that is already subtracted from work_.
   int64_t stepped_ = 0;
-  uint32_t first_avoided_ = 0;   // The first node of avoided patterns.
+  // The nodes of avoided patterns have this index or a larger one.
+  uint32_t first_avoided_ = 0;
   std::vector<Letter> letters_;  // The most readable letter is first.
   std::vector<Text> texts_;
   // The results of DeadFor(), indexed by `mask`.

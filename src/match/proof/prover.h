@@ -133,7 +133,7 @@ struct RuledPattern {
 // Returns kYes if every name has the same outcome under both lists. The outcome
 // of a name is that of the first rule that matches it. A name that no rule
 // matches in either list has the same outcome. If the answer is kNo,
-// PatternProof::name has different outcomes.
+// PatternProof::name is a name whose outcomes differ.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);
 
