@@ -1,5 +1,6 @@
-// Distributes the blocks of tensors among worker threads. All blocks of a
-// tensor are started before the first block of the next tensor.
+// A queue of the blocks of tensors, from which worker threads take blocks to
+// copy. All blocks of a tensor are started before the first block of the next
+// tensor.
 #ifndef SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
 #define SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
 
@@ -16,15 +17,16 @@
 
 namespace shardc {
 
-// `Work` is a tensor that is being copied, with its number of `blocks()`.
-// `Scratch` is memory that a worker reuses for all its blocks.
+// `Work` describes a tensor that is being copied; `blocks()` returns the number
+// of its blocks. `Scratch` is memory that a worker reuses for all its blocks.
 template <typename Work, typename Scratch>
 class BlockQueue {
  public:
-  // Starts a tensor. Returns null if nothing of the tensor has to be copied.
-  // Called under a lock.
+  // A function that starts a tensor. It returns null if no part of the tensor
+  // has to be copied. It is called under a lock.
   using Begin = std::function<std::shared_ptr<Work>(size_t tensor)>;
-  // Copies a block. Returns false after a finding. Called by several threads.
+  // A function that copies one block. It returns false after a finding (an
+  // error). Several threads call it at the same time.
   using Copy = std::function<bool(Work& work, int64_t block, Scratch& scratch,
                                   Findings& findings)>;
 

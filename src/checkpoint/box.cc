@@ -1,12 +1,14 @@
-// Computes the part of a tensor that each device holds. Consecutive devices
-// differ along the last mesh axis, and consecutive parts along the last axis of
-// the last dimension. Each axis of the spec has a weight. The number of a
-// device's part is the sum of the device's coordinates times these weights. The
-// digits of the number are the part's indices along the dimensions:
+// Computes the part of a tensor that each device holds. Each axis of the spec
+// has a weight. The number of a device's part is the sum, over these axes, of
+// the device's coordinate times the axis's weight. The digits of the number are
+// the part's indices along the dimensions:
 //
 //   dp=2 tp=4, [8, 6] sharded over [tp, dp]: tp has weight 2, dp weight 1
 //   device 6 is at dp=1 tp=2: part 2 * 2 + 1 * 1 = 5, rows 4 and 5, columns
 //   3 to 5
+//
+// Consecutive devices differ in their coordinate on the last mesh axis.
+// Consecutive parts differ along the last axis of the last dimension.
 #include "checkpoint/box.h"
 
 #include <set>
@@ -30,7 +32,8 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
       const std::string& name = spec[dim][i];
       const auto axis = mesh.Find(name);
       if (!axis || !seen.insert(name).second) return std::nullopt;
-      if (shape[dim] == 0) continue;  // every part is empty
+      // Every part is empty, so the axis adds no digit.
+      if (shape[dim] == 0) continue;
       cut.steps_.push_back({*axis, cut.parts_});
       cut.parts_ *= mesh.axes[*axis].size;
       cut.divisions_[dim] *= mesh.axes[*axis].size;

@@ -1,4 +1,4 @@
-// The part of a tensor that each device holds.
+// Computes which part of a tensor each device holds.
 #ifndef SHARDC_CHECKPOINT_BOX_H_
 #define SHARDC_CHECKPOINT_BOX_H_
 
@@ -14,14 +14,14 @@
 namespace shardc {
 
 // The distinct parts into which a spec divides a tensor, and the devices that
-// hold them. A part's number has a digit for each axis of the spec: the
-// coordinate, on this axis, of the devices that hold the part. The first axis
-// of the first dimension is the most significant digit.
+// hold them. The number of a part has one digit for each axis of the spec. The
+// digit is the coordinate, on this axis, of the devices that hold the part. The
+// first axis of the first dimension is the most significant digit.
 class Partition {
  public:
-  // Returns nullopt if the spec is illegal for the shape: an axis that occurs
-  // twice or is not in the mesh, more entries than dimensions, or a size that
-  // its axes do not divide.
+  // Returns nullopt if the spec is illegal for the shape. A spec is illegal if
+  // an axis occurs twice or is not in the mesh, if it has more entries than the
+  // tensor has dimensions, or if its axes do not divide a size.
   static std::optional<Partition> Make(const Spec& spec, const Shape& shape,
                                        const Mesh& mesh);
 
@@ -33,11 +33,11 @@ class Partition {
  private:
   struct Step {
     size_t axis = 0;     // index into the mesh's axes
-    int64_t weight = 0;  // factor of the axis's coordinate in the part's number
+    int64_t weight = 0;  // weight of the axis's coordinate in a part's number
   };
   std::vector<Step> steps_;
   Shape shape_;      // shape of the tensor
-  Shape divisions_;  // parts along each dimension
+  Shape divisions_;  // the number of parts along each dimension
   int64_t parts_ = 1;
 };
 

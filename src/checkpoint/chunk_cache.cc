@@ -1,10 +1,10 @@
-// Copies a box of an array from the chunks that it overlaps. If the boxes form
-// another grid than the chunks, several boxes need the same chunk. A chunk
-// therefore stays in memory until all its elements have been copied or too much
-// memory is in use:
+// Copies a box of an array from the chunks that it overlaps. If the boxes and
+// the chunks form different grids, several boxes need the same chunk. A chunk
+// therefore stays in memory until all its elements have been copied. It is
+// removed earlier if too much memory is in use.
 //
 //   chunks [4, 8] and [4, 8] of w [8, 8], copied as boxes [8, 4]: the first box
-//   copies half of each chunk, and the second box the rest
+//   copies half of each chunk, and the second box the other half
 #include "checkpoint/chunk_cache.h"
 
 #include <iterator>
@@ -54,7 +54,8 @@ void ChunkCache::Shrink(const Key& key) {
   while (bytes_ > most_bytes_ && at != recent_.begin()) {
     --at;
     const auto found = entries_.find(*at);
-    // A chunk that is still being decoded has no bytes.
+    // A chunk that is still being decoded has no bytes, so removing it would
+    // free no memory.
     if (*at == key || found->second->bytes == nullptr) continue;
     const Key removed = *at;
     ++at;

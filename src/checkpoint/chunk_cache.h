@@ -1,4 +1,4 @@
-// A cache of the decoded chunks of a stored tree.
+// A cache of the decoded chunks of a checkpoint that is stored as a tree.
 #ifndef SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 #define SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 
@@ -16,9 +16,9 @@
 
 namespace shardc {
 
-// A cache for readers that copy disjoint boxes, each once, from several
-// threads. A chunk is decoded only once, unless more than `most_bytes` of
-// chunks are in use.
+// A cache of chunks for several threads that copy disjoint boxes of arrays.
+// Each box is copied once. A chunk is decoded only once, unless the chunks in
+// use need more than `most_bytes` bytes.
 class ChunkCache {
  public:
   ChunkCache(const stored::Tree& tree, int64_t most_bytes)
@@ -29,27 +29,30 @@ class ChunkCache {
   bool Take(size_t array, const Box& box, char* out, Findings& findings);
 
  private:
-  using Key = std::pair<size_t, int64_t>;  // array index, chunk index
+  // Index of the array, index of the chunk.
+  using Key = std::pair<size_t, int64_t>;
   struct Entry {
     std::mutex mutex;  // held while the chunk is decoded
     std::shared_ptr<const std::string> bytes;
-    int64_t left = 0;  // elements that no Take has copied yet
+    int64_t left = 0;  // elements that no call of Take has copied yet
     std::list<Key>::iterator place;
   };
 
   std::shared_ptr<Entry> Find(const Key& key);
   std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
                                           Findings& findings);
-  // Removes the least recently used chunks until the others have at most
-  // `most_bytes`. Never removes `key`, or a chunk that is still being decoded.
+  // Removes the least recently used chunks until the remaining chunks have at
+  // most `most_bytes_` bytes. Never removes the chunk `key`, or a chunk that is
+  // still being decoded.
   void Shrink(const Key& key);
   void Remove(const Key& key, const Entry& entry);
 
   const stored::Tree& tree_;
   const int64_t most_bytes_;
-  std::mutex mutex_;  // guards the members below and entries' `left`, `place`
+  // Guards all members below, and `left` and `place` of entries.
+  std::mutex mutex_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
-  std::list<Key> recent_;  // the most recently used first
+  std::list<Key> recent_;  // keys of chunks, the most recently used first
   int64_t bytes_ = 0;
 };
 

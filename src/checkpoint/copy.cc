@@ -1,10 +1,10 @@
 // Copies the tensors of a transfer in blocks, which worker threads process in
 // turn. For each block, every source piece is read into a buffer as one run of
-// bytes. The overlap of each output part with the block is then written as one
-// run: directly if it is contiguous in the block, otherwise after its rows have
-// been gathered. If only a small share of a run is needed and the rows are
-// long, the rows are read one by one instead. Arrays of stored trees are copied
-// by tree_copy.h.
+// bytes. Then the overlap of each output part with the block is written as one
+// run. If the overlap is not contiguous in the block, its rows are first
+// gathered in a second buffer. If only a small share of a source run is needed
+// and the rows are long, the rows are read one by one instead. Arrays of stored
+// trees are copied by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
@@ -30,10 +30,10 @@
 namespace shardc {
 namespace {
 
-// The bytes of a block, the unit of copying, which should fit into a
-// second-level cache. Tensors with many parts have larger blocks: otherwise
-// each part would get so few bytes of a block that a write call for them would
-// be inefficient.
+// The bytes of a block, the unit of copying. A block should fit into a
+// second-level cache. Tensors with many parts have larger blocks, of
+// kRunPerPart bytes for each part but at most kMaxBlock. Otherwise a part would
+// get so few bytes of a block that a write call for them would be inefficient.
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
@@ -54,7 +54,7 @@ struct TensorCopy {
 struct SourceRead {
   size_t source = 0;
   Region region;                // one contiguous run of the source piece
-  const char* bytes = nullptr;  // null: rows are read one by one
+  const char* bytes = nullptr;  // null: the rows are read one by one
 };
 
 class Copier {
@@ -87,12 +87,13 @@ class Copier {
     std::vector<char> cast;
   };
 
-  // Starts a tensor. Returns null if no output needs it.
+  // Starts a tensor. Returns null if no output needs the tensor.
   std::shared_ptr<TensorCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
-    // Make succeeds: the grid was checked when the transfer was planned.
+    // Grid::Make succeeds, because the grid was checked when the transfer was
+    // planned.
     auto grid = Grid::Make(tensor, &why);
     auto work =
         std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid)});
@@ -131,9 +132,9 @@ class Copier {
   }
 
   // Returns the region of a source that is read for a block. The region is one
-  // run in the file and contains all rows that the parts need; it is empty if
-  // the parts need none. Sets `in_one` to whether the region is read in one
-  // call instead of row by row.
+  // run in the file and contains all rows that the parts need. It is empty if
+  // the parts need no row of the source. Sets `*in_one` to whether the region
+  // is read by one call instead of row by row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,
@@ -157,8 +158,8 @@ class Copier {
       load.region.end = load.region.begin;
       return load;
     }
-    // The region remains one run of the file if the outermost dimension with
-    // more than one index becomes shorter.
+    // The region is shortened along the outermost dimension in which it has
+    // more than one index. It then remains one run of the file.
     for (size_t i = 0; i < hull.begin.size(); ++i) {
       if (load.region.end[i] - load.region.begin[i] == 1) continue;
       load.region.begin[i] = hull.begin[i];
@@ -190,8 +191,8 @@ class Copier {
             pieces[source].offset +
             work.grid.sources()[source].OffsetOf(load.region) * unit;
         char* to = scratch.source.data() + used;
-        // The buffer starts at the same offset in a cache line as the data in
-        // the file, because the kernel then copies faster.
+        // Place the data in the buffer so that they start at the same offset in
+        // a cache line as in the file. The kernel then copies them faster.
         const auto lag =
             (static_cast<uintptr_t>(from) % kCacheLine + kCacheLine -
              reinterpret_cast<uintptr_t>(to) % kCacheLine) %
@@ -210,8 +211,9 @@ class Copier {
   }
 
   // Sets `*out` to the region's bytes in row-major order, in the source's
-  // dtype. The bytes are gathered in `scratch` unless they are one run of the
-  // bytes that were read. Returns false after a finding.
+  // dtype. If the region is one run of the bytes that were read, `*out` points
+  // into them. Otherwise the bytes are gathered in `scratch`. Returns false
+  // after a finding.
   bool Assemble(const TensorCopy& work, const Region& region,
                 const std::vector<SourceRead>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {
@@ -293,7 +295,7 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
 }
 
 bool HasHeader(const InputFile& input, const SourceFile& source) {
-  Findings findings;  // a file that is no longer readable counts as changed
+  Findings findings;  // a file that cannot be read is treated as changed
   const auto header = input.Head(AsIndex(source.header_bytes), findings);
   return header && Crc32c(*header) == source.header_crc;
 }

@@ -1,5 +1,6 @@
-// Copies the data of a transfer. Sources are read and pieces are written in
-// long runs, and the checksums of the pieces are computed at the same time.
+// Copies the data of a transfer. Sources are read and output pieces are written
+// in long contiguous runs. The checksums of the pieces are computed at the same
+// time.
 #ifndef SHARDC_CHECKPOINT_COPY_H_
 #define SHARDC_CHECKPOINT_COPY_H_
 
@@ -13,11 +14,11 @@
 
 namespace shardc {
 
-// The file of an output while it is written. If this run does not write the
-// output, fd is -1.
+// An output file that is being written. If this run does not write the output,
+// `fd` is -1.
 struct CopyTarget {
   int fd = -1;
-  bool fresh = false;  // new and of full size, so it reads as zeros
+  bool fresh = false;  // whether the file is new and reads as zeros
 };
 
 inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
@@ -25,7 +26,7 @@ inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
 struct CopyOptions {
   int threads = 1;
   // The bytes of memory for all buffers together, if the source is not a stored
-  // tree. Each thread uses 1.5 MiB at least and 12 MiB at most.
+  // tree. Each thread uses at least 1.5 MiB and at most 12 MiB.
   int64_t memory_bytes = int64_t{96} << 20;
   // The bytes of memory for all buffers when a stored tree is copied. A single
   // chunk that needs more exceeds this limit.
@@ -43,10 +44,10 @@ struct CopyOptions {
 // was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
-// Writes the pieces without a known checksum to the outputs that have a file,
-// and sets the checksums of these pieces. Returns false after a finding:
-// unreadable (also for a source that has become shorter or changed meanwhile),
-// write, or an error in a chunk of a stored tree.
+// Writes the pieces whose checksums are not known yet to the outputs that have
+// an open file, and sets the checksums of these pieces. Returns false after one
+// of these findings: unreadable (also for a source that was shortened or
+// changed during the copy), write, or an error in a chunk of a stored tree.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

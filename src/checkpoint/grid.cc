@@ -1,9 +1,11 @@
-// Divides a tensor into blocks. A dimension that no box splits is merged into
-// the dimension before it, so most tensors have one or two dimensions. The last
-// dimension counts bytes or, if the tensor is cast, elements. A block is a
-// range of indices along the outermost dimension for which the data of a single
+// Divides a tensor into blocks that are copied one at a time. A dimension that
+// no box splits is merged into the dimension before it, so most tensors have a
+// grid of one or two dimensions. The last dimension of the grid counts bytes
+// or, if the tensor is cast, elements. A block is a range of indices along one
+// dimension. This is the outermost dimension for which the data of a single
 // index is within the limit:
 //
+//   [4, 6, 2] of BF16, no dimension split: 1 dimension of 96 bytes
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
 #include "checkpoint/grid.h"
@@ -14,7 +16,8 @@
 namespace shardc {
 namespace {
 
-// Returns whether every box contains the complete dimension.
+// Returns whether every source piece and every part contains the complete
+// dimension.
 bool SpansDimension(const TransferTensor& tensor, size_t dim) {
   const auto spans = [&](const Box& box) {
     return box.shape[dim] == tensor.shape[dim];
@@ -55,8 +58,9 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   }
   const Folding fold = Fold(tensor);
   bool whole_bytes = true;
-  // The last dimension counts bytes, so boxes must start and end at a byte. A
-  // tensor without elements has no bytes.
+  // The last dimension counts bytes, so each box must start and end at a byte
+  // boundary. A tensor without elements has no bytes, so its boxes are not
+  // checked.
   const bool empty = FullBox(tensor.shape).Elements() == 0;
   const auto region = [&](const Box& box) {
     Region out;
@@ -95,8 +99,8 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // Blocks are ranges along the outermost dimension for which a single index
-  // has at most `most` units.
+  // Find the outermost dimension for which the data of a single index has at
+  // most `most` units. Blocks are ranges of indices along this dimension.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

@@ -4,8 +4,8 @@
 //   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
 //   and d/4f1a, and a digest of the chunks' offsets
 //
-// A run that continues an interrupted run recognises the tree by the digest and
-// by the sizes and times of the files.
+// A run that continues an interrupted run recognises the unchanged tree by this
+// digest and by the sizes and times of the files.
 #include "checkpoint/input.h"
 
 #include <sys/stat.h>
@@ -33,8 +33,8 @@
 namespace shardc {
 namespace {
 
-// Returns whether safetensors has this type and packs its elements. In zarr an
-// element has a byte of its own.
+// Returns whether safetensors files store this type with several elements
+// packed into common bytes. In zarr each such element takes a byte of its own.
 bool IsPackedInFiles(Dtype dtype) {
   return dtype == Dtype::kF4 || dtype == Dtype::kF6E2M3 ||
          dtype == Dtype::kF6E3M2;
@@ -46,7 +46,8 @@ constexpr std::string_view kSelectHelp =
     "leave it out: `--select REGEX` names the arrays to copy";
 constexpr size_t kFold = size_t{1} << 20;
 
-// Returns whether a file describes a tree. Chunks are in other files.
+// Returns whether a file of this name contains metadata of a tree. Chunks are
+// in other files.
 bool IsDescription(std::string_view name) {
   return name == "_METADATA" || name == "_sharding" || name == ".zarray" ||
          name == "zarr.json" || name.starts_with("manifest.") ||
@@ -78,7 +79,7 @@ class TreeInput {
     out_.path = path;
     out_.tree = tree_;
     out_.notes = tree_->notes;
-    // Loaders of safetensors files expect this entry.
+    // Loaders of safetensors files expect the entry `format`.
     out_.metadata = {{"format", "pt"}};
     const size_t before = findings_.errors();
     CheckLeaves();
@@ -110,8 +111,8 @@ class TreeInput {
   }
 
  private:
-  // Adds the record of the tree to the metadata of the safetensors files that
-  // are written.
+  // Adds the record of the tree (tree_record.h) to the metadata of the
+  // safetensors files that are written.
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();
@@ -128,9 +129,9 @@ class TreeInput {
                   std::move(help));
   }
 
-  // Returns whether the leaf is written: the output format can store it, and
-  // `arrays_only` does not leave it out. Safetensors files store it in their
-  // metadata.
+  // Returns whether the leaf, a value that is not an array, is written. The
+  // output format must be able to store the leaf, and `arrays_only` must not
+  // exclude it. Safetensors files store leaves in their metadata.
   bool IsWritten(const stored::Leaf& leaf) const {
     if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
       return false;
@@ -140,9 +141,9 @@ class TreeInput {
            (leaf.kind == stored::Leaf::Kind::kString && !options_.arrays_only);
   }
 
-  // Returns the leaf in the form in which it is written. DCP stores strings,
-  // numbers and empty nodes as pickles; the other formats store them as plain
-  // values.
+  // Returns the leaf in the form in which the output stores it. DCP stores
+  // strings, numbers and empty nodes as pickles. The other formats store them
+  // as plain values.
   stored::Leaf Unpickled(const stored::Leaf& leaf) const {
     const bool pickled = leaf.kind == stored::Leaf::Kind::kOpaque &&
                          options_.form != stored::WriteForm::kDcp &&
@@ -152,8 +153,8 @@ class TreeInput {
     return leaf;
   }
 
-  // Collects the leaves to write. Without `arrays_only`, reports leaves that
-  // the output cannot store. Empty nodes, such as `None`, are not reported,
+  // Collects the leaves to write. Reports leaves that the output cannot store,
+  // unless `arrays_only` is set. Empty nodes, such as `None`, are not reported,
   // because they have no value.
   void CheckLeaves() {
     for (const stored::Leaf& listed : tree_->leaves) {
@@ -272,8 +273,8 @@ class TreeInput {
     for (const std::string& file : found) FileOf(file);
   }
 
-  // Adds the file with the leaf's value. Returns false after a finding, for
-  // example if the file is too short for the value.
+  // Adds the file that stores the leaf's value. Returns false after a finding,
+  // for example if the file is too short for the value.
   bool AddValue(const stored::Leaf& leaf) {
     const auto file = FileOf(leaf.place->file);
     if (!file) return false;
@@ -319,15 +320,16 @@ class TreeInput {
   Findings& findings_;
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;
-  int64_t left_out_ = 0;  // leaves that are not written; no empty nodes
-  int64_t absent_ = 0;    // chunks without a value in the checkpoint
+  // Number of leaves that are not written, except empty nodes.
+  int64_t left_out_ = 0;
+  int64_t absent_ = 0;  // number of chunks that the checkpoint does not store
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If the output is a tree (`options.form`), sets the place of each tensor in
-// the tree, and the leaves that are not tensors, from the record in the
-// metadata of the safetensors files. Keeps only selected leaves and, with
+// If the output is a tree (`options.form`), reads the tree's record from the
+// metadata of the safetensors files. Sets the place of each tensor in the tree,
+// and the leaves that are not tensors. Keeps only selected leaves and, with
 // `arrays_only`, no strings.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,

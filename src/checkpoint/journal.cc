@@ -1,10 +1,11 @@
-// Records each written piece in a line, so an interruption loses at most the
-// last lines. The first line has the key, which is a digest of everything that
-// the transfer reads and writes; a journal with another key is ignored. After
-// the key comes a digest of the times at which the sources changed.
+// Records each written piece in a line, so that an interrupted run loses at
+// most the last lines. The first line contains the key, which is a digest of
+// everything that the transfer reads and writes. A journal with another key is
+// ignored. After the key follows a digest of the times at which the sources
+// changed.
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
-//   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
+//   0 3 1f2e3d4c     piece 3 of output 0, with its CRC-32C in hexadecimal
 //   done             one process of several has written all its pieces
 #include "checkpoint/journal.h"
 
@@ -31,11 +32,12 @@ namespace {
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kFoldBytes = size_t{1} << 20;
-// The number of bytes that are read at once. It is small because most journals
-// are short, and each call of ReadFrom clears a new buffer.
+// The number of bytes that one read call requests. It is small because most
+// journals are short, and each call of ReadFrom clears a new buffer.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
 
-// A digest of numbers and texts, which is computed chunk by chunk.
+// A digest of a sequence of numbers and texts. Long input is digested in steps,
+// so that it need not be in memory as a whole.
 class Hash {
  public:
   void Add(int64_t number) {
@@ -69,7 +71,8 @@ std::string Digits(int64_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-// Reads the next number of a line. Returns false if there is none.
+// Reads the next number of a line and removes it from the line. Returns false
+// if the line does not continue with a number.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   if (line.starts_with(' ')) line.remove_prefix(1);
@@ -183,7 +186,8 @@ void Journal::Parse(const std::string& text, const std::string& first,
   std::string_view rest(text);
   if (!rest.starts_with(first)) return;
   rest.remove_prefix(first.size());
-  // The last line may be incomplete: only lines with a line break count.
+  // The last line may be incomplete, so only lines that end with a line break
+  // are read.
   for (size_t end = rest.find('\n'); end != std::string_view::npos;
        end = rest.find('\n')) {
     std::string_view line = rest.substr(0, end);
@@ -236,10 +240,11 @@ std::optional<Journal> Journal::Open(const std::string& path,
   journal.Parse(ReadFrom(journal.fd_), first, transfer);
   const auto refuse_new = [&](const std::string& why) {
     if (!journal.resumed())
-      ::unlink(path.c_str());  // nothing is recorded in it
+      ::unlink(path.c_str());  // the file records no piece
     return refuse(why);
   };
-  // The file is rewritten, so that an incomplete line cannot join the next one.
+  // The journal is written again from its first line. Otherwise a new line
+  // could be appended to an incomplete last line.
   journal.pending_ = first;
   if (::ftruncate(journal.fd_, 0) != 0) return refuse_new(::strerror(errno));
   for (size_t i = 0; i < journal.recorded_.size(); ++i) {

@@ -1,6 +1,7 @@
-// Records the pieces that an interrupted run has written: one line per complete
-// piece, in a hidden file in the output directory. The journal is only a hint:
-// each piece is read and compared with its checksum before it is kept.
+// Records the pieces that a run has written, so that a run after an
+// interruption can continue. The journal is a hidden file in the output
+// directory with one line for each complete piece. The journal is not trusted:
+// each piece is read and compared with its recorded checksum before it is kept.
 #ifndef SHARDC_CHECKPOINT_JOURNAL_H_
 #define SHARDC_CHECKPOINT_JOURNAL_H_
 
@@ -13,16 +14,16 @@
 
 namespace shardc {
 
-// Returns a digest of everything that determines the bytes of the outputs:
-// sources (sizes, times, headers), tensors, parts, outputs. A journal with
-// another key is discarded.
+// Returns the key of a transfer: a digest of everything that determines the
+// bytes of the outputs. These are the sources (sizes, times, headers), tensors,
+// parts and outputs. A journal with another key is discarded.
 std::string TransferKey(const Transfer& transfer);
 
 // Returns a digest of the times at which the file system recorded changes of
-// the sources. If a source has been written since, the journal's pieces are not
-// kept, even if the size and the modification time are unchanged. The journals
-// of other processes are not checked against this digest, because these
-// processes may read their own copies of the sources.
+// the sources. If a source has been written since the journal was created, the
+// journal's pieces are not kept, even if the size and the modification time are
+// unchanged. The journals of other processes are not checked against this
+// digest, because these processes may read their own copies of the sources.
 std::string SourceState(const Transfer& transfer);
 
 // Returns the file name of a journal, such as ".shards-00002-of-00004.journal".
@@ -30,16 +31,17 @@ std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
 class Journal {
  public:
-  // Creates the journal, or continues it if the key and the sources are the
-  // same, and locks it while it is open. Returns nullopt after a finding
-  // (`write`): the journal cannot be created, or another run has locked it.
+  // Opens and locks the journal. If a journal with the same key and the same
+  // sources exists, it is continued; otherwise a new one is created. Returns
+  // nullopt after the finding `write`: the journal cannot be created, or
+  // another run has locked it.
   static std::optional<Journal> Open(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer,
                                      Findings& findings);
   // Reads a journal without opening it for writing. Does not compare the
-  // journal's digest of the sources. Returns nullopt if it is absent, cannot be
-  // opened or has another key.
+  // journal's digest of the sources. Returns nullopt if the file is absent,
+  // cannot be opened or has another key.
   static std::optional<Journal> Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer);
@@ -47,9 +49,9 @@ class Journal {
   Journal& operator=(Journal&& other) noexcept;
   ~Journal();
 
-  // Returns the checksums that were in the journal when it was opened.
+  // Returns the checksums that the journal contained when it was opened.
   const Checksums& recorded() const { return recorded_; }
-  bool resumed() const { return resumed_; }  // whether it held pieces
+  bool resumed() const { return resumed_; }  // whether it contained pieces
   bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns
@@ -62,7 +64,7 @@ class Journal {
  private:
   Journal() = default;
   // Reads the recorded pieces if the text begins with the line `first`.
-  // Otherwise no piece is recorded.
+  // Otherwise records no piece.
   void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 

@@ -1,9 +1,10 @@
-// Assigns the parts of tensors to files. The devices that hold a part follow
-// from their coordinates. With a file for each device, a replicated part is in
-// several files. With a file for each process, each part is in one file only;
-// if several processes hold the parts, the tensors are assigned to the
-// processes in turn. With files for each shard, parts that the same set of
-// devices holds are in one file.
+// Assigns the parts of tensors to files. The coordinates of a device determine
+// which parts it holds. With one file for each device, a replicated part is
+// stored in several files. With one file for each process, each part is stored
+// in one file only. If several processes hold the parts of a tensor, one of the
+// processes stores them, and these processes take turns from tensor to tensor.
+// With files for each shard, parts that the same set of devices holds are
+// stored in one file.
 //
 //   dp=2 tp=2, 2 processes; w is sharded over tp, b is replicated
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
@@ -30,7 +31,7 @@ std::string FileName(std::string_view series, size_t number) {
 
 using Coordinates = std::vector<std::vector<int64_t>>;  // indexed by device
 
-// Returns the devices that hold each part.
+// Returns the devices that hold each part of the tensor, indexed by part.
 std::vector<std::vector<int64_t>> Holders(const TensorLayout& tensor,
                                           const Coordinates& coordinates) {
   std::vector<std::vector<int64_t>> out(AsIndex(tensor.parts()));
@@ -61,7 +62,8 @@ std::vector<FileLayout> PerDevice(const std::vector<TensorLayout>& tensors,
 std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
                                    const Coordinates& coordinates,
                                    const Mesh& mesh) {
-  // With several slices, the devices of a process are not adjacent in the mesh.
+  // With several slices (pods), the devices of a process are not adjacent in
+  // the mesh, so each device is looked up.
   std::vector<int64_t> process_of;  // indexed by device
   for (int64_t device = 0; device < mesh.devices; ++device) {
     process_of.push_back(PlaceOf(mesh, device).process);

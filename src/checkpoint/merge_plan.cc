@@ -1,9 +1,9 @@
-// Assigns the tensors of a merge to files, in their order. A file ends when the
-// next tensor does not fit; a tensor that is larger than the limit gets a file
-// of its own.
+// Assigns the tensors of a merge to files, in the order of the tensors. A new
+// file begins when the next tensor would exceed the size limit of a file. A
+// tensor that is larger than the limit gets its own file.
 //
-//   6, 5 and 4 MB in files of at most 10  ->  {6}, {5, 4}: model-00001-of-00002
-//   and model-00002-of-00002, with an index
+//   6, 5 and 4 MB in files of at most 10 MB  ->  {6}, {5, 4}: the files
+//   model-00001-of-00002 and model-00002-of-00002, with an index
 #include "checkpoint/merge_plan.h"
 
 #include <utility>
@@ -25,7 +25,7 @@ std::string Digits(size_t number) {
 
 // Divides the tensors, in their order, into files of at most `most` bytes of
 // data, or into one file if `most` is nullopt. A tensor that is larger than
-// `most` gets its own file.
+// `most` gets its own file. Returns the indices of the tensors in each file.
 std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
                                         std::optional<int64_t> most) {
   std::vector<std::vector<uint32_t>> files(1);

@@ -1,5 +1,6 @@
-// Plans the transfer that joins pieces (or any stored checkpoint) to full
-// tensors, in one file or in several with a Hugging Face index.
+// Plans a transfer that joins pieces to full tensors. The pieces may come from
+// any stored checkpoint. The tensors are written to one file, or to several
+// files with a Hugging Face index.
 #ifndef SHARDC_CHECKPOINT_MERGE_PLAN_H_
 #define SHARDC_CHECKPOINT_MERGE_PLAN_H_
 
@@ -16,23 +17,23 @@
 namespace shardc {
 
 struct MergeOptions {
-  // The output file. With `max_file_bytes` it is a directory, which gets
-  // `model.safetensors` if one file suffices, otherwise
-  // `model-00001-of-00003.safetensors` and so on with an index.
+  // The output file. With `max_file_bytes` it is a directory. If one file
+  // suffices, the directory gets `model.safetensors`. Otherwise it gets
+  // `model-00001-of-00003.safetensors` and so on, and an index.
   std::string out;
-  // The largest number of bytes of data in a file. A larger tensor gets a file
-  // of its own.
+  // The largest number of bytes of data in a file. A larger tensor gets its own
+  // file.
   std::optional<int64_t> max_file_bytes;
-  DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
-  std::function<bool(const std::string&)> select;  // chooses by name; null: all
-  // Whether the output is a tree (`--to`), in which an element of a packed type
-  // has a byte of its own.
+  DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
+  std::function<bool(const std::string&)> select;  // selects by name; null: all
+  // Whether the output is a tree (`--to`). In a tree, each element of a packed
+  // type takes one byte.
   bool tree = false;
 };
 
 // Returns the transfer, or nullopt after a finding: usage, if `select` is set
-// and selects no tensor; size, if a piece of a tensor in a file begins or ends
-// inside a byte.
+// and selects no tensor; size, if a piece of a tensor begins or ends inside a
+// byte of a file.
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

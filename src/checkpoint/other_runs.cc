@@ -69,8 +69,8 @@ bool IsLive(const std::string& path) {
 
 bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
 
-// Returns whether a file name could belong to a file of the transfer's set: a
-// prefix in `series`, followed by a digit.
+// Returns whether a file of this name could belong to the set of files that the
+// transfer writes. Such a name is a prefix from `series` followed by a digit.
 bool InSeries(const Transfer& transfer, std::string_view name) {
   if (!name.ends_with(".safetensors")) return false;
   return std::any_of(transfer.series.begin(), transfer.series.end(),
@@ -102,7 +102,7 @@ std::optional<StartLock> StartLock::Take(const std::string& folder,
   StartLock lock(fd);
   const auto end = std::chrono::steady_clock::now() + kLongestWait;
   while (!LockNow(fd)) {
-    if (errno != EWOULDBLOCK) break;  // the file system has no such locks
+    if (errno != EWOULDBLOCK) break;  // the file system supports no locks
     if (std::chrono::steady_clock::now() > end) {
       return refuse("another run is starting there");
     }
@@ -127,7 +127,8 @@ bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
     const auto journal = ParseJournalName(name);
     if (!journal) continue;
     const bool same = journal->tag == transfer.tag;
-    // Journal::Open checks the lock of this run's own journal.
+    // Journal::Open checks the lock of this run's own journal, so it is
+    // skipped.
     if (same && journal->index == share.index &&
         journal->count == share.count) {
       continue;
@@ -156,7 +157,7 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
     return true;
   }
   // An index under another name lists the files of an older set. This run does
-  // not replace such an index, so it is reported too.
+  // not replace such an index, so it is reported as a foreign file.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {
     const bool index = indexed && !name.starts_with('.') &&

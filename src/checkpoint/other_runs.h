@@ -1,6 +1,6 @@
-// Handles several runs that write to the same folder. A run is refused while
-// another one writes files that both could write. Files that an interrupted run
-// has left are removed by the next run that completes the set.
+// Handles several runs that write to the same folder. A run is refused if
+// another run is writing files that both runs could write. Files that an
+// interrupted run has left are removed by the next run that completes the set.
 #ifndef SHARDC_CHECKPOINT_OTHER_RUNS_H_
 #define SHARDC_CHECKPOINT_OTHER_RUNS_H_
 
@@ -16,8 +16,8 @@ namespace shardc {
 
 // An exclusive lock on a folder, which a run holds while it checks for other
 // runs and creates its journal. If two runs start at the same time, the second
-// one then finds the journal of the first. File systems that cannot lock
-// folders (some NFS servers) have no such lock.
+// run then finds the journal of the first. On file systems that cannot lock
+// folders (some NFS servers), no lock is taken.
 class StartLock {
  public:
   // Waits up to ten seconds for the lock. Returns nullopt after a finding
@@ -36,21 +36,21 @@ class StartLock {
 
 // Adds a finding (write) and returns true if another process is writing files
 // to the transfer's folder that this run could write too. This is so if either
-// run writes a set, unless both are processes of the same transfer (`key`). Two
-// runs that write one file each, with different names, do not exclude each
-// other.
+// run writes a set of files. Processes of the same transfer, which have the
+// same `key`, are an exception. Two runs that each write a single file exclude
+// each other only if the files have the same name.
 bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
                      const std::string& key, Findings& findings);
 
 // Adds a finding (write) and returns true if the folder contains files or an
-// index that readers would mistake for files of this set, or if the folder
-// cannot be listed.
+// index that readers would mistake for files of the transfer's set, or if the
+// folder cannot be listed.
 bool RefuseForeignFiles(const Transfer& transfer, Findings& findings);
 
-// Removes the journals with the tag of the transfer, and the hidden files of
-// its series, that interrupted runs have left in the folder. The journal `own`
-// stays, because its lock prevents other runs from starting. Called when the
-// set is complete.
+// Removes what interrupted runs have left in the folder: journals with the tag
+// of the transfer, and hidden files of its series. The journal `own` stays,
+// because its lock prevents other runs from starting. This function is called
+// when the set is complete.
 void RemoveLeftovers(const Transfer& transfer, std::string_view own);
 
 }  // namespace shardc

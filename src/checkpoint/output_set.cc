@@ -1,9 +1,10 @@
 // Writes the files of a set under hidden names, header first, and renames them
-// when the complete set is written. Before the first rename over an earlier
-// set, the earlier index is replaced by an index that marks an unfinished run
-// (kResumeIndex); the new index is written last. A directory with any other
-// index therefore holds one complete set. Without an earlier set the journal
-// marks the unfinished run: it exists until the index is written.
+// when the complete set is written. If the folder contains an earlier set, its
+// index is replaced before the first rename by an index that marks an
+// unfinished run (kResumeIndex). The new index is written last. A directory
+// with any other index therefore contains one complete set. If there is no
+// earlier set, the journal marks the unfinished run, because it exists until
+// the index is written.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -52,7 +53,7 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
 }  // namespace
 
 bool IsFileOf(const std::string& path, const OutputFile& output) {
-  Findings findings;  // an unreadable file is not this output, and not an error
+  Findings findings;  // a file that cannot be read is not reported
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != output.size) return false;
   const auto header = file->Head(output.header.size(), findings);
@@ -77,7 +78,7 @@ std::vector<std::optional<uint32_t>> CheckFile(
 }
 
 bool IsResumeIndex(const std::string& path) {
-  Findings findings;  // an unreadable file is not this output
+  Findings findings;  // a file that cannot be read is not reported
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != static_cast<int64_t>(kResumeIndex.size())) {
     return false;
@@ -106,8 +107,8 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // If every piece is recorded, the interrupted run may have renamed the file
-    // already. Otherwise the file belongs to an earlier set.
+    // If the journal records every piece, the interrupted run may already have
+    // renamed the file. Otherwise the file belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;

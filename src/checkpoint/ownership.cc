@@ -1,10 +1,11 @@
-// Divides the outputs among processes. The bytes of all outputs, one output
-// after another, are divided into one equal section for each process. An output
-// belongs to the process whose section contains the output's midpoint. Every
-// process computes the same assignment without communication. The index of a
-// process comes from a flag or from the launcher's environment variables.
+// Divides the outputs of a transfer among processes. The bytes of all outputs,
+// one output after another, are divided into one section of equal size for each
+// process. An output belongs to the process whose section contains the output's
+// midpoint. Every process computes the same assignment without communication.
+// The index of a process comes from a flag or from the launcher's environment
+// variables.
 //
-//   4, 4 and 8 bytes over 2 processes: each output counts one byte more, so
+//   4, 4 and 8 bytes over 2 processes: one byte is added to each output, so
 //   the midpoints are 2.5, 7.5 and 14.5 of 19  ->  processes 0, 0, 1
 #include "checkpoint/ownership.h"
 
@@ -13,9 +14,10 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too, although
-// the script is a single process that has to write everything. SLURM sets
-// SLURM_STEP_NUM_TASKS only for the processes that srun starts.
+// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too. The script
+// is a single process that has to write everything, so SLURM_NTASKS is not
+// read. SLURM sets SLURM_STEP_NUM_TASKS only for the processes that srun
+// starts.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -26,7 +28,7 @@ constexpr Launcher kLaunchers[] = {
 
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share) {
-  // Each output counts one byte more than its size, so that empty outputs are
+  // One byte is added to the size of each output, so that empty outputs are
   // distributed too.
   double total = 0;
   for (const int64_t size : bytes) total += static_cast<double>(size) + 1;

@@ -1,11 +1,12 @@
-// Writes parts and computes their checksums. When the last run of a part has
-// been written, the part's checksum is combined from the checksums of its runs:
+// Writes parts of tensors and computes their checksums. A part may be written
+// in several runs, in any order. When the last run has been written, the part's
+// checksum is combined from the checksums of the runs:
 //
 //   runs of bytes 8 to 15 and 0 to 7  ->  sorted by position; CRC(0 to 7) is
 //   combined with CRC(8 to 15)
 //
-// A part that is written in very many runs is read back to compute its
-// checksum, because the records of its runs would need too much memory.
+// If a part is written in more than kMostRuns runs, the records of the runs
+// would need too much memory. Such a part is read back to compute its checksum.
 #include "checkpoint/piece_writer.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@
 namespace shardc {
 namespace {
 
-constexpr size_t kMostRuns = size_t{1} << 15;  // the limit for one part
+// Recorded runs of one part at most.
+constexpr size_t kMostRuns = size_t{1} << 15;
 constexpr size_t kReadBack = size_t{1} << 20;
 
 bool AllZero(const char* bytes, size_t count) {
@@ -77,7 +79,8 @@ PartsInWork PieceWriter::Begin(size_t tensor) {
   for (size_t part = 0; part < copied.parts.size(); ++part) {
     parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
     parts.left_.push_back(parts.bytes_[part]);
-    // If the journal cannot be written, the next part reports that.
+    // A finding about the journal is ignored here. If the journal cannot be
+    // written, the next part reports it.
     Findings findings;
     if (parts.left_[part] == 0) Finish(parts, part, findings);
   }

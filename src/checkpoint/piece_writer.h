@@ -14,7 +14,7 @@
 
 namespace shardc {
 
-// The parts of a tensor that is being copied.
+// The parts of a tensor that is being copied, and the outputs that need them.
 class PartsInWork {
  public:
   bool Wanted(size_t part) const { return !targets_[part].empty(); }
@@ -25,37 +25,38 @@ class PartsInWork {
     size_t output = 0;
     size_t piece = 0;
   };
-  // The checksum of consecutive bytes of a part that were written in one call,
-  // and their position in the part.
+  // A run of bytes of a part that were written in one call: the run's offset in
+  // the part, its length and its checksum.
   struct ChecksummedRun {
     int64_t offset = 0;
     int64_t bytes = 0;
     uint32_t crc = 0;
   };
   std::vector<std::vector<Target>> targets_;  // indexed by part
-  std::vector<int64_t> bytes_;                // size of each part
-  std::vector<int64_t> left_;  // bytes still to be written, by part
+  std::vector<int64_t> bytes_;  // size of each part, indexed by part
+  std::vector<int64_t> left_;   // bytes not yet written, indexed by part
   std::vector<std::vector<ChecksummedRun>> runs_;  // indexed by part
-  // Whether a part is read back because not all of its runs are recorded.
+  // Whether the part is read back because not all of its runs are recorded;
+  // indexed by part.
   std::vector<bool> read_back_;
 };
 
 // Writes parts. Several threads may write at the same time.
 class PieceWriter {
  public:
-  // A piece is not written if its checksum is known or if its output has no
-  // file. The checksums of written pieces are set.
+  // A piece is written if its checksum is not known yet and its output has an
+  // open file. The checksums of the written pieces are set in `checksums`.
   PieceWriter(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options);
 
-  // Returns whether some piece of the tensor must be written.
+  // Returns whether any piece of the tensor must be written.
   bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
-  // Starts a tensor. Parts without elements are complete at once.
+  // Starts a tensor. Parts without elements are completed here.
   PartsInWork Begin(size_t tensor);
-  // Writes a run of a part, which is `at` bytes from the part's start, to the
-  // outputs that need the part. A run of zeros is not written to a new file,
-  // which reads as zeros. Each byte of a part must be passed exactly once.
-  // Returns false after a finding (write).
+  // Writes a run of a part to the outputs that need the part. The run starts
+  // `at` bytes after the part's start. A run of zeros is not written to a new
+  // file, which reads as zeros. Each byte of a part must be passed exactly
+  // once. Returns false after a finding (write).
   bool Write(PartsInWork& parts, size_t part, int64_t at, const char* bytes,
              size_t count, Findings& findings);
 
@@ -73,7 +74,8 @@ class PieceWriter {
   Checksums& checksums_;
   const CopyOptions& options_;
   std::vector<std::vector<std::pair<uint32_t, Target>>> by_tensor_;
-  std::mutex mutex_;  // guards checksums, calls of options, runs and bytes left
+  // Guards checksums, calls of `options_`, runs and bytes left.
+  std::mutex mutex_;
 };
 
 }  // namespace shardc

@@ -1,8 +1,9 @@
-// Runs a transfer: opens the journal, keeps the pieces of an interrupted run
-// whose checksums are still correct, copies the others, renames the files,
-// writes the index and removes the journal. With several processes, each writes
-// `done` to its journal instead of writing the index. --finalize checks that
-// all have done so, and writes the index.
+// Runs a transfer in these steps: opens the journal, keeps the pieces of an
+// interrupted run whose checksums are still correct, copies the remaining
+// pieces, renames the files, writes the index and removes the journal. If
+// several processes write the outputs, each process writes `done` to its
+// journal instead of writing the index. A run with --finalize then checks that
+// all processes have done so, and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
@@ -89,8 +90,8 @@ class Runner {
     outputs_.TakeUp(own_, *journal, checksums_);
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
-      // If Discard could not remove the files of an incomplete set, the journal
-      // is kept, so that readers report missing files.
+      // If Discard could not remove all files of an incomplete set, the journal
+      // is kept. Readers then report an unfinished run.
       if (outputs_.Discard()) journal->Remove();
       RemoveDirectories();
       return false;
@@ -110,8 +111,8 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // Returns the given number of processes if it is above 1, else the number in
-  // a journal's name, else 1.
+  // Returns the number of processes that write the set. It is the given number
+  // if that is above 1, otherwise the number in a journal's name, otherwise 1.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     std::error_code error;
@@ -176,7 +177,7 @@ class Runner {
       if (own_[i] && !outputs_.Complete(i)) todo.push_back(i);
     }
     // The files of a tree are opened and closed for each chunk, so they are not
-    // counted.
+    // among the open inputs.
     const size_t most =
         OutputsAtOnce(transfer_.tree == nullptr ? transfer_.sources.size() : 0);
     for (size_t at = 0; at < todo.size(); at += most) {
@@ -212,8 +213,8 @@ class Runner {
     }
     good = good && CopyPieces(transfer_, files, checksums_, copy, findings_);
     for (const size_t output : batch) {
-      // After a failure the files are removed, so they are not synced, and the
-      // first finding suffices.
+      // After a failure the files are removed, so they are not synced, and only
+      // the first finding is reported.
       Findings closing;
       const bool closed = outputs_.Close(output, &files[output],
                                          options_.sync && good, closing);
@@ -275,11 +276,12 @@ class Runner {
       }
       Merge(journal->recorded(), i, count);
     }
-    // If a complete index exists, the set was finalized earlier in two cases.
-    // Either no journal is left. Or a journal shows that a process has written
-    // files: the process replaced the index by kResumeIndex, so the complete
-    // index was written later, by a --finalize that was interrupted while it
-    // removed the journals.
+    // If some processes have no journal that ends with `done`, the set may have
+    // been finalized earlier. A complete index proves this in two cases. In the
+    // first case, no journal is left. In the second case, a journal shows that
+    // a process has written files. The process replaced the index by
+    // kResumeIndex, so the complete index was written later, by a --finalize
+    // that was interrupted while it removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;
@@ -308,8 +310,8 @@ class Runner {
     }
   }
 
-  // Returns whether all outputs exist, with an index that does not mark an
-  // interrupted run (output_set.h).
+  // Returns whether all outputs exist, and an index that does not mark an
+  // unfinished run (output_set.h).
   bool IsComplete() const {
     if (transfer_.index_name.empty() ||
         IsResumeIndex(transfer_.PathOf(transfer_.index_name))) {
@@ -344,7 +346,8 @@ class Runner {
   }
 
   // Checks that all pieces of an output are recorded, and that the file has the
-  // output's size and header. With `verify`, checks every byte.
+  // output's size and header. With `verify`, also checks the checksums of all
+  // pieces.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);

@@ -1,5 +1,5 @@
-// Runs a transfer: opens or continues the journal, copies this process's
-// outputs, checks and renames them, and writes the index.
+// Runs a transfer: opens or continues the journal, copies the outputs of this
+// process, checks and renames them, and writes the index.
 #ifndef SHARDC_CHECKPOINT_RUN_H_
 #define SHARDC_CHECKPOINT_RUN_H_
 
@@ -18,39 +18,43 @@ namespace shardc {
 
 struct RunOptions {
   ProcessShare share;
-  bool finalize = false;  // only check all processes' parts and write the index
-  bool verify = false;    // read everything back after writing
-  bool reuse = false;     // overwrite the files of an earlier set
-  bool sync = true;       // fsync before renaming
+  // Only check the parts of all processes and write the index.
+  bool finalize = false;
+  bool verify = false;  // read everything back after writing
+  bool reuse = false;   // overwrite the files of an earlier set
+  bool sync = true;     // call fsync before renaming
   int threads = 1;
-  // The memory for buffers; nullopt means the defaults of CopyOptions.
+  // The bytes of memory for buffers; nullopt selects the defaults of
+  // CopyOptions.
   std::optional<int64_t> memory_bytes;
-  // A function that is called with the bytes written so far and in total. Calls
-  // are never concurrent.
+  // A function that is called with the bytes written so far and the bytes to
+  // write in total. Calls are never concurrent.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
 struct RunReport {
   TransferSize size;        // size of this process's share
-  int64_t pieces_kept = 0;  // correct pieces of an earlier run
+  int64_t pieces_kept = 0;  // pieces of an earlier run that were correct
   bool indexed = false;     // whether the set and its index are complete
 };
 
 // A function that writes the index, with all checksums.
 using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
-// Adds a finding (usage) and returns true if a file that will be written, under
-// its final or its hidden name, is also an input. Files are compared by device
-// and inode, so links and other names of the directory are found too.
+// Adds a finding (usage) and returns true if a file that will be written is
+// also an input. Both the final and the hidden names of outputs are checked.
+// Files are compared by device and inode, so links and other names of the
+// directory are found too.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
 // Calls RefuseInputs and runs the transfer. After a failure the earlier outputs
-// are unchanged, or their index marks them as unfinished (with `reuse`, or if
-// some have already been replaced). If there were no earlier outputs, the new
-// files are removed. If only the index could not be written, they are kept, and
-// so is the journal, which marks the set as unfinished. One finding has the
-// reason: usage, write, unreadable, missing (finalize), or an error in a chunk
-// of a stored tree.
+// are unchanged, or their index marks them as unfinished. The index marks them
+// with `reuse`, or if some of them have already been replaced. If there were no
+// earlier outputs, the new files are removed. If only the index could not be
+// written, the new files are kept, and so is the journal, which marks the set
+// as unfinished. Returns false after one finding with the reason: usage, write,
+// unreadable, missing (with `finalize`), or an error in a chunk of a stored
+// tree.
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

@@ -1,7 +1,7 @@
 // Plans the files of a split. The plan and the checkpoint must have the same
-// parameters and shapes; in a tree, the keys of a tensor's path may be joined
-// in another way than in the plan. Each tensor is divided by its spec, the
-// parts are assigned to files, and each file gets a header and then its parts
+// parameters and shapes. The keys of a tensor's path in a tree may be joined by
+// another separator than in the plan. Each tensor is divided by its spec, and
+// the parts are assigned to files. Each file consists of a header and the parts
 // without gaps.
 //
 //   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
@@ -27,12 +27,12 @@ namespace {
 constexpr int64_t kMaxDevices = int64_t{1} << 20;
 constexpr int64_t kMaxPieces = int64_t{1} << 26;
 
-// The alignment of data in a file. Data that starts at a cache line is copied
-// into the page cache a third faster.
+// The alignment of the data in a file, in bytes. Data that start at a cache
+// line are copied into the page cache a third faster.
 constexpr size_t kDataAlignment = 64;
 
-// Returns the name of a part in a file that may have several parts of a tensor,
-// such as "w[0:512,1024:2048]".
+// Returns the name of a part, such as "w[0:512,1024:2048]". It is used in a
+// file that may have several parts of one tensor.
 std::string SliceName(const std::string& name, const Box& box) {
   std::string out = name + "[";
   for (size_t i = 0; i < box.shape.size(); ++i) {
@@ -114,9 +114,10 @@ class Planner {
     return !options_.select || options_.select(name);
   }
 
-  // Returns the parameter that a tensor of a tree is, by the keys of its path.
-  // Orbax joins them with `/` and DCP with `.`, so that a tensor has another
-  // name in each. Returns null if the plan has neither name.
+  // Returns the plan's parameter for a tensor of a tree, which is found by the
+  // keys of its path. Orbax joins the keys with `/` and DCP with `.`, so the
+  // tensor has a different name in each format. Returns null if the plan has
+  // neither name.
   const ReadParam* ParamByPath(const StoredTensor& tensor) const {
     for (const char separator : {'/', '.'}) {
       const auto found =
@@ -126,8 +127,9 @@ class Planner {
     return nullptr;
   }
 
-  // Finds the tensor of each parameter: the one with its name, or else the one
-  // whose path is the name.
+  // Finds the tensor of each parameter. A tensor with the parameter's name is
+  // preferred. Otherwise the tensor whose joined path is the parameter's name
+  // is used.
   void Match() {
     for (const ReadParam& param : plan_.params) params_[param.name] = &param;
     std::vector<const StoredTensor*> others;
@@ -149,7 +151,7 @@ class Planner {
     }
   }
 
-  // Reports all differences in names and shapes, not only the first.
+  // Compares names and shapes, and reports all differences, not only the first.
   void Compare() {
     Match();
     for (const ReadParam& param : plan_.params) {
@@ -188,8 +190,8 @@ class Planner {
     }
   }
 
-  // Returns the metadata of the index. The record of a tree names tensors, so
-  // it is written again if tensors get other names.
+  // Returns the metadata of the index. The record of a tree contains the names
+  // of tensors, so a new record is written if tensors are renamed.
   Metadata IndexMetadata() const {
     std::vector<NewName> names;
     bool same = true;
@@ -219,7 +221,8 @@ class Planner {
   }
 
   // Appends the parts of one slice of the tensor to `boxes`. The slice begins
-  // at index `begin` of dimension `dim`. Returns false after a finding.
+  // at index `begin` of dimension `dim`. `ranks` are the pipeline ranks that
+  // hold the slice. Returns false after a finding.
   bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
                 size_t dim, int64_t begin, std::vector<int32_t> ranks,
                 TensorLayout& laid, std::vector<Box>& boxes) {
@@ -238,8 +241,8 @@ class Planner {
     return true;
   }
 
-  // Divides a tensor by its spec. A tensor with the layers of several pipeline
-  // stages is first divided into the stages.
+  // Divides a tensor by its spec. A tensor that contains the layers of several
+  // pipeline stages is first divided into these stages.
   std::optional<TensorLayout> LaidOf(const StoredTensor& tensor,
                                      const ReadParam& param,
                                      std::vector<Box>& boxes) {
@@ -374,7 +377,7 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
-  // The metadata of each file. The record of the tree is only in the index.
+  // The metadata of each file. Only the index contains the record of the tree.
   const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;

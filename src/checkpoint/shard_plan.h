@@ -1,5 +1,5 @@
-// Plans the transfer of a stored checkpoint to the pieces of a plan, for split
-// and reshard.
+// Plans the transfer of a stored checkpoint to the pieces of a sharding plan,
+// for the commands split and reshard.
 #ifndef SHARDC_CHECKPOINT_SHARD_PLAN_H_
 #define SHARDC_CHECKPOINT_SHARD_PLAN_H_
 
@@ -20,14 +20,15 @@ namespace shardc {
 struct ShardOptions {
   std::string out;  // the output directory
   Per per = Per::kDevice;
-  // The mode whose specs are used. If nullopt, it is the plan's mode if the
-  // plan has only one, else train.
+  // The mode (train, prefill or decode) whose specs are used. If nullopt, it is
+  // the only mode of the plan, or train if the plan has several modes.
   std::optional<Mode> mode;
-  std::optional<int64_t> processes;  // overrides the mesh's number
-  DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
-  std::function<bool(const std::string&)> select;  // null: all tensors
-  // Whether the output is a tree (`--to`), in which an element of a packed type
-  // has a byte of its own.
+  std::optional<int64_t> processes;  // overrides the mesh's number of processes
+  DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
+  // Selects by name; null: all tensors.
+  std::function<bool(const std::string&)> select;
+  // Whether the output is a tree (`--to`). In a tree, each element of a packed
+  // type takes one byte.
   bool tree = false;
 };
 
@@ -38,10 +39,10 @@ struct ShardJob {
 };
 
 // Returns the transfer and its index, or nullopt after findings: an empty
-// selection (usage), every difference between the names and shapes of plan and
-// checkpoint (reference, size), an illegal spec (spec), sizes that are too
-// large (limit), a number of processes that does not divide the devices
-// (device-count), two pieces of one name in a file (name).
+// selection (usage), every difference between the names and shapes of the plan
+// and the checkpoint (reference, size), an illegal spec (spec), sizes that are
+// too large (limit), a number of processes that does not divide the number of
+// devices (device-count), two pieces with the same name in a file (name).
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    const ShardOptions& options,
                                    Findings& findings);
@@ -50,12 +51,12 @@ std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
 void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
-// Returns the dtype in which a tensor is written: its own dtype if no cast is
-// requested for its name or the cast is not supported.
+// Returns the dtype in which a tensor is written. It is the tensor's own dtype
+// if `wanted` requests no cast for its name or the cast is not supported.
 Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
 
-// Adds the finding (usage) that a selection contains none of `params`
-// parameters.
+// Adds the finding (usage) that the selection contains no parameter. `params`
+// is the number of parameters to select from.
 void AddNothingSelected(size_t params, Findings& findings);
 
 }  // namespace shardc

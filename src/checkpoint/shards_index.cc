@@ -1,6 +1,7 @@
-// Writes and reads the index of shards, which has a line for each piece. The
-// reader checks the values that it uses, because the file may have been edited:
-// a piece must be inside its parameter, a file inside the directory.
+// Writes and reads `shards.json`, the index of a split checkpoint, which has a
+// line for each piece. The file may have been edited, so the reader checks the
+// values that it uses. For example, a piece must be inside its parameter, and a
+// file inside the directory.
 //
 //   "w[2:4,0:4]": {"param": "w", "dtype": "F32", "global_shape": [8, 4],
 //                  "offset": [2, 0], "shape": [2, 4], ...}

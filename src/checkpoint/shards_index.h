@@ -30,8 +30,8 @@ struct IndexedParam {
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
-  // For a plan with pipeline stages: the coordinates of an axis whose devices
-  // hold the parameter.
+  // The pipeline ranks that hold the parameter, for a plan with pipeline
+  // stages. `of` lists the coordinates of these ranks on the mesh axis `axis`.
   struct Ranks {
     std::string axis;
     std::vector<int32_t> of;
@@ -40,18 +40,18 @@ struct IndexedParam {
 };
 
 struct IndexedPiece {
-  uint32_t param = 0;  // index into params
+  uint32_t param = 0;  // index into ShardsIndex::params
   std::string key;     // name of the tensor in the file
   Box box;
   std::optional<uint32_t> checksum;
-  // The devices that read the piece. Empty: the devices of the file read it.
+  // The devices that read the piece. If empty, all devices of the file read it.
   std::vector<int64_t> devices;
 };
 
 struct IndexedFile {
   std::string name;
   int64_t bytes = 0;
-  std::vector<int64_t> devices;  // devices that read from it
+  std::vector<int64_t> devices;  // devices that read from the file
   std::vector<IndexedPiece> pieces;
 };
 

@@ -1,12 +1,11 @@
 // Reads stored checkpoints and checks that their tensors are complete. The
-// edges of all pieces of a tensor form a grid. The pieces are complete if the
-// grid has exactly as many cells as there are pieces, and each piece is one
-// cell:
+// edges of all pieces of a tensor form a grid. A tensor is complete if the grid
+// has exactly as many cells as there are pieces, and each piece is one cell:
 //
 //   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, complete
 //          of rows 0:3 and 2:4  ->  edges 0 2 3 4, 3 cells, not complete
 //
-// Replicas of a piece count once, and the first one is read.
+// If a piece has replicas, they are counted once, and the first one is read.
 #include "checkpoint/stored.h"
 
 #include <sys/stat.h>
@@ -97,9 +96,9 @@ class PiecesReader {
     const auto index = ParseShardsIndex(*document, findings_);
     if (!index) return std::nullopt;
     place_ = {source};
-    // Detects a run that replaces the files while they are read. As in
-    // safetensors_set.cc, files are replaced only while the index is marked as
-    // unfinished.
+    // The watch detects a run that replaces the files while they are read. As
+    // in safetensors_set.cc, files are replaced only while the index is marked
+    // as unfinished.
     const SetWatch watch({path});
     if (IsUnfinishedIndex(path)) {
       Refuse(code::kUnreadable, "`" + path + "` has changed while it was read");
@@ -127,8 +126,8 @@ class PiecesReader {
   }
 
  private:
-  // If the index is absent because a run is unfinished, or because the folder
-  // has other contents, adds a finding with this reason and returns true.
+  // Returns true after a finding if the folder has no index and its files show
+  // the reason: a run is unfinished, or the folder has other contents.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;
@@ -193,7 +192,8 @@ class PiecesReader {
   Findings& findings_;
   Place place_;
   Stored stored_;
-  std::vector<std::set<Box>> seen_;  // indexed by parameter
+  // Boxes that were read; indexed by parameter.
+  std::vector<std::set<Box>> seen_;
 };
 
 }  // namespace
@@ -234,8 +234,8 @@ std::optional<Stored> ReadStoredPieces(const std::string& directory,
 
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings) {
-  // A tree has no index with checksums. Checksums that its format stores are
-  // verified when the chunks are read for the copy.
+  // A tree has no index with checksums. If its format stores checksums, they
+  // are verified when the chunks are read for the copy.
   if (stored.tree != nullptr) return true;
   std::vector<InputFile> files;
   for (const SourceFile& source : stored.files) {

@@ -1,5 +1,6 @@
-// A stored checkpoint: full tensors in safetensors files, the pieces that an
-// earlier split has written, or a tree of another system.
+// A stored checkpoint. It consists of full tensors in safetensors files, of the
+// pieces that an earlier split has written, or of a tree in the format of
+// another system.
 #ifndef SHARDC_CHECKPOINT_STORED_H_
 #define SHARDC_CHECKPOINT_STORED_H_
 
@@ -25,8 +26,8 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
-  // The same as the members of TransferTensor with these names. If `array` is
-  // set, `pieces` is empty.
+  // These members have the same meaning as in TransferTensor. If `array` is
+  // set, the tensor is read through `Stored::tree`, and `pieces` is empty.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};
@@ -35,34 +36,37 @@ struct StoredTensor {
 struct Stored {
   std::string path;  // as the caller wrote it
   std::vector<SourceFile> files;
-  // The tree that has the arrays of the tensors. Null if the tensors are in
-  // safetensors files, where StoredTensor::pieces lists their bytes.
+  // The tree that contains the arrays of the tensors. Null if the tensors are
+  // in safetensors files; StoredTensor::pieces then lists the places of their
+  // bytes.
   std::shared_ptr<const stored::Tree> tree;
   std::vector<std::string> notes;
-  // The leaves to write, if a tree is written: leaves of `tree`, or leaves that
-  // the metadata of safetensors files records. Empty if safetensors files are
-  // written; `metadata` then has the leaves.
+  // The values that are not arrays and that are written to an output tree. They
+  // are leaves of `tree`, or leaves that the metadata of safetensors files
+  // records. Empty if safetensors files are written, because `metadata` then
+  // contains the leaves.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
-  // The metadata of all files. If files have different values for a key, the
-  // value of the first file.
+  // The merged metadata of all files. If files have different values for a key,
+  // the value of the first file is used.
   Metadata metadata;
 };
 
-// Reads a `.safetensors` file, a Hugging Face index, or a directory with
-// either. All files must exist.
+// Reads a `.safetensors` file, a Hugging Face index, or a directory that
+// contains one of these. All files must exist. Returns nullopt after a finding.
 std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 
-// Reads a directory with a `shards.json`. The header of every file is compared
-// with the index, and the pieces of every tensor must be complete.
+// Reads a directory with a `shards.json`. Compares the header of every file
+// with the index, and checks that the pieces of every tensor are complete.
+// Returns nullopt after a finding.
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Checks the bytes of each piece for which the index records a checksum. Of
-// several processes, each checks its share. Adds the number of checked pieces
-// to `*verified`. Returns false after a finding: a file cannot be read, or a
-// checksum differs. For a tree, which has no index with checksums, returns
-// true.
+// Checks the bytes of each piece for which the index records a checksum. If
+// there are several processes, each one checks its share. Adds the number of
+// checked pieces to `*verified`. Returns false after a finding: a file cannot
+// be read, or a checksum differs. Returns true for a tree, which has no index
+// with checksums.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings);
 

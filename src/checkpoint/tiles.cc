@@ -1,14 +1,15 @@
-// Groups the chunks of an array into tiles. Chunks that form a grid have common
-// edges along each dimension. A tile starts as one chunk and is extended by
-// neighbours along the last dimension, then along the dimension before it and
-// so on, until its elements are long contiguous runs of the array:
+// Groups the chunks of an array into tiles, so that outputs are written in long
+// runs. Chunks that form a grid have common edges along each dimension. A tile
+// starts as one chunk. It is extended by neighbours along the last dimension,
+// then along the dimension before it and so on, until its elements are long
+// contiguous runs of the array:
 //
 //   [8192, 4096] of F32 in chunks of [4096, 1024], 16 MiB each: a row of a
 //   chunk has 4 KiB, so a tile is the 4 chunks with the same rows, 64 MiB
 //
 // If less memory is available, a tile has fewer chunks, and the outputs are
-// written in shorter runs. Every chunk is in exactly one tile, so that it is
-// decoded once.
+// written in shorter runs. Every chunk is in exactly one tile, so it is decoded
+// only once.
 #include "checkpoint/tiles.h"
 
 #include <algorithm>
@@ -20,8 +21,8 @@
 namespace shardc {
 namespace {
 
-// Tiles are extended until a run has this many bytes, which is enough for a
-// system call of its own.
+// Tiles are extended until a contiguous run has this many bytes. One system
+// call for a run of this length is efficient.
 constexpr int64_t kRunBytes = int64_t{1} << 20;
 
 // Returns the sorted edges of all pieces along each dimension.
@@ -88,8 +89,8 @@ bool Tiles::SetEdges() {
 
 void Tiles::Grow(int64_t most_bytes) {
   const size_t rank = edges_.size();
-  // `extent` is the largest size of a cell along each dimension, and `bytes`
-  // the size of a tile of one cell.
+  // `extent` is the largest size of a cell along each dimension, in elements.
+  // `bytes` is the size of a tile that has one cell of this extent.
   std::vector<int64_t> extent(rank, 0);
   int64_t bytes = array_.element_bytes;
   for (size_t dim = 0; dim < rank; ++dim) {

@@ -1,5 +1,6 @@
-// Groups the chunks of a stored array into tiles: boxes of complete chunks that
-// are large enough for long runs in the outputs, and small enough for memory.
+// Groups the chunks of a stored array into tiles. A tile is a box of complete
+// chunks. It is large enough for long runs in the outputs, and small enough for
+// the memory.
 #ifndef SHARDC_CHECKPOINT_TILES_H_
 #define SHARDC_CHECKPOINT_TILES_H_
 
@@ -20,8 +21,8 @@ struct Tile {
 
 class Tiles {
  public:
-  // Divides the array into tiles of at most `most_bytes`; a tile may also be a
-  // single chunk that is larger.
+  // Divides the array into tiles of at most `most_bytes` bytes. A single chunk
+  // that is larger is a tile too.
   Tiles(const stored::Array& array, int64_t most_bytes);
 
   int64_t count() const { return count_; }
@@ -32,19 +33,20 @@ class Tiles {
   void Grow(int64_t most_bytes);
 
   const stored::Array& array_;
-  // The starts of the chunks along each dimension, and the array's end. Empty
-  // if the chunks form no grid or there is only one; then each chunk is a tile.
+  // The starts of the chunks along each dimension, followed by the array's end.
+  // Empty if the chunks form no grid or if there is only one chunk; then each
+  // chunk is a tile.
   std::vector<std::vector<int64_t>> edges_;
-  // The chunk of each cell of the grid; empty if chunks and cells have the same
-  // numbers.
+  // The index of the chunk in each cell of the grid, indexed by cell. Empty if
+  // the index of each chunk is that of its cell.
   std::vector<int64_t> chunk_of_cell_;
   std::vector<int64_t> span_;  // number of cells of a tile along each dimension
   int64_t count_ = 0;
 };
 
-// Calls `visit` for consecutive parts of the region of at most `most_units`
-// units each, in row-major order. If `visit` returns false, stops and returns
-// false.
+// Divides the region into consecutive parts (slabs) of at most `most_units`
+// units, and calls `visit` for each in row-major order. If `visit` returns
+// false, stops and returns false.
 bool ForEachSlab(const Region& region, int64_t most_units,
                  const std::function<bool(const Region& slab)>& visit);
 

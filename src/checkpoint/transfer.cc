@@ -1,5 +1,5 @@
 // Computes the bytes that a run will read and write. A part that several files
-// hold is written to each of them and read once.
+// contain is written to each of these files, but read only once.
 //
 //   w of 32 bytes, replicated on 2 devices  ->  32 read, 64 written and headers
 #include "checkpoint/transfer.h"

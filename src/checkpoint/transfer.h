@@ -1,9 +1,10 @@
 // Room: checkpoint. Splits, merges and reshards checkpoints: safetensors files,
-// and trees of the room stored.
-// Includes: source, model, floats, stored, importers, plan.
+// and trees of the room stored. Includes: source, model, floats, stored,
+// importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
-// files. Split, merge and reshard differ only in how they plan their transfer.
+// files. Split, merge and reshard all run a transfer, and differ only in how
+// they plan it.
 #ifndef SHARDC_CHECKPOINT_TRANSFER_H_
 #define SHARDC_CHECKPOINT_TRANSFER_H_
 
@@ -22,17 +23,19 @@
 
 namespace shardc {
 
-// Returns the dtype to which a tensor of this name should be cast, if the cast
-// is supported; nullopt means no cast.
+// A function that returns the dtype to which a tensor of this name should be
+// cast, if the cast is supported. It returns nullopt if the tensor is not cast.
 using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 
 struct SourceFile {
   std::string path;
   int64_t size = 0;
-  int64_t modified_ns = 0;  // size and times are as when the header was read
+  // The time of the last modification (mtime). The size and the times are those
+  // at the time when the header was read.
+  int64_t modified_ns = 0;
   // The time (ctime) at which the file system last recorded a change of the
-  // file. Programs cannot set it, unlike modified_ns, but it also changes when
-  // the file is renamed or copied to another machine.
+  // file. Unlike `modified_ns`, programs cannot set this time. However, the
+  // time also changes when the file is renamed or copied to another machine.
   int64_t changed_ns = 0;
   int64_t header_bytes = 0;
   uint32_t header_crc = 0;
@@ -46,23 +49,24 @@ struct SourcePiece {
   std::optional<uint32_t> checksum;  // set if an index records it
 };
 
-// The keys of a tensor in a tree. If `keys` is empty, the keys are the parts of
-// the tensor's name between `/`.
+// The keys that lead to a tensor in a tree. If `keys` is empty, the keys are
+// obtained by splitting the tensor's name at `/`.
 struct TreePlace {
   std::vector<std::string> keys;
-  std::vector<bool> in_sequence;  // as stored::Array::in_sequence
-  std::string random_key;         // as stored::Array::random_key
+  std::vector<bool> in_sequence;  // whether a key is a list index
+  std::string random_key;         // e.g. `threefry2x32`; see stored::Array
 };
 
 struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  Dtype to = Dtype::kF32;            // differs from `from` only if CanConvert
+  Dtype to = Dtype::kF32;            // equals `from`, or CanConvert(from, to)
   std::vector<SourcePiece> sources;  // disjoint; together they cover the tensor
-  std::vector<Box> parts;            // distinct parts that outputs hold
-  // For a tensor of a stored tree `sources` is empty, and the array is read
-  // through the tree. `places` is a digest of the positions of its chunks.
+  std::vector<Box> parts;            // distinct parts that outputs contain
+  // If the tensor belongs to a stored tree, `sources` is empty, and the array
+  // is read through the tree. `places` is then a digest of the positions of the
+  // array's chunks.
   std::optional<size_t> array;  // index into Transfer::tree's arrays
   std::string places;
   TreePlace in_tree;
@@ -71,7 +75,7 @@ struct TransferTensor {
 // A part in an output file.
 struct OutputPiece {
   uint32_t tensor = 0;
-  uint32_t part = 0;   // index into the tensor's parts
+  uint32_t part = 0;   // index into TransferTensor::parts
   int64_t offset = 0;  // offset of the first byte in the file
   int64_t bytes = 0;
 };
@@ -84,21 +88,22 @@ struct OutputFile {
 };
 
 struct Transfer {
-  // The first part of the journal's name: `shards`, `merge`, or the name of the
-  // file if the transfer writes one file without an index.
+  // The first part of the journal's name. It is `shards` or `merge`, or the
+  // name of the file if the transfer writes one file without an index.
   std::string tag;
   std::string directory;  // directory of the outputs
   std::vector<SourceFile> sources;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // Prefixes of file names. The names of files in a set like this transfer's
-  // begin with one of the prefixes, followed by a number. Other files with such
-  // names could be mistaken for parts of the set.
+  // Prefixes of file names. The names of all files in a set of this transfer's
+  // kind consist of one of the prefixes, a number and an ending. Other files
+  // with such names could be mistaken for parts of the set.
   std::vector<std::string> series;
-  // The index that marks the set as complete. It is written last. Before the
-  // first earlier output is replaced, an earlier index is replaced by an index
-  // that marks an unfinished run (kResumeIndex). Empty if there is no index.
+  // The name of the index that marks the set as complete; empty if there is no
+  // index. The index is written last. Before the first earlier output is
+  // replaced, an earlier index is replaced by an index that marks an unfinished
+  // run (kResumeIndex).
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {
@@ -107,25 +112,27 @@ struct Transfer {
 };
 
 // The checksum of each piece, indexed by output and piece. It is set when the
-// piece is written, or when the piece of an earlier run is kept.
+// piece is written, or when a piece of an earlier run is kept. Otherwise
+// nullopt.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
-// Returns the bytes of a part in the output's dtype.
+// Returns the number of bytes of a part in the output's dtype.
 int64_t PartBytes(const TransferTensor& tensor, const Box& box);
 
-// Returns an error message if a source piece or a part of the tensor starts or
-// ends inside a byte, as is possible with packed dtypes. The message names the
-// tensor. Returns nullopt if none does.
+// Returns an error message that names the tensor if a source piece or a part
+// starts or ends inside a byte, which is possible with packed dtypes. Returns
+// nullopt if all of them start and end at byte boundaries.
 std::optional<std::string> CheckByteBoundaries(const TransferTensor& tensor);
 
 // The bytes that a transfer moves, computed without moving them.
 struct TransferSize {
   int64_t files = 0;
   int64_t pieces = 0;
-  int64_t bytes_read = 0;     // each source byte that is needed counts once
+  int64_t bytes_read = 0;     // each source byte that is needed is counted once
   int64_t bytes_written = 0;  // bytes of the outputs, including headers
 };
-// Measures the transfer of the outputs that are marked in `outputs`.
+// Computes the size of a transfer that writes only the outputs whose entry in
+// `outputs` is true.
 TransferSize MeasureTransfer(const Transfer& transfer,
                              const std::vector<bool>& outputs);
 

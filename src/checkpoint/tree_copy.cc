@@ -1,14 +1,14 @@
-// Copies the arrays of a stored tree. Each worker thread copies one tile
-// (tiles.h) at a time. The chunks of a tile are decoded into one buffer. Each
-// part of an output that overlaps the tile is then written from this buffer, in
-// slabs of limited size:
+// Copies the arrays of a stored tree. Each worker thread copies one tile (a
+// group of chunks, tiles.h) at a time. The chunks of a tile are decoded into
+// one buffer. Each part of an output that overlaps the tile is then written
+// from this buffer, in slabs of limited size:
 //
 //   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
 //   2 chunks; for each part rows 0 to 3 are gathered and written as a run
 //
 // Before a worker decodes the chunks of a tile, it reserves the memory for the
-// tile, and waits while other workers use too much memory. Large chunks are
-// therefore decoded one at a time.
+// tile. It waits while other workers use too much memory, so large chunks are
+// decoded one at a time.
 #include "checkpoint/tree_copy.h"
 
 #include <sys/stat.h>
@@ -32,12 +32,13 @@
 namespace shardc {
 namespace {
 
-// The readers refuse larger chunks. With this limit the product in ChunkMemory
-// does not overflow.
+// The limit on the bytes of a chunk in the calculation of memory. Readers
+// refuse larger chunks. With this limit the product in ChunkMemory does not
+// overflow.
 constexpr int64_t kMostChunkBytes = int64_t{1} << 60;
 constexpr int64_t kSlab = int64_t{4} << 20;
-// The memory that a worker needs besides its tile, for slabs that are gathered
-// and cast.
+// The memory that a worker needs in addition to its tile, for slabs that are
+// gathered and cast.
 constexpr int64_t kScratch = 3 * kSlab;
 
 int64_t StoredBytes(const stored::Array& array) {
@@ -52,12 +53,12 @@ int64_t StoredBytes(const stored::Array& array) {
   return std::min(bytes.value_or(kMostChunkBytes), kMostChunkBytes);
 }
 
-// The memory that all workers share.
+// The memory that all worker threads share, in bytes.
 class Budget {
  public:
   explicit Budget(int64_t bytes) : free_(bytes), total_(bytes) {}
-  // Waits until `bytes` are free. A request for more than the total waits until
-  // no worker uses any memory.
+  // Waits until `bytes` are free, and reserves them. A request for more than
+  // the total waits until no worker uses any memory.
   void Take(int64_t bytes) {
     std::unique_lock lock(mutex_);
     returned_.wait(lock, [&] { return free_ >= bytes || free_ == total_; });
@@ -128,7 +129,7 @@ class TreeCopier {
     std::vector<char> cast;
   };
 
-  // Starts an array. Returns null if no output needs it.
+  // Starts an array. Returns null if no output needs the array.
   std::shared_ptr<ArrayCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
@@ -143,7 +144,7 @@ class TreeCopier {
     return work;
   }
 
-  // Returns the parts that must be written and overlap a region.
+  // Returns the parts that overlap the region and must be written.
   static std::vector<size_t> PartsAt(const ArrayCopy& work,
                                      const Region& region) {
     std::vector<size_t> out;
@@ -189,8 +190,8 @@ class TreeCopier {
     });
   }
 
-  // Writes the overlap of a part and a tile. `bytes` has the elements of the
-  // region `held`.
+  // Writes the overlap of a part and a tile. `bytes` points to the elements of
+  // the region `held`.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {

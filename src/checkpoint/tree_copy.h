@@ -1,5 +1,5 @@
-// Copies the arrays of a stored tree: every needed chunk is decoded once, and
-// the parts of outputs that overlap it are written from memory.
+// Copies the arrays of a stored tree. Every needed chunk is decoded once, and
+// the overlapping parts of outputs are written from memory.
 #ifndef SHARDC_CHECKPOINT_TREE_COPY_H_
 #define SHARDC_CHECKPOINT_TREE_COPY_H_
 
@@ -13,15 +13,16 @@
 
 namespace shardc {
 
-// Returns the bytes of memory that copying one chunk of the array needs at
-// most.
+// Returns the largest number of bytes of memory that copying one chunk of the
+// array needs.
 int64_t ChunkMemory(const stored::Array& array);
 
 // Returns false after a finding if the size or the modification time of a
 // source has changed since the transfer was planned.
 bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings);
 
-// Does the same as CopyPieces for a transfer whose `tree` is set.
+// Writes and checks the same pieces as CopyPieces, for a transfer whose `tree`
+// is set.
 bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options,
               Findings& findings);

@@ -1,8 +1,8 @@
-// Writes a transfer as a tree. The writers of the room `stored` read boxes in
-// the grid of chunks that they write. The chunks of the grid are the parts of
-// the plan, divided along the source's chunks where the source's chunks are
-// smaller. Boxes that need the same source chunk are then read one after
-// another.
+// Writes a transfer as a tree. The writers of the room `stored` choose the
+// boxes that they read: each box is a chunk that they write. The chunks are the
+// parts of the plan. If the source's chunks are smaller than a part, the part
+// is divided along the edges of these chunks. Boxes that need the same source
+// chunk are then read one after another.
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
@@ -101,33 +101,34 @@ class TransferSource : public stored::BoxSource {
 };
 
 // Returns the size of the written chunks along a dimension of `size` elements.
-// It is the source's chunk size if that is smaller than the part and divides
-// the part. A part that is the full dimension need not be divisible. Otherwise
-// it is the part's size.
+// It is the source's chunk size `source` if this is smaller than the part and
+// divides the part. A part that is the full dimension need not be divisible by
+// the source's chunk size. In all other cases the result is the part's size.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
 }
 
-// Chunks of less than kSmallBytes cost more time for lists and reads than for
-// copies, so several of them are joined to chunks of at most kJoinedBytes.
+// The limits for joining small chunks. For chunks of less than kSmallBytes,
+// listing and reading takes more time than copying. Several such chunks are
+// therefore joined to chunks of at most kJoinedBytes.
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-// Returns the largest multiple of `chunk` that is at most `most` times as
-// large, is not larger than the part, and divides the part. A part that is the
-// full dimension need not be divisible.
+// Returns the size of joined chunks: the largest multiple of `chunk` that is at
+// most `most` times as large, is not larger than the part, and divides the
+// part. A part that is the full dimension need not be divisible by the result.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;
   return chunk * std::max<int64_t>(count, 1);
 }
 
-// Joins small chunks within the parts of the plan, from the last dimension on:
-// a part [2048, 8] of source chunks [1, 64] is one chunk instead of 2048.
-// Source chunks that several parts share stay in the cache until the last of
-// the parts is written, so a row of joined chunks may need at most
-// `cache_bytes` of source chunks.
+// Joins small chunks within the parts of the plan, beginning with the last
+// dimension. For example, a part [2048, 8] of source chunks [1, 64] is written
+// as one chunk instead of 2048 chunks. Source chunks that several parts share
+// stay in the cache until the last of these parts is written. A row of joined
+// chunks may therefore need at most `cache_bytes` of source chunks.
 void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
                 int64_t cache_bytes, stored::ArrayToWrite& array) {
   Shape& chunk = array.chunk;
@@ -173,7 +174,7 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
         out.chunk[dim] =
             CommonSize(out.chunk[dim], array.chunk[dim], out.shape[dim]);
       }
-      // Without a plan the chunks are not joined.
+      // Without an index (no plan), the chunks are not joined.
       if (output.index != nullptr) {
         JoinChunks(tensor.parts[0].shape, array.chunk, array.element_bytes,
                    output.memory_bytes / 8, out);

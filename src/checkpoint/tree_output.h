@@ -1,4 +1,4 @@
-// Writes a planned transfer as a checkpoint of another system.
+// Writes a planned transfer as a tree in a checkpoint format of another system.
 #ifndef SHARDC_CHECKPOINT_TREE_OUTPUT_H_
 #define SHARDC_CHECKPOINT_TREE_OUTPUT_H_
 
@@ -18,11 +18,12 @@
 
 namespace shardc {
 
-// An output format of merge and reshard.
+// An output format of the commands merge and reshard.
 struct OutputFormat {
   std::string_view name;  // "orbax"
   std::optional<stored::WriteForm> form;
-  // Writes a tree. Null for safetensors files, which RunTransfer writes.
+  // A function that writes a tree. Null for safetensors files, which
+  // RunTransfer writes.
   bool (*write)(std::span<const stored::ArrayToWrite> arrays,
                 std::span<const stored::Leaf> leaves,
                 const stored::BoxSource& source,
@@ -40,14 +41,15 @@ struct TreeOutput {
   int threads = 1;
   ProcessShare share;
   bool finalize = false;  // only complete the checkpoint of all processes
-  bool verify = false;    // read everything back
+  bool verify = false;    // read everything back after writing
 };
 
 // Writes the transfer's tensors and the leaves as a tree; ignores
-// `transfer.outputs`. The chunks of a tensor are its parts or smaller. Paths in
-// the tree have the keys of TransferTensor::in_tree. If safetensors files
-// record no keys, names are split at `/`. Returns false after a finding of the
-// writer, unreadable (also for a source that has changed) or dtype.
+// `transfer.outputs`. The chunks of a tensor are its parts or smaller. The keys
+// of paths in the tree are those of TransferTensor::in_tree. If safetensors
+// files record no keys, the tensors' names are split at `/`. Returns false
+// after a finding of the writer, or after the finding unreadable (also for a
+// source that has changed) or dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,

@@ -1,7 +1,8 @@
 // Writes and reads the record of a tree in the metadata of safetensors files.
-// The keys of a tensor are the parts of its name between `/` unless the record
-// has a path for the tensor. The record also has the paths of nodes that are
-// lists:
+// With this record, a tree that was converted to safetensors files can be
+// restored. The record contains the path of each tensor whose path differs from
+// the parts of its name between `/`. It also contains the paths of nodes that
+// are lists:
 //
 //   opt_state/0/mu/w, with a list `opt_state` of 2 nodes, the second empty
 //     ->  {"version": 1, "lists": [["opt_state"]],
@@ -47,7 +48,8 @@ void AddLists(const Keys& keys, const std::vector<bool>& in_sequence,
   }
 }
 
-// Returns for each key whether it is an index in a list.
+// Returns for each key whether it is an index of a list. `lists` has the paths
+// of all lists.
 std::vector<bool> InSequence(const Keys& keys, const std::set<Keys>& lists) {
   std::vector<bool> out;
   Keys node;
@@ -104,8 +106,8 @@ class RecordReader {
     return std::nullopt;
   }
 
-  // Visits the elements of a member, which may be absent. Returns false if the
-  // member is not a list or if `visit` returns false.
+  // Calls `visit` for the elements of the member `name`, which may be absent.
+  // Returns false if the member is not a list or if `visit` returns false.
   template <class Visit>
   bool ForEach(const JsonValue& root, std::string_view name,
                const Visit& visit) {
@@ -129,8 +131,8 @@ class RecordReader {
     });
   }
 
-  // Returns the text of an object's member, or nullopt after a finding if it is
-  // missing or not a text.
+  // Returns the text of an object's member. Returns nullopt after a finding if
+  // the member is missing or is not a text.
   std::optional<std::string> TextOf(const JsonValue& object,
                                     std::string_view name) {
     const auto member = object.IsObject() ? object.Find(name) : std::nullopt;
@@ -210,8 +212,8 @@ class RecordReader {
   std::set<Keys> lists_;
 };
 
-// Writes a member that is a list. Writes nothing if the list is empty (`any` is
-// false).
+// Writes a member that is a list; `write` writes its elements. Writes nothing
+// if the list is empty (`any` is false).
 template <class Write>
 void WriteList(JsonWriter& json, std::string_view name, bool any,
                const Write& write) {
@@ -305,7 +307,7 @@ Metadata WithNewNames(const Metadata& metadata,
                       std::span<const NewName> tensors) {
   Stored renamed;
   renamed.metadata = metadata;
-  // The record has no tensors to set a place of, so only its leaves are read.
+  // `renamed` has no tensors yet, so only the leaves of the record are read.
   Findings ignored;
   ReadTreeRecord(renamed, ignored);
   for (const auto& [tensor, name] : tensors) {
