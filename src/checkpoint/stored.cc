@@ -127,7 +127,8 @@ class PiecesReader {
 
  private:
   // Returns true after a finding if the folder has no index and its files show
-  // the reason: a run is unfinished, or the folder has other contents.
+  // the reason: a run is unfinished, or the folder contains shards of tensors
+  // that another program has split.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;
