@@ -1,4 +1,4 @@
-// Appends integers to a text in the encodings that checkpoints use.
+// Appends integers to a text in two encodings that checkpoint formats use.
 #ifndef SHARDC_STORED_APPEND_INTEGER_H_
 #define SHARDC_STORED_APPEND_INTEGER_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::stored {
 
-// Appends the lowest `bytes` bytes of the value, low byte first.
+// Appends the lowest `bytes` bytes of the value in little-endian order.
 inline void AppendLittle(std::string& out, uint64_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
     out += static_cast<char>(value >> (8 * i) & 0xFF);

@@ -1,15 +1,15 @@
-// Decodes blosc chunks. A chunk is a header of 16 bytes, the offset of each
-// block, and the blocks. If the header has the flag kStored, the decoded bytes
-// follow the header directly. A header is for example:
+// Decodes blosc chunks. A chunk consists of a header of 16 bytes, the offset of
+// each block, and the blocks. If the header has the flag kStored, the decoded
+// bytes follow the header directly. For example, a header is:
 //
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
 //
-// A block is one stream, or one stream for each byte of an element. A stream is
-// its length and its bytes. The bytes are not compressed if their number equals
-// the decoded size. Shuffling stores the first bytes of all elements of a
-// block, then all second bytes and so on; bit shuffling does the same with
-// bits.
+// A block is one stream, or one stream for each byte of an element. A stream
+// consists of its length and its bytes. If the length equals the decoded size,
+// the bytes are not compressed. Shuffling stores the first bytes of all
+// elements of a block, then all second bytes and so on; bit shuffling does the
+// same with bits.
 //
 // The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. shardc does
 // not use c-blosc itself, because c-blosc needs two further libraries (LZ4 and
@@ -31,10 +31,10 @@ namespace {
 
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kVersion = 2;
-// A block is one stream if the header has the flag kOneStream, if the block is
-// shorter than the header's block size, if an element has more bytes than
-// kMaxStreams, or if each of the streams would have fewer bytes than
-// kMinStreamBytes.
+// The limits that determine the number of streams of a block. A block is one
+// stream in each of these cases: the header has the flag kOneStream, the block
+// is shorter than the header's block size, an element has more than kMaxStreams
+// bytes, or each of the streams would have fewer than kMinStreamBytes bytes.
 constexpr size_t kMaxStreams = 16;
 constexpr size_t kMinStreamBytes = 128;
 // The bits of the header's flags.
@@ -57,13 +57,14 @@ struct Header {
   size_t version;
   size_t flags;
   size_t element;  // bytes of one element
-  size_t size;     // bytes that the chunk decodes to
-  size_t block;    // decoded bytes of each block except the last
-  size_t chunk;    // bytes of the chunk, with the header
+  size_t size;     // number of bytes after decoding
+  size_t block;    // bytes of each decoded block except the last
+  size_t chunk;    // bytes of the chunk, including the header
 };
 
 // Undoes byte shuffling: returns the block with the bytes of each element next
-// to each other. Bytes after the last element are not shuffled.
+// to each other. If bytes remain after the last complete element, they are not
+// shuffled.
 std::string Unshuffled(const std::string& in, size_t element) {
   std::string out = in;
   const size_t count = in.size() / element;
@@ -75,7 +76,7 @@ std::string Unshuffled(const std::string& in, size_t element) {
   return out;
 }
 
-// Transposes an 8 x 8 matrix of bits, one byte per row.
+// Transposes a matrix of 8 x 8 bits, in which each byte is a row.
 uint64_t Transposed(uint64_t bits) {
   uint64_t swap = (bits ^ bits >> 7) & 0x00AA00AA00AA00AA;
   bits ^= swap ^ swap << 7;
@@ -85,9 +86,9 @@ uint64_t Transposed(uint64_t bits) {
   return bits ^ swap ^ swap << 28;
 }
 
-// Undoes bit shuffling. Row `8 * byte + bit` of the block holds bit `bit` of
-// byte `byte` of every element. A block whose number of elements is not a
-// multiple of 8 is not shuffled.
+// Undoes bit shuffling. In the shuffled block, row `8 * byte + bit` contains
+// the bit with number `bit` of the byte with number `byte` of every element. A
+// block whose number of elements is not a multiple of 8 is not shuffled.
 std::string BitUnshuffled(const std::string& in, size_t element) {
   const size_t count = in.size() / element;
   if (count % 8 != 0) return in;
@@ -137,8 +138,9 @@ bool AppendStream(size_t compressor, std::string_view bytes, size_t size,
   return true;
 }
 
-// Appends the decoded block of `size` bytes. Its first stream begins at the
-// start of `bytes`. Returns false if the block is damaged.
+// Decodes a block of `size` bytes and appends it to `out`. The first stream of
+// the block begins at the start of `bytes`. Returns false if the block is
+// damaged.
 bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
                  std::string& out) {
   const bool split = !header.Has(kOneStream) && size == header.block &&
@@ -169,7 +171,8 @@ bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
   return true;
 }
 
-// Returns the reason why the header is refused; empty if it is accepted.
+// Returns the reason why the header is refused, or an empty text if it is
+// accepted.
 std::string Refusal(const Header& header, std::string_view bytes,
                     int64_t limit_bytes) {
   const auto text = [](size_t count) {

@@ -1,4 +1,5 @@
-// Decodes chunks of blosc 1, which numcodecs, zarr and tensorstore write.
+// Decodes chunks in the format of blosc 1, which numcodecs, zarr and
+// tensorstore write.
 #ifndef SHARDC_STORED_BLOSC_H_
 #define SHARDC_STORED_BLOSC_H_
 
@@ -9,10 +10,10 @@
 
 namespace shardc::stored {
 
-// Returns the decoded bytes. Returns nullopt, with the reason in `*why`, if the
-// chunk is damaged or of another version of the format than 2, if other bytes
-// follow it, or if it decodes to more than `limit_bytes`. All five compressors
-// are supported: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
+// Returns the decoded bytes. Returns nullopt, with the reason in `*why`, in
+// these cases: the chunk is damaged, its format version is not 2, other bytes
+// follow the chunk, or it decodes to more than `limit_bytes` bytes. All five
+// compressors are supported: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
 std::optional<std::string> DecodeBlosc(std::string_view bytes,
                                        int64_t limit_bytes, std::string* why);
 

@@ -10,7 +10,7 @@
 namespace shardc {
 
 // A rectangular part of a tensor. `offset` and `shape` have an entry for each
-// dimension; a box of rank 0 is one element.
+// dimension. A box without dimensions (rank 0) is one element.
 struct Box {
   Shape offset;
   Shape shape;

@@ -1,11 +1,12 @@
 // Computes CRC-32C. On targets with carry-less products of vectors, long texts
-// are first folded (checksum_simd.h). The remaining bytes are processed by the
-// CRC instruction, or by table look-ups if the processor has no such
-// instruction. The instruction accepts eight bytes per cycle but has a latency
-// of three cycles, so three runs of bytes are computed in parallel. If a run
-// with CRC a is followed by a run of n bytes with CRC b, the CRC of both is a
-// x^(8n) + b, modulo the polynomial. Because the length of runs is fixed, the
-// multiplication is four table look-ups.
+// are first replaced by shorter texts with the same CRC (checksum_simd.h). The
+// remaining bytes are processed by the CRC instruction, or by table look-ups if
+// the processor has no such instruction. The instruction accepts eight bytes
+// per cycle but has a latency of three cycles, so three runs of bytes are
+// computed in parallel. If a run with CRC a is followed by a run of n bytes
+// with CRC b, the CRC of both is a x^(8n) + b, modulo the polynomial. The
+// length of runs is fixed, so this multiplication is done by four table
+// look-ups.
 //
 //   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
 //                                        + crc(c)
@@ -61,8 +62,8 @@ struct Mover {
   constexpr Mover() {
     const uint32_t power = CrcPowerOfBytes(Bytes);
     for (uint32_t k = 0; k < 4; ++k) {
-      // Multiplication is linear, so the entries of single bits give all other
-      // entries.
+      // Multiplication is linear, so the entries of all other values are sums
+      // of the entries of single bits.
       for (uint32_t bit = 0; bit < 8; ++bit) {
         table[k][uint32_t{1} << bit] =
             CrcMultiply(uint32_t{1} << (8 * k + bit), power);

@@ -1,5 +1,6 @@
-// Arithmetic modulo the polynomial of CRC-32C. Bits are reversed: bit 31 is the
-// coefficient of x^0.
+// Arithmetic on polynomials modulo the polynomial of CRC-32C. The bits of a
+// number are the coefficients in reversed order: bit 31 is the coefficient of
+// x^0.
 #ifndef SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
 #define SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
 

@@ -1,10 +1,11 @@
-// Folds a long text: computes a shorter text with the same CRC (Gopal and
-// others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-// Instruction", Intel 2009). A block of 128 bits that precedes another block by
-// D bits can be removed, without changing the CRC, if the products of its
-// halves with x^(D+32) and x^(D-32) modulo the polynomial are added to the
-// other block. Four vectors are folded in parallel, which are 16 blocks with
-// AVX-512 and 4 with NEON.
+// Folds a long text, which means that it computes a shorter text with the same
+// CRC. The method is from Gopal and others, "Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ Instruction", Intel 2009. Consider a block of 128
+// bits that precedes another block by D bits. The first block can be removed
+// without changing the CRC if two products are added to the other block. These
+// are the products of the halves of the first block with x^(D+32) and x^(D-32),
+// modulo the polynomial. Four vectors are folded in parallel, which are 16
+// blocks with AVX-512 and 4 with NEON.
 #include "stored/checksum_simd.h"
 
 #include "stored/checksum_polynomial.h"
@@ -23,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
 
-// Other targets do not fold: their CRC instruction is as fast as folding, or
-// their carry-less products are slow.
+// On all other targets nothing is folded. Their CRC instruction is as fast as
+// folding, or their carry-less products are slow.
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -37,8 +38,8 @@ size_t Fold(const char* bytes, size_t count, uint32_t state, char* folded,
   const size_t step = hn::Lanes(d8);
   const size_t stride = 4 * step;
   if (count < 2 * stride || stride > kMaxFoldedBytes) return 0;
-  // The factors are shifted left by one bit, because the product of two
-  // bit-reversed numbers has its bits one place too low.
+  // The factors are shifted left by one bit. In the product of two bit-reversed
+  // numbers, all bits are one place too low.
   static const uint64_t factors[2] = {
       uint64_t{CrcPowerOfBytes(stride + 4)} << 1,
       uint64_t{CrcPowerOfBytes(stride - 4)} << 1};
@@ -90,8 +91,8 @@ SIMD_EXPORT(Fold);
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
   // On 64-bit Arm, all compiled targets may need AES instructions and
-  // carry-less products. A processor that lacks these can run none of the
-  // targets.
+  // carry-less products. A processor without these instructions can run none of
+  // the targets.
   if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }

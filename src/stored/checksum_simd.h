@@ -1,4 +1,4 @@
-// CRC-32C of long texts by carry-less products of vectors.
+// Computes CRC-32C of long texts by carry-less products of vectors.
 #ifndef SHARDC_STORED_CHECKSUM_SIMD_H_
 #define SHARDC_STORED_CHECKSUM_SIMD_H_
 
@@ -9,10 +9,11 @@ namespace shardc {
 
 inline constexpr size_t kMaxFoldedBytes = 1024;
 
-// Folds bytes at the start of a text into a shorter text in `folded`, and sets
-// `*kept` to its length. The checksum of `folded` from state 0 equals the
-// checksum of the folded bytes from `state`. Returns the number of bytes
-// folded; 0 if shardc does not fold on this processor, or if the text is short.
+// Replaces bytes at the start of a text by a shorter text with the same
+// checksum (folding). Writes the shorter text to `folded` and sets `*kept` to
+// its length. The checksum of `folded` from state 0 equals the checksum of the
+// replaced bytes from `state`. Returns the number of bytes that were replaced.
+// Returns 0 if shardc does not fold on this processor, or if the text is short.
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept);
 

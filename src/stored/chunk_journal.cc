@@ -1,16 +1,17 @@
-// Writes and reads journals of chunks. Chunks are written in a fixed order, so
-// a journal needs no chunk numbers. The first line has the key. The bytes of a
-// small chunk, which is stored in the checkpoint's index, are in its line as
-// hexadecimal digits:
+// Writes and reads the journal of the chunks that one process has written.
+// Chunks are written in a fixed order, so a journal needs no chunk numbers. The
+// first line contains the key. A small chunk is stored in the checkpoint's
+// index instead of the data file. Its line contains the bytes as hexadecimal
+// digits:
 //
 //   shardc-chunks/v1 2c26b4... 9f86d0...
 //   0 4096 1f2e3d4c       4,096 bytes at offset 0 of the data file, their CRC
-//   4096 8 0badcafe 0000803f00004040     8 bytes, which the line holds
+//   4096 8 0badcafe 0000803f00004040     8 bytes, which the line contains
 //   done
 //
 // A run that is killed may leave an incomplete last line, or lines whose chunks
-// did not reach the disk. An incomplete line has no line break, and a lost
-// chunk has another checksum.
+// did not reach the disk. An incomplete line is recognised by the missing line
+// break, and a lost chunk by its checksum.
 #include "stored/chunk_journal.h"
 
 #include <errno.h>
@@ -38,7 +39,9 @@ constexpr std::string_view kSchema = "shardc-chunks/v1 ";
 constexpr std::string_view kPrefix = ".shardc-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kSuffix = ".journal";
-// Lines are written in groups, because most chunks are small.
+// Lines are written in groups, because most chunks are small. A group is
+// written when the lines have kBufferedBytes bytes or their chunks
+// kUnflushedBytes bytes.
 constexpr size_t kBufferedBytes = 4096;
 constexpr int64_t kUnflushedBytes = int64_t{8} << 20;
 constexpr int64_t kReadBytes = int64_t{1} << 20;
@@ -64,8 +67,8 @@ bool Lock(int fd) {
   return status == 0;
 }
 
-// Tries several times, because the lock may be held for a moment by
-// IsOfAnotherRun in another process, which tests whether the lock is free.
+// Locks the file. Tries several times, because IsOfAnotherRun in another
+// process may hold the lock for a moment to test whether it is free.
 bool LockSoon(int fd) {
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(5);
@@ -88,8 +91,8 @@ std::string ReadAll(int fd) {
   }
 }
 
-// Removes the number at the start of the line, and a space after it. Returns
-// false if the line does not start with a number.
+// Reads the number at the start of the line, and removes it and a space after
+// it. Returns false if the line does not start with a number.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   const auto [end, error] =
@@ -204,8 +207,8 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
   }
   struct stat status = {};
   const bool locked = LockSoon(out.fd_);
-  // A run that fails removes its journal, possibly after this run has opened
-  // it; the file then has no name any more.
+  // A run that fails removes its journal. If it does so after this run has
+  // opened the file, the file no longer has a name (its link count is 0).
   if (!locked || ::fstat(out.fd_, &status) != 0 || status.st_nlink == 0) {
     if (!locked && errno != EWOULDBLOCK) {
       AddWriteError(path, errno, findings);
@@ -223,7 +226,7 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
     return out;
   }
   // The key is written first, because other processes compare their keys with
-  // it as long as the journal exists.
+  // it while the journal exists.
   if (::ftruncate(out.fd_, 0) == 0 && WriteAll(out.fd_, out.first_line_)) {
     return out;
   }
@@ -253,7 +256,8 @@ bool ChunkJournal::IsOfAnotherRun(const std::string& path,
   if (fd < 0) return false;
   const bool live = !Lock(fd) && errno == EWOULDBLOCK;
   std::string text = live ? ReadAll(fd) : std::string();
-  // A process that has just locked the journal will write its first line soon.
+  // If another process has just locked the journal, its first line may not
+  // be written yet, so this process waits for the line.
   constexpr int kAttempts = 200;
   for (int i = 0; live && i < kAttempts && text.find('\n') == std::string::npos;
        ++i) {

@@ -1,8 +1,8 @@
 // A journal of the chunks that one process has written to an incomplete
 // checkpoint. It is a hidden file in the checkpoint's folder, with one line for
-// each chunk. A later run with the same process number and the same key keeps
-// the chunks before the first chunk whose bytes do not have the recorded
-// checksum.
+// each chunk. A later run continues the journal if it has the same process
+// number and the same key. It keeps the chunks before the first chunk whose
+// bytes do not have the recorded checksum.
 #ifndef SHARDC_STORED_CHUNK_JOURNAL_H_
 #define SHARDC_STORED_CHUNK_JOURNAL_H_
 
@@ -18,8 +18,8 @@
 
 namespace shardc::stored {
 
-// A chunk whose bytes are in the data file of its process, or in `held` if
-// `is_held`.
+// A chunk that a process has written. Its bytes are in the process's data file.
+// If `is_held` is true, they are in `held` instead.
 struct WrittenChunk {
   size_t process = 0;
   int64_t offset = 0;
@@ -29,28 +29,31 @@ struct WrittenChunk {
   std::string held;
 };
 
-// The values that determine the bytes of the chunks. A run does not continue a
-// journal with another key or with an empty `chunks`.
+// The values that determine the bytes of the chunks. A run continues a journal
+// only if both values are equal and `chunks` is not empty.
 struct JournalKey {
   std::string chunks;  // digest that all processes share; may be empty
-  std::string state;   // digest of the source files as this process sees them
+  std::string state;   // digest of the sources, as this process sees them
 };
 
-// Returns a journal's name: ".shardc-00002-of-00004.journal".
+// Returns the file name of a journal, such as ".shardc-00002-of-00004.journal".
 std::string ChunkJournalName(int64_t process, int64_t processes);
-// Returns the number of processes in a journal's name; nullopt for other names.
+// Returns the number of processes in the file name of a journal. Returns
+// nullopt for other file names.
 std::optional<int64_t> ProcessesIn(std::string_view journal_name);
 
 class ChunkJournal {
  public:
-  // Creates the journal, or continues it if it has the same key; otherwise the
-  // journal starts over. The journal is locked while it is open. Returns
-  // nullopt after the finding `write`, also if another run holds the lock.
+  // Opens and locks the journal. A journal with the same key is continued. If
+  // it has another key or does not exist, a new journal is created. Returns
+  // nullopt after the finding `write`, for example if another run holds the
+  // lock.
   static std::optional<ChunkJournal> Open(const std::string& path,
                                           const JournalKey& key,
                                           Findings& findings);
-  // Reads the journal of a process. Returns nullopt if it is absent or has
-  // another JournalKey::chunks; JournalKey::state is not compared.
+  // Reads the journal of a process. Returns nullopt if the file is absent or
+  // its JournalKey::chunks differs from `key.chunks`. JournalKey::state is not
+  // compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
   // Returns whether a running process has locked the journal and its
@@ -61,15 +64,15 @@ class ChunkJournal {
   ChunkJournal& operator=(ChunkJournal&& other) = delete;
   ~ChunkJournal();
 
-  // Returns the chunks of the process, in the order in which they were written.
+  // Returns the chunks of the process in the order in which they were written.
   const std::vector<WrittenChunk>& chunks() const { return chunks_; }
-  // Returns whether all of the process's chunks were written.
+  // Returns whether all chunks of the process were written.
   bool done() const { return done_; }
 
-  // Keep drops all but the first `count` chunks. It may be called only before
-  // the first Add. Lines are written in groups, the last ones by MarkDone.
-  // Keep, Add and MarkDone return false, with errno set, if the journal cannot
-  // be written.
+  // Keep removes all chunks after the first `count` chunks. It may be called
+  // only before the first Add. Add writes lines in groups, and MarkDone writes
+  // the last group. Keep, Add and MarkDone return false, with errno set, if the
+  // journal cannot be written.
   bool Keep(size_t count);
   bool Add(WrittenChunk chunk);
   bool MarkDone();
@@ -84,14 +87,15 @@ class ChunkJournal {
   std::string first_line_;
   int fd_ = -1;
   std::string buffered_;
-  int64_t unflushed_bytes_ = 0;  // bytes of chunks whose lines are buffered
+  int64_t unflushed_bytes_ = 0;  // bytes of the chunks whose lines are buffered
   std::vector<WrittenChunk> chunks_;
   bool done_ = false;
 };
 
-// Returns the number of chunks before the first one whose bytes do not have the
-// recorded checksum. The bytes are in the data file at `path` or in
-// WrittenChunk::held. Returns 0 if the data file cannot be opened.
+// Returns the number of intact chunks, which are those before the first chunk
+// whose bytes do not have the recorded checksum. The bytes are in the data file
+// at `path` or in WrittenChunk::held. Returns 0 if the data file cannot be
+// opened.
 size_t CountIntact(const std::string& path,
                    std::span<const WrittenChunk> chunks);
 

@@ -1,6 +1,7 @@
-// Decodes chunks by their codecs, the last one first. The libraries of zstd and
-// deflate decode into a small buffer that is appended to the result, and
-// decoding stops as soon as the result would exceed the limit:
+// Decodes chunks by their codecs, the last one first. A hostile file could
+// decode to far more bytes than fit in memory. The libraries of zstd and
+// deflate therefore decode into a small buffer, which is appended to the
+// result. Decoding stops as soon as the result would exceed the limit:
 //
 //   1 GiB of zeros, 32 KiB as zstd, in a chunk of 64 bytes
 //     ->  it decodes to more than 64 B
@@ -26,16 +27,16 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// Several codecs are decoded one after another. Returns the limit on each
-// result except the final result, which has `size` bytes. The limit is above
+// Returns the limit on the result of each codec except the last one that is
+// decoded. The result of the last one has `size` bytes. The limit is above
 // `size`, because incompressible data grows when it is compressed: DEFLATE adds
-// 5 bytes for each block of 16 KiB or more, Zstandard 3 for each block of 128
-// KiB, blosc some tens for each of its blocks.
+// 5 bytes for each block of 16 KiB or more, Zstandard 3 bytes for each block of
+// 128 KiB, and blosc some tens of bytes for each block.
 int64_t LimitBefore(int64_t size) {
   return (Size(size) + size / 256 + (1 << 16)).value();
 }
 
-// Appends decoded bytes; returns false if the result would exceed the limit.
+// Appends decoded bytes. Returns false if the result would exceed the limit.
 bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
             std::string* why) {
   if (out.size() + decoded.size() > AsIndex(limit_bytes)) {
@@ -96,7 +97,8 @@ std::optional<std::string> DecodeDeflate(std::string_view bytes,
                                          int64_t limit_bytes,
                                          std::string* why) {
   z_stream stream = {};
-  // 32 makes zlib accept both zlib and gzip, and verify the checksum of either.
+  // The value 32 makes zlib accept both zlib and gzip data, and verify their
+  // checksums.
   if (::inflateInit2(&stream, 32 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const std::unique_ptr<z_stream, decltype(&::inflateEnd)> end(&stream,
                                                                ::inflateEnd);
@@ -166,8 +168,8 @@ std::string EncodeZstd(std::string_view bytes, int level) {
   std::string out(ZSTD_compressBound(bytes.size()), '\0');
   const size_t size =
       ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
-  // The output is large enough for the worst case, so only a lack of memory can
-  // make it fail.
+  // The output buffer is large enough for the worst case, so compression can
+  // fail only if memory is exhausted.
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();
   out.resize(size);
   return out;

@@ -1,18 +1,20 @@
-// Checks whether boxes, which need not form a grid, tile an array. Only the
-// corners of the boxes are compared with the corners of the array. A corner of
-// a box counts +1 if an even number of its coordinates are ends (not starts) of
-// the box, else -1. The number of boxes that contain an element is the sum of
-// the counts of all corners at or before the element in every dimension. So the
-// boxes tile the array if and only if, at every point, the counts of their
-// corners have the same sum as the counts of the array's own corners.
+// Checks whether boxes tile an array: whether every element is in exactly one
+// box. The boxes need not form a grid. Only the corners of the boxes are
+// compared with the corners of the array. Each corner of a box is assigned a
+// count. It is +1 if an even number of the corner's coordinates are ends (not
+// starts) of the box, else -1. The number of boxes that contain an element is
+// the sum of the counts of all corners at or before the element in every
+// dimension. So the boxes tile the array if and only if, at every point, the
+// counts of their corners have the same sum as the counts of the array's own
+// corners.
 //
 //   [0:2) and [2:5) of an array [0:5): +1 at 0, -1 at 2; +1 at 2, -1 at 5.
 //   The sums are +1 at 0 and -1 at 5, as for the array. With [3:5) instead of
 //   [2:5), -1 at 2 and +1 at 3 remain: a gap.
 //
-// A comparison of volumes would miss an overlap and a gap of the same size. A
-// comparison of all pairs of boxes would take too long: 100,000 boxes have 5
-// billion pairs.
+// A comparison of volumes would not detect an overlap and a gap of the same
+// size. A comparison of all pairs of boxes would take too long, because 100,000
+// boxes have 5 billion pairs.
 #include "stored/cover.h"
 
 #include <algorithm>
@@ -26,7 +28,8 @@
 namespace shardc::stored {
 namespace {
 
-// The limit on corners that are in memory at once. A corner takes 16 bytes.
+// The largest number of corners that are in memory at once. A corner takes 16
+// bytes.
 constexpr size_t kMaxCorners = size_t{1} << 26;
 
 std::string BoxText(const Box& box) {
@@ -57,7 +60,7 @@ std::vector<size_t> DividedDims(const Shape& shape,
   return out;
 }
 
-// Assigns a number to each point at which boxes may start or end.
+// Assigns a number to each point at which a corner of a box may be.
 class Points {
  public:
   Points(const Shape& shape, const std::vector<Box>& boxes,
@@ -81,7 +84,7 @@ class Points {
   // Returns whether the number of every point fits in 64 bits.
   bool fits() const { return fits_; }
 
-  // Adds the corners of a box, with their counts multiplied by `sign`.
+  // Adds the corners of a box to `out`. Their counts are multiplied by `sign`.
   void AddCorners(const Box& box, int64_t sign,
                   std::vector<Corner>& out) const {
     const size_t count = size_t{1} << dims_.size();

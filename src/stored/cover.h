@@ -1,5 +1,4 @@
-// Checks that the pieces of an array are disjoint and together are the full
-// array.
+// Checks that the pieces of an array are disjoint and together cover the array.
 #ifndef SHARDC_STORED_COVER_H_
 #define SHARDC_STORED_COVER_H_
 
@@ -12,12 +11,12 @@
 
 namespace shardc::stored {
 
-// Returns nullopt if every element of the array is in exactly one box, else the
-// reason as part of a sentence ("the pieces hold 90 of 100 elements"). Also
-// returns a reason if the pieces or the dimensions are too many to compare.
-// Boxes must have the array's rank and at least one element. The time for n
-// boxes is proportional to n log n, times 2 to the power of the number of
-// dimensions that some box does not span.
+// Returns nullopt if every element of the array is in exactly one box.
+// Otherwise returns the reason as part of a sentence ("the pieces hold 90 of
+// 100 elements"). Also returns a reason if there are too many pieces or
+// dimensions to compare. Boxes must have the array's rank and at least one
+// element. For n boxes the time is proportional to n log n times 2 to the power
+// of d, where d is the number of dimensions that some box does not span.
 std::optional<std::string> WhyNotCovered(const Shape& shape,
                                          const std::vector<Box>& boxes);
 

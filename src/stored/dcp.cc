@@ -1,6 +1,6 @@
-// Opens checkpoints of torch.distributed.checkpoint (DCP). `.metadata` lists
-// tensors, pieces and files (dcp_metadata.h). Every piece is an archive of
-// `torch.save` inside one of the files (torch_archive.h).
+// Opens checkpoints of torch.distributed.checkpoint (DCP). The file `.metadata`
+// lists tensors, pieces and files (dcp_metadata.h). Every piece is an archive
+// of `torch.save` inside one of the files (torch_archive.h).
 //
 //   .metadata      tensor `w`, shape [4, 2]; rows 0-1 at bytes 0-1403 of
 //                  __0_0.distcp, rows 2-3 at bytes 0-1403 of __1_0.distcp
@@ -8,8 +8,8 @@
 //   __1_0.distcp   written by rank 1
 //
 // If ranks save without collectives, each rank writes its own metadata:
-// `__0.metadata`, `__1.metadata` and so on. If there is no `.metadata`, these
-// files are merged.
+// `__0.metadata`, `__1.metadata` and so on. These files are merged if there is
+// no `.metadata`.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -30,7 +30,8 @@ namespace {
 constexpr std::string_view kName = "PyTorch DCP";
 constexpr std::string_view kMetadata = ".metadata";
 
-// Returns whether the name is `__R` followed by the ending, for a number R.
+// Returns whether the name consists of `__`, the number of a rank, and the
+// ending.
 bool IsOfRank(std::string_view name, std::string_view ending) {
   if (!name.starts_with("__") || !name.ends_with(ending)) return false;
   name.remove_prefix(2);
@@ -88,8 +89,8 @@ class DcpReader : public ChunkReader {
     return InputFile::Open(folder_ + name, findings);
   }
 
-  // Reads the archive's pickle. Returns nullopt after a finding, also if the
-  // shape or the data type differs from the metadata.
+  // Reads the pickle of a piece's archive. Returns nullopt after a finding, for
+  // example if the shape or the data type differs from the metadata.
   std::optional<TorchTensor> Tensor(size_t array, int64_t chunk,
                                     const InputFile& file,
                                     Findings& findings) const {
@@ -111,7 +112,7 @@ class DcpReader : public ChunkReader {
     return std::nullopt;
   }
 
-  std::string folder_;  // with a slash at the end
+  std::string folder_;  // path that ends in a slash
   DcpMetadata metadata_;
 };
 

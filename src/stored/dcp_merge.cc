@@ -1,6 +1,7 @@
-// Merges the metadata of several ranks. A rank that saves without collectives
-// lists only the pieces and values that it has saved. A sharded tensor is in
-// several lists. A piece that several ranks hold is in several lists too:
+// Merges the metadata that several ranks wrote. A rank that saves without
+// collectives lists only the pieces and values that it has saved. Several ranks
+// therefore list a sharded tensor, each with its own pieces. If several ranks
+// hold a piece, each of them lists it:
 //
 //   rank 0   `w` [4, 2], pieces at [0, 0] and [2, 0]
 //   rank 1   `w` [4, 2], piece at [2, 0], and a value `step`
@@ -17,8 +18,8 @@
 namespace shardc::stored {
 namespace {
 
-// Adds the pieces of `more` that `into` lacks. Both lists must be sorted by
-// box, and `into` stays sorted.
+// Adds those pieces of `more` to `into` that `into` does not contain yet. Both
+// lists must be sorted by box, and `into` stays sorted.
 void MergePieces(std::vector<DcpPiece> more, std::vector<DcpPiece>& into) {
   const auto before = [](const DcpPiece& a, const DcpPiece& b) {
     return a.box < b.box;

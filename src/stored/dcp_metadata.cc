@@ -1,7 +1,7 @@
-// Reads `.metadata`, which is a pickle of one record. The first dictionary of
-// the record lists the tensors with the boxes that ranks saved. The second
-// dictionary maps a tensor's name and a box's offset to the file and the byte
-// range of the box. The third dictionary has the path of each name:
+// Reads `.metadata`, which is a pickle of one record with three dictionaries.
+// The first dictionary lists the tensors with the boxes that ranks saved. The
+// second dictionary maps a tensor's name and a box's offset to the file and the
+// byte range of the box. The third dictionary contains the path of each name:
 //
 //   Metadata
 //     state_dict_metadata: {'w': TensorStorageMetadata
@@ -13,8 +13,8 @@
 //                      _StorageInfo('__0_0.distcp', 0, 1404), ...}
 //     planner_data: {'w': ('w',)}     the keys from the root of the tree
 //
-// A value that is not a tensor has an empty BytesStorageMetadata. Boxes without
-// elements are saved too, but are skipped here.
+// The entry of a value that is not a tensor is an empty BytesStorageMetadata.
+// Boxes without elements are saved too, but are skipped here.
 #include "stored/dcp_metadata.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr size_t kMaxNameBytes = 4096;
 
 std::vector<PickleGlobal> MetadataGlobals() {
   constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
-  // The module's name before torch 2.3.
+  // The name of the module before torch 2.3.
   constexpr std::string_view kOlder =
       "torch.distributed._shard.sharded_tensor.metadata";
   std::vector<PickleGlobal> out = {
@@ -97,7 +97,7 @@ class MetadataReader {
   }
 
  private:
-  // The entry that a name refers to: out_.tensors[number] or
+  // The entry that a name refers to: out_.tensors[number] if `is_tensor`, else
   // out_.others[number].
   struct Target {
     size_t number = 0;
@@ -207,9 +207,9 @@ class MetadataReader {
     if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
       return BadTensor(tensor, "the pieces are no list");
     }
-    // Many tensors may share one list of the pickle, which is read again for
-    // each tensor. Without this limit, a small file could list far more pieces
-    // than it has bytes.
+    // Limit the number of pieces by the size of the file. Many tensors may
+    // share one list of the pickle, which is read again for each tensor. A
+    // small file could therefore list far more pieces than it has bytes.
     pieces_ += chunks.size();
     if (pieces_ > source_->text().size()) {
       return BadTensor(tensor, "the pieces exceed what the file can list");
@@ -233,7 +233,8 @@ class MetadataReader {
       }
       DcpPiece piece;
       piece.box = {*offset, *shape};
-      // ReadStorage sets the place of the piece.
+      // The value -1 marks the place as not set. ReadStorage sets the place of
+      // the piece.
       piece.bytes = -1;
       if (piece.box.Elements() > 0) tensor.pieces.push_back(std::move(piece));
     }
@@ -248,8 +249,8 @@ class MetadataReader {
     return true;
   }
 
-  // Sorts pieces by offset and removes duplicates. Returns false after a
-  // finding if two different boxes begin at one offset.
+  // Sorts the pieces by offset and removes duplicates. Returns false after a
+  // finding if two different boxes begin at the same offset.
   bool SortPieces(DcpTensor& tensor) {
     auto& pieces = tensor.pieces;
     std::sort(
@@ -294,7 +295,7 @@ class MetadataReader {
                              return piece.box.offset < at;
                            });
       if (found == tensor.pieces.end() || found->box.offset != *offset) {
-        continue;  // a box without elements
+        continue;  // the entry of a box without elements
       }
       if (found->bytes < 0 && !ReadPlace(storage.Value(i), tensor, *found)) {
         return false;
@@ -303,9 +304,9 @@ class MetadataReader {
     return true;
   }
 
-  // Returns the target of a name, or null if `state_dict_metadata` lacks it.
-  // Many pieces share one text of the pickle as their name, so each text is
-  // looked up once.
+  // Returns the target of a name, or null if `state_dict_metadata` does not
+  // list the name. Many pieces share one text of the pickle as their name, so
+  // each text is looked up only once.
   const Target* Find(const PickleValue& name) {
     const auto [known, is_new] = targets_.try_emplace(name.id(), nullptr);
     if (is_new) {
@@ -346,7 +347,7 @@ class MetadataReader {
   }
 
   // Reads the place at which a value is stored. If the entry has an unknown
-  // form, the place of the piece remains unset, but the value is still listed.
+  // form, `piece` is not set, but the value is still listed.
   void ReadValuePlace(const PickleValue& info, DcpPiece& piece) {
     const auto path = info.Field("relative_path").Text();
     const auto offset = info.Field("offset").Int();
@@ -396,8 +397,8 @@ class MetadataReader {
   }
 
   // Reads the paths of tensors and other values. The keys of a path, joined by
-  // dots, are the name. A path of another form, which custom planners may
-  // store, is ignored; the name is then the only key.
+  // dots, must be the name. Custom planners may store paths in another form.
+  // Such a path is ignored, and the name is then the only key.
   void ReadPaths(const PickleValue& paths) {
     for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
     for (DcpValue& other : out_.others) other.path = {other.name};
@@ -453,7 +454,7 @@ class MetadataReader {
   DcpMetadata out_;
   size_t pieces_ = 0;
   std::unordered_map<std::string_view, Target> names_;
-  // Keyed by the id of a name's text in the pickle.
+  // The targets of names, keyed by the id of a name's text in the pickle.
   std::unordered_map<uint32_t, const Target*> targets_;
   std::unordered_map<uint32_t, uint32_t> files_;
   std::unordered_map<std::string, uint32_t> file_names_;

@@ -20,17 +20,17 @@ namespace shardc::stored {
 struct DcpPiece {
   Box box;             // has at least one element
   uint32_t file = 0;   // index into DcpMetadata::files
-  int64_t offset = 0;  // the archive's offset in the file
-  int64_t bytes = 0;   // the archive's bytes
+  int64_t offset = 0;  // offset of the archive in the file
+  int64_t bytes = 0;   // size of the archive
 };
 
 struct DcpTensor {
   std::string name;
   std::vector<std::string> path;  // keys from the root of the saved tree
-  std::vector<bool> in_sequence;  // as Array::in_sequence
+  std::vector<bool> in_sequence;  // whether each key is a list index
   Shape shape;
   const TorchDtype* dtype = nullptr;  // never null
-  std::vector<DcpPiece> pieces;       // their boxes are distinct
+  std::vector<DcpPiece> pieces;       // all boxes differ
 };
 
 // A value that is not a tensor.
@@ -38,8 +38,8 @@ struct DcpValue {
   std::string name;
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
-  // The place of the value's archive; its box is not used. `bytes` is -1 if the
-  // metadata has no place that shardc can use.
+  // The place of the archive that contains the value; `piece.box` is not used.
+  // `piece.bytes` is -1 if the metadata states no place that shardc can use.
   DcpPiece piece;
 };
 
@@ -51,15 +51,16 @@ struct DcpMetadata {
 
 inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;
 
-// Returns nullopt after a finding: header (the file is not a pickle of DCP, or
-// a record in it is malformed), name, path, overflow, duplicate-key,
-// inexpressible.
+// Parses a `.metadata` file. Returns nullopt after a finding: header (the file
+// is not a pickle of DCP, or a record in it is malformed), name, path,
+// overflow, duplicate-key, inexpressible.
 std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
                                             Findings& findings);
 
-// Adds the metadata of another rank, which was read from the file at `place`.
-// If both list the same piece, the place in `into` is kept. Returns false after
-// a finding if a tensor has another shape or data type in `more`.
+// Adds to `into` the metadata `more` of another rank, which was read from the
+// file at `place`. If both list the same piece, its place in `into` is kept.
+// Returns false after a finding if a tensor has another shape or data type in
+// `more`.
 bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
                       Findings& findings);
 

@@ -1,18 +1,18 @@
 // Opens checkpoints of DCP's safetensors writer. Every rank writes its own
-// files, whose headers state at which offset each piece begins in the full
-// tensor.
+// files. The header of a file states at which offset of the full tensor each
+// piece begins.
 //
 //   shard-00001-model-00001-of-00001.safetensors   `w` [2, 3] at [0, 0]
 //   shard-00002-model-00001-of-00001.safetensors   `w` [2, 3] at [2, 0]
 //
 // Together these are a tensor `w` of shape [4, 3]. No file states the full
-// shape; it is the end of the last piece along each dimension. shardc refuses
-// two kinds of broken saves. The writer of torch 2.15 puts values that are not
-// tensors before the header, so the file is not a safetensors file. Without
-// `save_distributed` all ranks write the same file, so that only the pieces of
-// one rank remain. shardc also refuses a set in which names or an index show
-// that files are missing. If only files of the first rank are present, a note
-// states that others may be missing.
+// shape. It is computed from the end of the last piece along each dimension.
+// shardc refuses two kinds of broken saves. The writer of torch 2.15 puts
+// values that are not tensors before the header, so the file is not a
+// safetensors file. Without `save_distributed` all ranks write the same file,
+// so that only the pieces of one rank remain. shardc also refuses a set in
+// which names or an index show that files are missing. If only files of the
+// first rank are present, a note states that others may be missing.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -40,12 +40,13 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr int64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-// Returns the length of the header, which the first eight bytes of a file hold.
+// Returns the length of the header, which is stored in the first eight bytes of
+// a file.
 uint64_t HeaderLength(std::string_view head) {
   return LittleEndian(head.substr(0, AsIndex(kLengthBytes)));
 }
 
-// Returns whether the start of the header has DCP's metadata, which DCP writes
+// Returns whether the header begins with the metadata of DCP, which DCP writes
 // as the first member.
 bool HasInfo(const std::string& path) {
   constexpr size_t kHead = 4096;
@@ -92,7 +93,7 @@ class ShardReader : public ChunkReader {
   }
 
   std::vector<std::string> files;
-  std::vector<std::vector<ShardPiece>> pieces;  // indexed by array and chunk
+  std::vector<std::vector<ShardPiece>> pieces;  // by array, then chunk
 };
 
 std::optional<Shape> ReadShape(const std::optional<JsonValue>& value) {
@@ -299,7 +300,7 @@ class ShardOpener {
     return true;
   }
 
-  // Reports tensors that an index lists but no file holds.
+  // Reports each tensor that the index at `path` lists but no file contains.
   void CheckIndex(const std::string& path) {
     const SourceRef source = ReadSource(path, findings_);
     if (!source) return;
@@ -352,7 +353,7 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
-  int64_t end_ = 0;  // where the last tensor of the current file ends
+  int64_t end_ = 0;  // end of the last tensor in the current file
 };
 
 std::optional<Tree> OpenShards(const Folder& folder, Findings& findings) {

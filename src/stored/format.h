@@ -14,24 +14,25 @@ namespace shardc::stored {
 
 struct Format {
   std::string_view name;  // "PyTorch DCP", for messages
-  // Returns whether the folder has this format. It is recognised by the names
-  // of files and subfolders, and by the first bytes of some files. An
-  // incomplete or damaged folder may be recognised as well.
+  // Returns whether the folder has this format. The format is recognised by the
+  // names of files and subfolders, and by the first bytes of some files. An
+  // incomplete or damaged folder may be recognised too.
   bool (*detect)(const Folder& folder);
   // Opens a folder that `detect` recognised. Returns nullopt after a finding.
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
 };
 
-// Returns the first format that recognises the folder, or nullptr.
+// Returns the first format that recognises the folder, or nullptr if there is
+// none.
 const Format* FormatOf(const Folder& folder);
 
-// Returns whether the name marks a folder as an unfinished checkpoint of orbax
-// or shardc.
+// Returns whether `name` is the name of a folder in which orbax or shardc has
+// not finished a checkpoint.
 bool IsUnfinishedName(std::string_view name);
 
-// Opens a folder of this format, as OpenTree does. A folder with an unfinished
-// name is always refused: it may lack the file that shows its format, and then
-// look like a checkpoint of another format.
+// Opens a folder of this format, as OpenTree does. A folder with the name of an
+// unfinished checkpoint is always refused. Such a folder may lack the file that
+// identifies its format, and would then be opened in another format.
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings);
 

@@ -1,6 +1,6 @@
 // Copies a box from one array to another as a list of contiguous runs. A run
-// covers the last dimension of the box. It also covers an earlier dimension if
-// the box spans all dimensions after that dimension in both arrays. The other
+// covers the last dimension of the box. The run also covers an earlier
+// dimension if the box spans all later dimensions in both arrays. The remaining
 // dimensions are loop counters with one stride for each array.
 //
 //   [1:3, 2:6] of an array of shape [4, 8] is copied to an array of its own by
@@ -15,13 +15,14 @@
 namespace shardc {
 namespace {
 
-// The runs of a box, which all have the length `run`, as nested loops over the
-// dimensions outside a run. Each loop has a stride in each of the two regions.
+// The contiguous runs of a box, described as nested loops over the dimensions
+// outside a run. All runs have the length `run`. Each loop has one stride in
+// the source region and one in the target region.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
-  int64_t from = 0;  // units before the first run in the source
+  int64_t from = 0;  // units of the source before the first run
   int64_t to = 0;
   int64_t run = 1;  // length of a run, in units
 };
@@ -53,8 +54,8 @@ Rows Measure(const Region& part, const Region& from, const Region& to) {
   return rows;
 }
 
-// Calls `visit(from, to)` for each run, in order. Stops and returns false if
-// `visit` returns false.
+// Calls `visit(from, to)` for each run in order, with the offsets of the run in
+// both regions. If `visit` returns false, stops and returns false.
 template <typename Visit>
 bool Walk(const Rows& rows, Visit visit) {
   const size_t depth = rows.counts.size();
@@ -82,7 +83,8 @@ bool Walk(const Rows& rows, Visit visit) {
   }
 }
 
-// Copies runs of a size that the compiler knows, which makes tiny runs fast.
+// Copies runs of `Size` bytes. The compiler knows the size, which makes copies
+// of tiny runs fast.
 template <size_t Size>
 void CopyFixed(const Rows& rows, const char* from, char* to, int64_t unit) {
   Walk(rows, [&](int64_t source, int64_t target) {

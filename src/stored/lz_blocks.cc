@@ -1,13 +1,15 @@
-// Decodes three formats whose blocks are sequences of literals and matches. In
-// LZ4 the four upper bits of a token are the number of literals, and the lower
-// bits the match's length minus 4. A value of 15 is extended by further bytes.
+// Decodes the three LZ77 formats of blosc chunks: LZ4, blosclz and snappy.
+// Their blocks are sequences of literal bytes and matches. A match repeats
+// earlier bytes of the output. In LZ4 the four upper bits of a token are the
+// number of literals, and the lower bits the match's length minus 4. If one of
+// these values is 15, further bytes are added to it.
 //
 //   20 'a' 'b' 02 00 | 10 'c'
 //     ->  literals "ab"; a match of 4 bytes from 2 bytes back: "abab";
 //         the last literal "c":  "abababc"
 //
-// A match may be longer than its distance. It then repeats bytes that it has
-// itself appended.
+// A match may be longer than its distance. It then also repeats bytes that it
+// has appended itself.
 #include "stored/lz_blocks.h"
 
 #include <algorithm>
@@ -18,8 +20,8 @@
 namespace shardc::stored {
 namespace {
 
-// Reads a block from start to end. After a read beyond the end, `failed()` is
-// true and all further reads return zeros.
+// Reads a block from start to end. After a read beyond the end, failed()
+// returns true and all further reads return zeros.
 class Input {
  public:
   explicit Input(std::string_view bytes) : left_(bytes) {}
@@ -37,8 +39,8 @@ class Input {
   size_t Number(size_t bytes) { return LittleEndian(Take(bytes)); }
   size_t Byte() { return Number(1); }
 
-  // Reads the extension of a length: bytes up to and including the first one
-  // that is not 255. Returns their sum.
+  // Reads the bytes that extend a length: all bytes up to and including the
+  // first byte that is not 255. Returns their sum.
   size_t Extension() {
     size_t out = 0;
     for (size_t byte = 255; byte == 255;) {
@@ -73,8 +75,8 @@ class Output {
       return false;
     }
     // Each copy appends the last `distance` bytes of the output again, which
-    // doubles the length of the repeated text. So the next copy may take twice
-    // as many bytes.
+    // doubles the length of the repeated text. The next copy may therefore
+    // append twice as many bytes.
     while (length > 0) {
       const size_t count = std::min(distance, length);
       out_.append(out_, out_.size() - distance, count);
@@ -112,10 +114,10 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
 }
 
 // Decodes blosclz. An instruction N below 32 is followed by N + 1 literals. Any
-// other instruction is a match. Its three upper bits are the length minus 2,
-// where 7 means that more bytes of the length follow, and its five lower bits
-// are the upper bits of the distance minus 1. If all bits of the distance are
-// set, two bytes with a larger distance follow.
+// other instruction is a match. The three upper bits of its first byte are the
+// length minus 2, where 7 means that more bytes of the length follow. The five
+// lower bits are the upper bits of the distance minus 1. If all bits of the
+// distance are set, two bytes with a larger distance follow.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   constexpr size_t kNearDistance = 8191;  // larger distances: 2 more bytes
   Input in(bytes);
@@ -142,8 +144,9 @@ bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   }
 }
 
-// Decodes snappy: the size as a varint, then elements. The two lower bits of an
-// element's first byte are its type.
+// Decodes snappy. The size is stored first, as a varint, and is followed by
+// elements. The two lower bits of an element's first byte are the type of the
+// element.
 bool AppendSnappy(std::string_view bytes, size_t size, std::string& out) {
   Input in(bytes);
   Output to(size, out);

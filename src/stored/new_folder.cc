@@ -1,13 +1,13 @@
-// Writes a folder of files atomically. The files of a folder cannot be written
+// Creates a folder of files atomically. The files of a folder cannot be written
 // in one step, but the folder can be renamed in one step:
 //
 //   ckpt.orbax-checkpoint-tmp-shardc/   while it is written
-//   ckpt/                               after everything in it was synced
+//   ckpt/                               after all its files were synced
 //
 // A run that is killed leaves the folder under the first name, and the next run
 // continues it. A lock on the folder shows whether the run that created the
-// folder is still alive. A process that writes alone holds the lock
-// exclusively, and several processes share it.
+// folder is still alive. A process that writes alone holds an exclusive lock.
+// If several processes write, they hold a shared lock.
 #include "stored/new_folder.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds the finding `write` for errno, and returns false.
+// Adds the finding `write` with the error in errno, and returns false.
 bool Refuse(const std::string& path, Findings& findings) {
   AddWriteError(path, errno, findings);
   return false;
@@ -89,7 +89,8 @@ bool NewFolder::Lock(Findings& findings) {
   const int mode = use_ == FolderUse::kShared ? LOCK_SH : LOCK_EX;
   const bool locked = ::flock(fd_, mode | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
-  // Another run may have published the folder between opening and locking it.
+  // Between opening and locking, another run may have published the folder.
+  // Then its name belongs to another folder or to none.
   struct stat opened = {};
   struct stat named = {};
   if (locked && ::fstat(fd_, &opened) == 0 &&
@@ -107,8 +108,8 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // Collects the paths to remove below `folder`. `folder` is a path inside the
-  // NewFolder; it is empty or ends in a slash.
+  // Collects the paths to remove from `folder`. `folder` is a path relative to
+  // the NewFolder; it is empty or ends in a slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
     if (!found) return;
@@ -147,7 +148,7 @@ NewFolder::~NewFolder() {
   if (!temporary_.empty() && use_ == FolderUse::kAlone) {
     fs::remove_all(temporary_, ignored);
   } else if (!temporary_.empty()) {
-    // rmdir() removes only folders that are empty.
+    // rmdir() removes only empty folders, so folders that contain files remain.
     const auto names = NamesIn(temporary_, ignored);
     for (const std::string& name : names.value_or(std::vector<std::string>())) {
       (void)::rmdir(PathOf(name).c_str());

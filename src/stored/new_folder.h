@@ -1,5 +1,5 @@
-// A folder of output files that appears under its name either complete or not
-// at all.
+// Creates a folder of output files that gets its final name only when it is
+// complete.
 #ifndef SHARDC_STORED_NEW_FOLDER_H_
 #define SHARDC_STORED_NEW_FOLDER_H_
 
@@ -13,8 +13,8 @@
 
 namespace shardc::stored {
 
-// The processes that may write the folder at the same time, and the files that
-// remain after a failure.
+// States whether several processes write the folder at the same time, and which
+// files remain after a failure.
 enum class FolderUse : uint8_t {
   kAlone,     // one process; a failure removes the folder with all files
   kShared,    // one of several processes; a failure keeps the files
@@ -24,9 +24,10 @@ enum class FolderUse : uint8_t {
 class NewFolder {
  public:
   // Creates the folder PATH + `ending`, which Publish renames to PATH. If a
-  // killed run has left a folder of that name, it is kept with its files.
-  // Returns nullopt after the finding `write`, for example if PATH exists and
-  // is not an empty folder, or if another run writes the same folder.
+  // killed run has left a folder of that name, the folder is kept with its
+  // files. Returns nullopt after the finding `write`, for example if PATH
+  // exists and is not an empty folder, or if another run writes the same
+  // folder.
   static std::optional<NewFolder> Create(const std::string& path,
                                          std::string_view ending,
                                          Findings& findings,
@@ -34,18 +35,19 @@ class NewFolder {
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
   // Removes the folder unless Publish has succeeded or Leave was called. With
-  // FolderUse::kAlone all files are removed with it; otherwise the folder is
-  // removed only if it holds no files.
+  // FolderUse::kAlone, all files in it are removed too. Otherwise the folder is
+  // removed only if it contains no files.
   ~NewFolder();
 
-  // Returns the path that a file in the folder has until Publish.
+  // Returns the path under which a file of the folder can be opened until
+  // Publish is called.
   std::string PathOf(std::string_view name) const;
-  // Creates a folder inside this one, if it does not exist. Returns false after
-  // the finding `write`.
+  // Creates a folder inside this folder if it does not exist. Returns false
+  // after the finding `write`.
   bool MakeFolder(std::string_view name, Findings& findings) const;
-  // Removes all files except those with the given names ("d/values"), and
-  // folders that contain none of the named files. Returns false after the
-  // finding `write`.
+  // Removes all files except those whose names are listed, such as "d/values".
+  // Also removes inner folders that contain none of the listed files. Returns
+  // false after the finding `write`.
   bool RemoveOthers(std::span<const std::string> names,
                     Findings& findings) const;
   // Keeps the unfinished folder for a later run.
@@ -56,21 +58,23 @@ class NewFolder {
 
  private:
   NewFolder() = default;
-  // Locks the open folder. Returns false after a finding.
+  // Locks the open folder. Returns false after a finding if another run holds
+  // the lock.
   bool Lock(Findings& findings);
 
   std::string path_;
   FolderUse use_ = FolderUse::kAlone;
-  std::string temporary_;  // empty: there is nothing to remove
-  int fd_ = -1;            // the open folder, which is locked
+  std::string temporary_;  // path until Publish; empty: nothing to remove
+  int fd_ = -1;            // descriptor of the open and locked folder
 };
 
 // A file in a NewFolder, which is written from start to end.
 class NewFile {
  public:
-  // Create fails if the file exists. Continue keeps only the first `bytes` of a
-  // file, and fails if the file is shorter. It creates the file if there is
-  // none and `bytes` is 0. Both return nullopt after the finding `write`.
+  // Create fails if the file exists. Continue keeps only the first `bytes`
+  // bytes of an existing file, and fails if the file is shorter. If `bytes` is
+  // 0, Continue creates a missing file. Both functions return nullopt after the
+  // finding `write`.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);
@@ -79,8 +83,8 @@ class NewFile {
   ~NewFile();
 
   int64_t size() const { return size_; }
-  // Append and Close return false after the finding `write`. Close syncs the
-  // file and its folder.
+  // Append and Close return false after the finding `write`. Close also syncs
+  // the file and its folder.
   bool Append(std::string_view bytes, Findings& findings);
   bool Close(Findings& findings);
 

@@ -1,6 +1,7 @@
-// Looks up keys in a store. A store is a sorted list of keys, in which a key is
-// found by bisection. The texts of the keys and small values are in one string.
-// The databases of several processes are combined by sorting all their keys:
+// Looks up keys in a store. The keys of the store are in a sorted list, in
+// which a key is found by bisection. The texts of all keys and small values are
+// stored in one string. The databases of several processes are combined by
+// sorting all their keys:
 //
 //   process 0: w/.zarray, w/0.0    process 1: w/0.1
 //     ->  w/.zarray, w/0.0, w/0.1
@@ -18,10 +19,10 @@ std::string_view OcdbtStore::HeldOf(const Entry& entry) const {
                                          AsIndex(entry.bytes));
 }
 
-// Sorts the entries of several databases and removes duplicates, because
-// processes that hold replicas may have written the same value. Returns false
-// after a finding if two values of a key differ. If nodes hold both values,
-// their bytes are compared, otherwise only their sizes.
+// Sorts the entries of several databases and removes duplicates. Duplicates are
+// possible because processes that hold replicas may have written the same
+// value. Returns false after a finding if two values of a key differ. If both
+// values are in nodes, their bytes are compared, otherwise only their sizes.
 bool OcdbtStore::Unite(const std::string& root, Findings& findings) {
   std::stable_sort(
       entries_.begin(), entries_.end(),

@@ -1,6 +1,6 @@
-// Reads OCDBT, tensorstore's key-value database in a few files. A manifest
-// refers to a B-tree. The leaves of the B-tree hold small values and refer to
-// large values.
+// Reads OCDBT, tensorstore's format of a key-value database that is stored in a
+// few files. A manifest refers to a B-tree. The leaves of the B-tree contain
+// small values, and the places of large values in other files.
 #ifndef SHARDC_STORED_OCDBT_H_
 #define SHARDC_STORED_OCDBT_H_
 
@@ -18,15 +18,16 @@ namespace shardc::stored {
 
 inline constexpr std::string_view kOcdbtManifest = "manifest.ocdbt";
 
-// The newest version of one database, or of several databases with all their
-// keys.
+// The key-value pairs of the newest version of a database, or of several
+// databases together.
 class OcdbtStore : public Store {
  public:
-  // Reads the manifests and all B-tree nodes of the databases below `root`, one
-  // in each of `folders` ("" is the root itself). Values outside of nodes stay
-  // in their files; Open only checks that the files are long enough. Returns
-  // null after a finding: header, offsets, limit, path, missing, unreadable,
-  // duplicate-key (two databases have different values for a key).
+  // Reads the manifests and all B-tree nodes of the databases below `root`.
+  // There is one database in each of `folders`, where "" is the root itself.
+  // Values outside of nodes stay in their files; Open only checks that the
+  // files are long enough. Returns null after a finding: header, offsets,
+  // limit, path, missing, unreadable, duplicate-key (two databases have
+  // different values for a key).
   static std::shared_ptr<const OcdbtStore> Open(
       const std::string& root, const std::vector<std::string>& folders,
       Findings& findings);
@@ -43,8 +44,9 @@ class OcdbtStore : public Store {
   struct Entry {
     size_t key = 0;  // offset in `texts_`
     uint32_t key_bytes = 0;
-    uint32_t file = kHeld;
-    // The offset in the file or, for a value that a node holds, in `texts_`.
+    uint32_t file = kHeld;  // index into `files_`; kHeld: a node has the value
+    // The offset of the value in the file. For a value that a node holds, the
+    // offset in `texts_`.
     int64_t offset = 0;
     int64_t bytes = 0;
   };

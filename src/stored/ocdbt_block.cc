@@ -1,10 +1,11 @@
-// Reads the blocks of OCDBT. A block is
+// Reads the blocks of OCDBT. A block consists of
 //
 //   magic, 4 bytes, big-endian | length of the block, 8 bytes | version 0 |
 //   compression: 0 none, 1 zstd | body | CRC-32C of all bytes before it
 //
-// A number of records or bytes is compared with the number of remaining bytes
-// before memory is allocated. A table of files in a body is for example:
+// If a body states a number of records or bytes, it is compared with the number
+// of remaining bytes before memory is allocated. For example, a table of files
+// in a body is:
 //
 //   01 22 00 64 2f ...   one file: its path has 34 bytes, "d/..."; base ""
 #include "stored/ocdbt_block.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kPathLimitBytes = 4096;
-// The limit on the bytes of a decoded table of files, including its paths.
+// The limit on the bytes of a decoded table of files, including the files'
+// paths.
 constexpr size_t kTableLimitBytes = size_t{64} << 20;
 
 uint32_t MagicOf(BlockKind kind) {

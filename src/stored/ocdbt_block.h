@@ -1,6 +1,6 @@
-// Reads the blocks of an OCDBT database: an envelope with magic, length,
-// compression and checksum around a body that consists mostly of
-// variable-length integers.
+// Reads the blocks of an OCDBT database. The body of a block consists mostly of
+// variable-length integers. The envelope around the body has a magic number, a
+// length, a compression method and a checksum.
 #ifndef SHARDC_STORED_OCDBT_BLOCK_H_
 #define SHARDC_STORED_OCDBT_BLOCK_H_
 
@@ -15,24 +15,25 @@
 
 namespace shardc::stored {
 
-// The limit on the bytes to which a block decodes. orbax writes nodes of at
+// The limit on the bytes of a decoded block. orbax writes B-tree nodes of at
 // most 100 MB.
 inline constexpr int64_t kBlockLimitBytes = int64_t{128} << 20;
 
-// Reads a block's body from start to end. After a read beyond the end, or a
-// malformed number, all further reads return zeros and Failed() is true.
+// Reads the body of a block from start to end. After a read beyond the end, or
+// of a malformed number, all further reads return zeros and Failed() returns
+// true.
 class BlockCursor {
  public:
   explicit BlockCursor(std::string_view body) : body_(body) {}
 
   uint8_t Byte();
-  // Reads an unsigned integer of at most ten bytes, seven bits in each, low
-  // bits first.
+  // Reads an unsigned integer that is stored as at most ten bytes. Each byte
+  // has seven bits of the integer, the lowest bits first.
   uint64_t Varint();
   uint64_t Little(size_t bytes);
   std::string_view Bytes(uint64_t count);
-  // Reads a number of records. Each record takes at least one more byte, so a
-  // number above the remaining bytes is malformed.
+  // Reads the number of records that follow. Each record takes at least one
+  // byte, so a number above the number of remaining bytes is malformed.
   size_t Count();
   // Reads a column: one integer for each record.
   std::vector<uint64_t> Varints(size_t count);
@@ -49,37 +50,37 @@ class BlockCursor {
   bool failed_ = false;
 };
 
-// Paths and keys are stored as texts that each share a prefix with the previous
-// text. The columns are: the lengths of the shared prefixes (the first text has
-// none), the lengths of the suffixes after them, other columns, and the
-// suffixes themselves.
+// A list of texts (paths or keys) in which each text shares a prefix with the
+// text before it. The list is stored in columns: the lengths of the shared
+// prefixes (except for the first text, which has none), the lengths of the
+// suffixes, other columns, and the suffixes themselves.
 struct PrefixedTexts {
   std::vector<uint64_t> prefixes;
   std::vector<uint64_t> suffixes;
 
   static PrefixedTexts Lengths(BlockCursor& cursor, size_t count);
-  // Changes `text` from text number i - 1 to text number i. If the text is
-  // malformed or would exceed `limit_bytes`, calls cursor.Fail().
+  // Changes `text` from text number i - 1 to text number i. Calls cursor.Fail()
+  // if the text is malformed or would exceed `limit_bytes` bytes.
   void Next(BlockCursor& cursor, size_t i, size_t limit_bytes,
             std::string& text) const;
 };
 
 // A data file that a block refers to.
 struct DataFile {
-  std::string path;  // its path in the checkpoint's folder
-  std::string base;  // the folder to which paths in its blocks are relative
+  std::string path;  // path of the file in the checkpoint's folder
+  std::string base;  // folder to which the paths in its blocks are relative
 };
-// Reads a block's table of files. `base` is the DataFile::base of the file that
-// holds the block. If the table is malformed, the cursor fails and the result
-// is empty.
+// Reads the table of files at the current position of a block. `base` is the
+// DataFile::base of the file that contains the block. If the table is
+// malformed, cursor.Failed() becomes true and the result is empty.
 std::vector<DataFile> ReadDataFiles(BlockCursor& cursor,
                                     const std::string& base);
 
 enum class BlockKind : uint8_t { kManifest, kNode };
 
-// Checks the envelope of a block and returns the decoded body; nullopt after a
-// finding. `place` names the file in findings, and `where`, such as " at byte
-// 12", the place of the block in it.
+// Checks the envelope of a block and returns the decoded body. Returns nullopt
+// after a finding. In findings, `place` names the file, and `where`, such as "
+// at byte 12", states the place of the block in the file.
 std::optional<std::string> OpenBlock(std::string_view block, BlockKind kind,
                                      const Place& place,
                                      const std::string& where,

@@ -1,16 +1,15 @@
-// Walks the B-tree of a database. Its root is in the last version of the
-// manifest. All keys of a node begin with a prefix that the path from the root
-// determines. A child's level is one below its parent's, so a node cannot
-// contain itself:
+// Walks the B-tree of a database. The last version in the manifest refers to
+// the root. All keys of a node begin with a prefix that is determined by the
+// path from the root. A child's level is one below its parent's, so a node
+// cannot contain itself:
 //
 //   root, level 1: "layer0/" -> node A, whose keys share these 7 bytes
 //   node A, level 0, prefix "layer0/": ".zarray" held in the node,
 //     "0.0" in d/6a69, bytes 0 to 64
 //     ->  `layer0/.zarray`, `layer0/0.0`
 //
-// Keys must ascend over the complete walk of a database, and the bytes of
-// decoded nodes and the number of keys are limited. So nodes that many parents
-// share cannot cause exponential work.
+// Keys must ascend over the complete walk, and the total bytes of nodes and the
+// number of keys are limited. So shared nodes cannot cause exponential work.
 #include "stored/ocdbt.h"
 
 #include <algorithm>
@@ -31,22 +30,22 @@ constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
 // The limit on the children of all inner nodes together. An inner node stays in
-// memory while the walk is below it.
+// memory while its subtree is walked.
 constexpr size_t kChildrenLimit = 1'000'000;
 constexpr size_t kInnerLimitBytes = size_t{256} << 20;
 constexpr uint64_t kAbsent = UINT64_MAX;
 
-// The place of a node, as its parent or the manifest states it.
+// The place of a node, which its parent or the manifest states.
 struct NodeRef {
   DataFile file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::string prefix;  // with which all keys of the node begin
+  std::string prefix;  // the start of all keys of the node
 };
 
 struct Child {
   std::string prefix;
-  size_t file = 0;  // index into the parent's files
+  size_t file = 0;  // index into the parent's table of files
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
@@ -68,8 +67,8 @@ ManifestBody ParseManifest(std::string_view body, const std::string& base) {
   BlockCursor cursor(body);
   cursor.Bytes(16);  // uuid
   const uint64_t kind = cursor.Varint();
-  cursor.Varint();  // largest value that is held in a node
-  cursor.Varint();  // largest node
+  cursor.Varint();  // limit on the bytes of values in nodes
+  cursor.Varint();  // limit on the bytes of a node
   cursor.Byte();    // arity of the tree of versions
   const uint64_t compression = cursor.Varint();
   if (compression == 1) cursor.Little(4);  // level
@@ -107,7 +106,7 @@ ManifestBody ParseManifest(std::string_view body, const std::string& base) {
 
 }  // namespace
 
-// Reads one database after the other into a store.
+// Reads one database after another into a store.
 class OcdbtWalk {
  public:
   OcdbtWalk(std::string root, OcdbtStore& store, Findings& findings)
@@ -135,8 +134,7 @@ class OcdbtWalk {
                       " keys, and the manifest states another number");
   }
 
-  // Checks that each file exists and is long enough for all values that refer
-  // to it.
+  // Checks that each file exists and is long enough for all values in it.
   bool CheckFiles() {
     std::vector<int64_t> ends(store_.files_.size(), 0);
     for (const auto& entry : store_.entries_) {
@@ -168,7 +166,8 @@ class OcdbtWalk {
     return false;
   }
 
-  // Reads a range of bytes of a file below the root.
+  // Reads `bytes` bytes at `offset` of a file whose path is relative to the
+  // root.
   std::optional<std::string> ReadPart(const std::string& path, uint64_t offset,
                                       uint64_t bytes) {
     const std::string full = PathIn(root_, path);
@@ -216,9 +215,9 @@ class OcdbtWalk {
     return std::nullopt;
   }
 
-  // Returns the name of the manifest with the highest number, `manifest.` and
-  // 16 hexadecimal digits; empty if there is none. Returns nullopt after a
-  // finding.
+  // Returns the name of the newest manifest: `manifest.` and the highest
+  // number, in 16 hexadecimal digits. Returns an empty text if there is none,
+  // and nullopt after a finding.
   std::optional<std::string> NewestManifest(const std::string& base) {
     constexpr std::string_view kStart = "manifest.";
     std::error_code error;
@@ -233,7 +232,8 @@ class OcdbtWalk {
           name.size() == kStart.size() + 16 && name.starts_with(kStart) &&
           name.find_first_not_of("0123456789abcdef", kStart.size()) ==
               std::string::npos;
-      if (numbered) newest = name;  // names are sorted
+      // Names are sorted, so the last one is the newest.
+      if (numbered) newest = name;
     }
     return newest;
   }
@@ -251,7 +251,7 @@ class OcdbtWalk {
     const std::string path = PathIn(root_, ref.file.path);
     auto body = OpenBlock(*block, BlockKind::kNode, {MakeSource(path, {})},
                           where, findings_);
-    block.reset();  // AddChildren recurses: do not keep it meanwhile
+    block.reset();  // free the memory, because AddChildren recurses
     if (!body) return false;
     decoded_ += static_cast<int64_t>(body->size());
     if (decoded_ > kDecodedLimitBytes) {
@@ -336,7 +336,8 @@ class OcdbtWalk {
     const auto file_ids = cursor.Varints(count);
     const auto offsets = cursor.Varints(count);
     const auto lengths = cursor.Varints(count);
-    for (int i = 0; i < 3; ++i) cursor.Varints(count);  // statistics
+    // Statistics of subtrees.
+    for (int i = 0; i < 3; ++i) cursor.Varints(count);
     for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
       if (file_ids[i] >= files.size()) {
         cursor.Fail();
@@ -407,8 +408,8 @@ class OcdbtWalk {
   }
 
   // Appends the complete key to the store's texts, and sets `last_` to it.
-  // Returns false after a finding if keys do not ascend, or if a limit is
-  // exceeded.
+  // Returns false after a finding if the key does not follow the last key in
+  // ascending order, or if a limit is exceeded.
   bool AddKey(const NodeRef& node, const std::string& key) {
     std::string full = node.prefix + key;
     if (!last_.empty() && full <= last_) {
@@ -426,8 +427,8 @@ class OcdbtWalk {
     return true;
   }
 
-  // Returns the index in OcdbtStore::files_ of each value's file. Returns
-  // nullopt after a finding.
+  // Returns the index in OcdbtStore::files_ for each of the `file_ids` of a
+  // node. Returns nullopt after a finding.
   std::optional<std::vector<uint32_t>> FilesOf(
       const NodeRef& node, const std::vector<DataFile>& files,
       const std::vector<uint64_t>& file_ids) {

@@ -1,13 +1,13 @@
-// Opens a tree that orbax saved. `_METADATA` has the paths of arrays,
-// `_sharding` the shardings, and zarr arrays hold the values, in OCDBT
-// databases or in folders. The name of an array in the storage is its path
-// joined by `.`. Two paths may therefore have the same name, for which orbax
-// keeps only one value:
+// Opens a tree that orbax saved. `_METADATA` lists the paths of arrays, and
+// `_sharding` their shardings. The values are zarr arrays in OCDBT databases or
+// in folders. The name of an array in the storage is its path joined by `.`.
+// Two paths may therefore have the same name, for which orbax keeps only one
+// value:
 //
 //   {'a.b': x, 'a': {'b': y}}  ->  both stored as `a.b`: refused
 //
-// If the save of several processes was not finished, each process has a
-// database of its own, `ocdbt.process_0` and so on. Together they are the
+// If a save by several processes was not finished, each process has its own
+// database, `ocdbt.process_0` and so on. Together the databases are the
 // checkpoint.
 #include "stored/orbax.h"
 
@@ -34,7 +34,7 @@ namespace {
 constexpr std::string_view kPartStart = "ocdbt.process_";
 constexpr std::string_view kArrayMetadatas = "array_metadatas";
 
-// Returns the name of an array or a leaf in manifests and messages.
+// Returns the name that an array or a leaf has in manifests and messages.
 std::string NameOf(const std::vector<std::string>& path) {
   std::string out = JoinKeys(path, '/');
   return out.empty() ? "." : out;
@@ -61,7 +61,8 @@ class OrbaxTree {
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
     // In an unfinished save, all chunks of a process may be absent. An absent
-    // chunk is then an error and not a chunk of fill values.
+    // chunk is then an error, although orbax may also omit chunks of fill
+    // values.
     const bool all_stored =
         metadata_->stores_fill_values ||
         (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());
@@ -111,7 +112,7 @@ class OrbaxTree {
     return OcdbtStore::Open(folder_.path, parts, findings_);
   }
 
-  // Adds a finding and returns true if a database is missing: each process that
+  // Adds a finding and returns true if a database is missing. Each process that
   // has written a file of `array_metadatas` must have a database in the folder.
   bool RefuseMissingParts(const std::vector<std::string>& parts) {
     std::error_code error;
@@ -147,8 +148,9 @@ class OrbaxTree {
     return !findings_.HasErrors();
   }
 
-  // Returns false after a finding if an earlier leaf has the same name in
-  // manifests or, unless one of the two is an empty node, in the storage.
+  // Returns false after a finding if an earlier leaf has the same name as this
+  // leaf in manifests or in the storage. Empty nodes may share a name in the
+  // storage.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
     const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);
@@ -225,8 +227,9 @@ class OrbaxTree {
     return true;
   }
 
-  // Marks the arrays that hold random keys of JAX. Each process lists the keys
-  // that it holds. Only the first list is read, as orbax does.
+  // Marks the arrays that hold random keys of JAX. Each process has written a
+  // list of the random keys that it holds. As in orbax, only the first list is
+  // read.
   void AddRandomKeys() {
     std::error_code error;
     const std::string lists = folder_.PathOf(kArrayMetadatas);

@@ -1,7 +1,8 @@
-// Finds trees in the folders that orbax puts around them. The root folder of a
-// CheckpointManager holds one folder for each step, named by its number, and a
-// step holds one folder for each item. The v1 API stores a single tree in the
-// folder `state` of a step, and several trees in one item each.
+// Finds the trees in the folders that orbax creates around them. The root
+// folder of a CheckpointManager contains one folder for each step, named by its
+// number. The folder of a step contains one folder for each item. The v1 API
+// stores a single tree in the folder `state` of a step, and several trees in
+// one item each.
 //
 //   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
 //
@@ -29,8 +30,8 @@ constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
 constexpr std::string_view kV1File = "orbax.checkpoint";
 constexpr std::string_view kV1Tree = "state";
 
-// The name of a step's folder: `1000`, `00001000`, or, if the manager has a
-// prefix, `checkpoint_1000`. `prefix` includes the underscore.
+// The name of a step's folder, such as `1000`, `00001000` or `checkpoint_1000`.
+// In the last example, `prefix` is "checkpoint_" with the underscore.
 struct StepName {
   std::string prefix;
   int64_t step = 0;
@@ -48,7 +49,7 @@ std::optional<StepName> ParseStepName(std::string_view name) {
   return out;
 }
 
-// Returns the items of a step that are trees.
+// Returns the items (subfolders) of a step that are trees.
 std::vector<Folder> TreesIn(const Folder& folder) {
   std::vector<Folder> out;
   for (const std::string& name : folder.names) {
@@ -59,16 +60,15 @@ std::vector<Folder> TreesIn(const Folder& folder) {
   return out;
 }
 
-// Returns whether a folder is a step. A tree that has lost `_METADATA` may
-// contain kStepFile or kV1File too. A folder with a database is therefore not a
-// step, so that its arrays are read from the database.
+// Returns whether a folder is a step. A tree whose `_METADATA` is lost may
+// contain kStepFile or kV1File too. A folder with a database is therefore not
+// treated as a step, so that its arrays are read from the database.
 bool IsStep(const Folder& folder) {
   return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
          (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
-// Reads chunks of several trees. The arrays of all trees are numbered together,
-// one tree after the other.
+// Reads chunks of several trees, whose arrays are numbered consecutively.
 class JoinedReader : public ChunkReader {
  public:
   void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
@@ -89,8 +89,7 @@ class JoinedReader : public ChunkReader {
   std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
 };
 
-// Puts the name of an item in front of the name and the path of an array or a
-// leaf.
+// Prepends the name of an item to the name and the path of an array or a leaf.
 template <class Member>
 void PutInside(const std::string& item, Member& member) {
   member.name = item + "/" + member.name;
@@ -101,7 +100,7 @@ void PutInside(const std::string& item, Member& member) {
 }
 
 // Adds a finding and returns true if an item has arrays but no `_METADATA` with
-// their paths, because the item would otherwise be left out silently.
+// their paths. Without this check, the item would be omitted silently.
 bool RefuseItemWithoutPaths(const Folder& folder, Findings& findings) {
   for (const std::string& name : folder.names) {
     if (IsUnfinishedName(name)) continue;
@@ -124,6 +123,7 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
     auto state = ReadFolder(folder.PathOf(kV1Tree));
     if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));
   }
+  // If the folder `state` is not a tree, all items that are trees are opened:
   // `save_checkpointables` of the v1 API may give items any name.
   if (items.empty()) items = TreesIn(folder);
   if (items.empty()) {
@@ -157,9 +157,9 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
-// Returns the folders that are named as complete steps are, in ascending order
-// of the steps. Folders with a prefix count only if all folders of steps have
-// the same prefix.
+// Returns the folders whose names are names of complete steps, in ascending
+// order of the steps. Folders with a prefix are included only if all folders of
+// steps have the same prefix.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

@@ -1,6 +1,6 @@
-// Reads `_METADATA`, which has a member for each leaf. The leaf's path is read
-// from `key_metadata` and not from the storage name, because a `.` in a key is
-// not escaped in storage names:
+// Reads `_METADATA`, which has a member for each leaf. The path of a leaf is
+// read from `key_metadata`. It cannot be read from the storage name, because a
+// `.` in a key is not escaped in storage names:
 //
 //   {"tree_metadata": {"('a.b',)": {"key_metadata": [{"key": "a.b", ...}],
 //    "value_metadata": {"value_type": "jax.Array", "write_shape": [2, 4]}}}}
@@ -31,7 +31,7 @@ constexpr int64_t kLimitBytes = int64_t{128} << 20;
 
 std::unique_ptr<const JsonDocument> Parse(const std::string& path,
                                           Findings& findings) {
-  // Messages quote these files, so a link must not lead to a file outside the
+  // Messages quote these files, so a link must not refer to a file outside the
   // folder.
   const auto folder = std::filesystem::path(path).parent_path().string();
   if (!IsInside(folder, path, findings)) return nullptr;
@@ -49,7 +49,8 @@ std::nullopt_t Refuse(const JsonValue& value, const std::string& what,
   return std::nullopt;
 }
 
-// Returns the member if it has this kind; nullopt otherwise.
+// Returns the member if it exists and its value has this kind; nullopt
+// otherwise.
 std::optional<JsonValue> Member(const JsonValue& object, std::string_view name,
                                 JsonKind kind) {
   if (!object.IsObject()) return std::nullopt;
@@ -83,7 +84,8 @@ std::optional<OrbaxLeaf> ReadLeaf(const JsonMember& member,
   return out;
 }
 
-// Reads the axes of one dimension: null, a name, or a list of names.
+// Reads the mesh axes of one dimension: null (no axis), a name, or a list of
+// names.
 std::optional<AxisGroup> ReadGroup(const JsonValue& value) {
   AxisGroup out;
   if (value.IsNull()) return out;

@@ -1,7 +1,8 @@
 // Parses pickles. A pickle is a program for a stack machine. Most supported
-// operations push a value, or replace values on top of the stack by one that
-// contains them. MARK remembers the height of the stack. MEMOIZE numbers the
-// top value, and BINGET pushes it again. For example (3, 'a') is:
+// operations push a value, or replace values on top of the stack by one value
+// that contains them. MARK remembers the height of the stack. MEMOIZE assigns a
+// number to the top value, and BINGET pushes the value with a number again. For
+// example (3, 'a') is:
 //
 //   80 04      PROTO 4
 //   4b 03      BININT1 3             stack: 3
@@ -12,8 +13,8 @@
 // Every value is a node of 16 bytes in one table, and refers to other values by
 // their index in the table. So values that contain themselves or are deeply
 // nested need no recursion. Time and memory are linear in the number of bytes,
-// because every operation adds at most one node, and a reference leaves the
-// stack only once.
+// because every operation adds at most one node, and a reference is removed
+// from the stack only once.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -79,7 +80,8 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a frequent value, which has one node for all its uses.
+  // Pushes a frequent value. All uses of the value share one node, whose id is
+  // in `*shared`.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);
@@ -112,7 +114,7 @@ class PickleParser {
            PushNew({Type::kText, length, begin});
   }
 
-  // Makes a tuple of the values from `begin` to the top.
+  // Makes a tuple of the values on the stack from position `begin` to the top.
   bool MakeTuple(size_t begin) {
     const size_t count = stack_.size() - begin;
     const Node node{Type::kTuple, static_cast<uint32_t>(count),
@@ -130,8 +132,8 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // Containers have a lower limit, because each takes more memory than other
-    // values. In real files 3 of 20 values are containers.
+    // The limit on containers is lower than the limit on all values, because a
+    // container takes more memory. In real files 3 of 20 values are containers.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }
@@ -139,7 +141,8 @@ class PickleParser {
     out_.lists_.emplace_back();
     return PushNew(node);
   }
-  // Moves the values from `begin` to the top into the container below them.
+  // Moves the values from position `begin` to the top of the stack into the
+  // container below them.
   bool Extend(size_t begin, Type type) {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor) return Underflow();
@@ -195,8 +198,9 @@ class PickleParser {
     return PushGlobal(*module_text, *name_text);
   }
 
-  // Sets `*index` to the index in Options::globals of the global whose value
-  // has this id. Returns false after Refuse() if the value is not a global.
+  // Finds the global whose value has the id `id`, and sets `*index` to the
+  // global's index in Options::globals. Returns false after Refuse() if the
+  // value is not a global.
   bool GlobalOf(uint32_t id, uint32_t* index) {
     const Node& node = out_.nodes_[id];
     if (node.type != Type::kGlobal) {
@@ -238,7 +242,8 @@ class PickleParser {
     return Refuse("the pickle calls " + NameOf(global) +
                   " in a way that checkpoints do not");
   }
-  // Returns whether these arguments of getattr name a member of an enumeration.
+  // Returns whether these arguments of Python's getattr refer to a member of an
+  // enumeration.
   static bool IsMember(const PickleValue& arguments) {
     return arguments.size() == 2 && arguments[0].type() == Type::kGlobal &&
            arguments[0].Global()->use == Use::kEnumeration &&
@@ -269,8 +274,8 @@ class PickleParser {
 
   bool Put(uint64_t number) {
     if (stack_.empty()) return Underflow();
-    // Writers number values consecutively. A much larger number would only cost
-    // memory, so it is refused.
+    // Writers of pickles number values consecutively. A much larger number
+    // would only waste memory, so it is refused.
     if (number > memo_.size() + 1024 || number >= options_.max_values) {
       return Refuse("the pickle numbers a value " + std::to_string(number) +
                     ", and there are " + std::to_string(memo_.size()) +
@@ -432,9 +437,9 @@ class PickleParser {
   bool stopped_ = false;
   uint32_t discarded_ = 0;
   std::vector<uint32_t> stack_;
-  std::vector<size_t> marks_;  // heights of the stack at each MARK
+  std::vector<size_t> marks_;  // height of the stack at each MARK
   std::vector<uint32_t> memo_;
-  // Ids of values that are stored once.
+  // Ids of the values that are stored once: small integers, globals, constants.
   std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kNoNode);
   std::vector<uint32_t> global_ids_;
   uint32_t none_ = kNoNode;

@@ -2,9 +2,9 @@
 //
 // Python's own reader calls any function that a pickle names. The reader in
 // this file supports only the operations that build numbers, texts, lists,
-// tuples, dictionaries and records. It accepts only global names on the
-// caller's list and does not resolve them: a class is a label on a record, and
-// a call is the function's name with its arguments.
+// tuples, dictionaries and records. It accepts only global names that the
+// caller lists, and does not resolve these names. A class is read as a label on
+// a record. A call is read as the name of the function with the arguments.
 #ifndef SHARDC_STORED_PICKLE_H_
 #define SHARDC_STORED_PICKLE_H_
 
@@ -19,7 +19,7 @@
 
 namespace shardc::stored {
 
-// The most dimensions of a tensor that a file of PyTorch may describe; PyTorch
+// The largest number of dimensions of a tensor in a file of PyTorch. PyTorch
 // itself has this limit.
 inline constexpr size_t kMostTensorDims = 64;
 
@@ -42,10 +42,10 @@ struct PickleGlobal {
 
 class Pickle;
 
-// A reference to a value of a pickle. It is valid as long as the Pickle. If the
-// value does not have the type that a function reads, the function returns
-// nullopt, null, 0, or a value of type kAbsent. Values are shared and may
-// contain themselves, so no function visits nested values.
+// A reference to a value of a pickle, which is valid as long as the Pickle
+// exists. If the value does not have the type that a function reads, the
+// function returns nullopt, null, 0, or a value of type kAbsent. Values are
+// shared and may contain themselves, so no function visits nested values.
 class PickleValue {
  public:
   enum class Type : uint8_t {
@@ -70,28 +70,30 @@ class PickleValue {
   PickleValue() = default;
 
   Type type() const;
-  // Returns the id of the value. A value that the pickle refers to twice has
-  // one id.
+  // Returns the id of the value. If the pickle refers to one value several
+  // times, all these references have the same id.
   uint32_t id() const { return id_; }
   std::optional<int64_t> Int() const;
   std::optional<bool> Bool() const;
   std::optional<double> Float() const;
   std::optional<std::string_view> Text() const;  // UTF-8
 
-  // Returns the number of elements of a list or tuple, or of pairs of a
-  // dictionary.
+  // Returns the number of elements of a list or tuple, or the number of pairs
+  // of a dictionary.
   size_t size() const;
   PickleValue operator[](size_t i) const;  // for a list or tuple; i < size()
   PickleValue Key(size_t i) const;         // for a dictionary; i < size()
   PickleValue Value(size_t i) const;
 
-  // Returns the entry of a global, of a record's class, or of a call's
-  // function; null for other types.
+  // Returns the entry in Options::globals for a global, for a record's class,
+  // or for a call's function. Returns null for values of other types.
   const PickleGlobal* Global() const;
-  // Returns whether Global() has this name, in any module.
+  // Returns whether the entry that Global() returns has this name, in any
+  // module.
   bool Is(std::string_view name) const;
-  // Returns a call's tuple of arguments, the identifier of a kPersistent, or
-  // the state from which a record was built (of type kAbsent if it has none).
+  // Returns the tuple of arguments of a call, the identifier of a kPersistent,
+  // or the state from which a record was built. The state is of type kAbsent if
+  // the record has none.
   PickleValue Content() const;
   // Returns a field of a record whose state is a dictionary.
   PickleValue Field(std::string_view name) const;
@@ -108,14 +110,16 @@ class Pickle {
  public:
   struct Options {
     std::span<const PickleGlobal> globals;  // must outlive the pickle
-    bool persistent = false;                // whether BINPERSID may occur
-    // The limit on the number of values. Each value takes 16 bytes (a list or a
-    // dictionary 24 more), and each reference to a value takes 4 bytes.
+    bool persistent = false;  // whether kPersistent values may occur
+    // The limit on the number of values. Each value takes 16 bytes of memory,
+    // and each reference to a value takes 4 bytes. A list or a dictionary takes
+    // 24 bytes more.
     size_t max_values = size_t{1} << 25;
   };
-  // Reads a pickle of protocol 2 to 5, which must fill `bytes`. The bytes must
-  // outlive the result. Returns nullopt if they are malformed or have anything
-  // that the options do not allow; `*why` is then the message, with the offset.
+  // Reads a pickle of protocol 2 to 5, which must be all of `bytes`. `bytes`
+  // must outlive the result. Returns nullopt if the pickle is malformed or
+  // contains anything that the options do not allow. `*why` is then the
+  // message, with the offset.
   static std::optional<Pickle> Parse(std::string_view bytes,
                                      const Options& options, std::string* why);
 
@@ -126,16 +130,19 @@ class Pickle {
   friend class PickleParser;
   struct Node {
     PickleValue::Type type = PickleValue::Type::kNone;
-    // The bytes of a text, or the number of elements of a tuple. For a global,
-    // a record or a call, the index in `globals_`.
+    // The number of bytes of a text, or the number of elements of a tuple. For
+    // a global, a record or a call: the index of the class or function in
+    // `globals_`.
     uint32_t count = 0;
-    // The value of a number; the offset of a text in the bytes; the index of a
-    // tuple's first element in `items_`; the index of a list or a dictionary in
-    // `lists_`; the id of a record's state, of a call's arguments or of the
-    // identifier of a kPersistent.
+    // For a number: its value. For a text: its offset in the bytes. For a
+    // tuple: the index of its first element in `items_`. For a list or a
+    // dictionary: its index in `lists_`. Otherwise the id of another value: of
+    // a record's state, of a call's arguments, or of the identifier of a
+    // kPersistent.
     uint64_t value = 0;
   };
-  // Returns the ids of elements. A dictionary has keys and values in turn.
+  // Returns the ids of the elements of a tuple, a list or a dictionary. For a
+  // dictionary, the ids of keys and values alternate.
   std::span<const uint32_t> Elements(const Node& node) const;
 
   std::string_view bytes_;

@@ -1,5 +1,5 @@
-// Reads the bytes of a pickle: its operations and the operands that follow
-// them.
+// Reads the operations of a pickle, and the operands that follow them, from its
+// bytes.
 #ifndef SHARDC_STORED_PICKLE_BYTES_H_
 #define SHARDC_STORED_PICKLE_BYTES_H_
 
@@ -10,18 +10,19 @@
 
 namespace shardc::stored {
 
-// A position in the bytes. Functions that return false have called Refuse().
+// A reader with a position in the bytes. All functions that return bool return
+// false after they have called Refuse().
 class PickleBytes {
  public:
   // `bytes` and `why` must outlive the reader.
   PickleBytes(std::string_view bytes, std::string* why)
       : bytes_(bytes), why_(why) {}
 
-  // Sets the reason why the pickle is refused, with the place of the current
-  // operation. Returns false.
+  // Sets `*why` to the reason why the pickle is refused, with the place of the
+  // current operation. Returns false.
   bool Refuse(const std::string& what);
 
-  // Reads the operation with which pickles of protocol 2 to 5 begin.
+  // Reads the operation PROTO, with which pickles of protocol 2 to 5 begin.
   bool Begin();
   // Reads the next operation.
   bool Operation(uint8_t* op);
@@ -30,15 +31,15 @@ class PickleBytes {
   bool Unsigned(size_t count, uint64_t* out);
   // Reads a signed integer (two's complement) of at most 8 bytes.
   bool Signed(size_t count, int64_t* out);
-  // Reads a line, without the newline that ends it.
+  // Reads a line, and skips the newline that ends the line.
   bool Line(std::string_view* out);
-  // Reads the length of a text, which has `length_bytes` bytes, and skips the
-  // text, which begins at byte `*begin`.
+  // Reads the length of a text, which is an integer of `length_bytes` bytes,
+  // and skips the text. Sets `*begin` to the position of the text.
   bool Text(size_t length_bytes, size_t* begin, uint32_t* length);
-  // Reads the length of a frame, whose bytes must follow.
+  // Reads the length of a frame. As many bytes must follow the length.
   bool Frame();
 
-  // Returns the number of bytes that were not read.
+  // Returns the number of bytes that have not been read yet.
   size_t left() const { return bytes_.size() - at_; }
 
  private:

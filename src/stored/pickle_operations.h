@@ -1,4 +1,4 @@
-// The operations of pickles that checkpoints use.
+// The operations of Python pickles that occur in checkpoints.
 #ifndef SHARDC_STORED_PICKLE_OPERATIONS_H_
 #define SHARDC_STORED_PICKLE_OPERATIONS_H_
 
@@ -49,8 +49,8 @@ enum Op : uint8_t {
   kFrame = 0x95,
 };
 
-// Returns the name of an operation that is not supported, or its number if the
-// name is not listed here.
+// Returns the name of an operation that is not supported. Returns its number if
+// the name is not listed here.
 inline std::string NameOfUnknown(uint8_t op) {
   switch (op) {
     case 'i':

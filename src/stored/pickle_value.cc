@@ -1,7 +1,7 @@
-// Accesses values of a parsed pickle. Lists, tuples and dictionaries have the
-// ids of their elements; a dictionary has keys and values in turn. For example,
-// {'a': 3, 'b': 3} has the ids of 'a', 3, 'b' and 3. Both ids of 3 are equal,
-// because small integers are stored once.
+// Accesses values of a parsed pickle. Lists, tuples and dictionaries store the
+// ids of their elements. In a dictionary, keys and values alternate. For
+// example, {'a': 3, 'b': 3} stores the ids of 'a', 3, 'b' and 3. Both ids of 3
+// are equal, because small integers are stored once.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -98,7 +98,7 @@ PickleValue PickleValue::Field(std::string_view name) const {
   if (type() != Type::kRecord) return {};
   const PickleValue state = Content();
   if (state.type() != Type::kDictionary || state.size() > kMaxFields) return {};
-  // As in Python, the last assignment to a key counts.
+  // As in Python, the last assignment to a key is the valid one.
   for (size_t i = state.size(); i > 0; --i) {
     if (state.Key(i - 1).Text() == name) return state.Value(i - 1);
   }

@@ -48,7 +48,7 @@ void PickleWriter::Global(std::string_view module, std::string_view name) {
   std::string key = "c";
   key.append(module).append("\n").append(name).append("\n");
   if (Recall(key)) return;
-  out_ += key;  // GLOBAL is the letter c, module and name as lines
+  out_ += key;  // GLOBAL: the letter c, and module and name as lines
   Keep(key);
 }
 

@@ -13,9 +13,9 @@
 
 namespace shardc::stored {
 
-// Op appends a single operation. Int, Text, Global, Ints and Sizes append the
-// operations that push a value. A text or a global that was pushed before is
-// pushed from the pickle's memo.
+// Builds a pickle. Op appends a single operation. Int, Text, Global, Ints and
+// Sizes append the operations that push a value. If a text or a global was
+// pushed before, it is pushed from the pickle's memo.
 class PickleWriter {
  public:
   PickleWriter();
@@ -30,8 +30,8 @@ class PickleWriter {
   std::string Take();
 
  private:
-  // If the value is in the memo, pushes it and returns true. Otherwise returns
-  // false, and the caller must push the value and call Keep.
+  // If the memo has the value, pushes the value and returns true. Otherwise
+  // returns false, and the caller must push the value and call Keep.
   bool Recall(const std::string& key);
   void Keep(const std::string& key);
 

@@ -1,5 +1,6 @@
-// Reads plain values. DCP pickles every value that is not a tensor. If the
-// value is plain, its pickle is read as data:
+// Reads plain values (numbers, strings and empty containers). DCP pickles every
+// value that is not a tensor. If the value is plain, its pickle is read as
+// data:
 //
 //   80 02 4e 2e   None          ->  an empty node, `None`
 //   80 02 4b 07 2e   7          ->  a number, 7 of I64
@@ -24,7 +25,8 @@ std::string BytesOf(T number) {
   return {reinterpret_cast<const char*>(&number), sizeof(number)};
 }
 
-// Returns orbax's name of an empty node; null if the value is not one.
+// Returns the name that orbax gives to an empty node; null if the value is not
+// an empty node.
 const char* EmptyName(const PickleValue& value) {
   if (value.type() == Type::kNone) return "None";
   if (value.size() > 0) return nullptr;

@@ -1,6 +1,6 @@
 // Reads the plain values of a DCP checkpoint: numbers, strings and empty
-// containers. DCP stores them as pickles. Other formats store them without a
-// pickle, so a conversion to these formats must know the values.
+// containers. DCP stores them as pickles, and other formats store them without
+// pickles. A conversion to another format must therefore know the values.
 #ifndef SHARDC_STORED_PLAIN_VALUE_H_
 #define SHARDC_STORED_PLAIN_VALUE_H_
 
@@ -10,9 +10,9 @@
 
 namespace shardc::stored {
 
-// If the pickle of the opaque leaf is only a string, a number or an empty
+// If the leaf is a pickle that contains only a string, a number or an empty
 // container, returns a leaf with this value. Returns nullopt for any other
-// leaf, and if the archive cannot be read.
+// leaf, or if the archive cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 
 }  // namespace shardc::stored

@@ -1,4 +1,4 @@
-// A half-open range of an array in each dimension.
+// A rectangular region of an array: a half-open range in each dimension.
 #ifndef SHARDC_STORED_REGION_H_
 #define SHARDC_STORED_REGION_H_
 
@@ -17,12 +17,12 @@ struct Region {
   int64_t Units() const;
   static Region Intersect(const Region& a, const Region& b);
   static bool Overlap(const Region& a, const Region& b);
-  // Returns how many units precede the first unit of `inner`, which this region
-  // must contain, in the row-major order of this region.
+  // Returns the number of units that precede the first unit of `inner` in the
+  // row-major order of this region. This region must contain `inner`.
   int64_t OffsetOf(const Region& inner) const;
 };
 
-// Returns the region of a box. A scalar becomes a row of one element.
+// Returns the region of a box. The region of a scalar is a row of one element.
 Region RegionOf(const Box& box);
 
 }  // namespace shardc

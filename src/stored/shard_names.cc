@@ -1,8 +1,8 @@
-// Checks the names of the files that DCP's safetensors writer makes. The model
-// has COUNT files. A rank that holds a part of file NUMBER writes this part to
-// `shard-RANK-model-NUMBER-of-COUNT.safetensors`. Ranks count from 1. At least
-// one rank holds a part of each file. Only the last ranks may have nothing to
-// save.
+// Checks the names of the files that DCP's safetensors writer makes, to detect
+// missing files. The model has COUNT files. A rank that holds a part of file
+// NUMBER writes this part to `shard-RANK-model-NUMBER-of-COUNT.safetensors`.
+// Ranks are counted from 1. At least one rank holds a part of each file. Only
+// the last ranks may have nothing to save.
 //
 //   shard-00001-model-00001-of-00001, shard-00003-model-00001-of-00001
 //     ->  the file of rank 2 is missing
@@ -28,8 +28,8 @@ constexpr std::string_view kShard = "shard-";
 constexpr size_t kMostDigits = 9;
 constexpr int64_t kMostShown = 8;
 
-// Returns the number in the digits; nullopt for any other text, and for too
-// many digits.
+// Returns the number that the digits represent. Returns nullopt for any other
+// text, and for more than kMostDigits digits.
 std::optional<int64_t> Number(std::string_view digits) {
   int64_t out = 0;
   const char* end = digits.data() + digits.size();
@@ -41,7 +41,7 @@ std::optional<int64_t> Number(std::string_view digits) {
   return out;
 }
 
-// Returns the number with at least five digits: "00012".
+// Returns the number as a text of at least five digits, such as "00012".
 std::string FiveDigits(int64_t number) {
   constexpr size_t kWidth = 5;
   std::string out = std::to_string(number);
@@ -49,8 +49,8 @@ std::string FiveDigits(int64_t number) {
   return out;
 }
 
-// The numbers from 1 to `last` that are not in `present`: how many there are,
-// and the first few of them.
+// The numbers from 1 to `last` that are not in `present`. `count` is how many
+// there are, and `first` has the first few of them.
 struct Absent {
   int64_t count = 0;
   std::vector<int64_t> first;
@@ -65,7 +65,7 @@ Absent AbsentOf(const std::set<int64_t>& present, int64_t last) {
   return out;
 }
 
-// Returns for example "`shard-00002-model-*` and 3 more are missing".
+// Returns a text such as "`shard-00002-model-*` and 3 more are missing".
 std::string ListOf(const Absent& absent, const std::string& before,
                    const std::string& after) {
   std::string out;

@@ -1,7 +1,7 @@
-// Reads a folder as a store: the keys are the paths of its files. Arrays are
-// found by walking down the folders. A folder with the metadata of an array is
-// not walked further, because only chunks are below it. A `zarr.json` may also
-// describe a group, which has arrays below it:
+// Reads a folder as a store, whose keys are the paths of the folder's files.
+// Arrays are found by a search through the inner folders. The search does not
+// enter folders inside an array's folder, because they contain only chunks. A
+// `zarr.json` may also describe a group, whose folder contains arrays:
 //
 //   w/.zarray, w/0.0, blocks/0/k/zarr.json, blocks/0/k/c/0/0
 //     ->  `blocks/0/k/zarr.json`, `w/.zarray`
@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr int kDepthLimit = 32;
 constexpr size_t kFolderLimit = 1'000'000;
-// The limit is large because a group may list the metadata of all arrays in it.
+// The limit on the bytes of a group's metadata. It is large because a group may
+// list the metadata of all arrays in it.
 constexpr int64_t kGroupLimitBytes = int64_t{128} << 20;
 constexpr std::string_view kGroupName = "zarr.json";
 constexpr std::string_view kMetadataNames[] = {".zarray", kGroupName};
@@ -38,8 +39,9 @@ struct Walk {
   size_t folders = 0;
 };
 
-// Returns whether the `zarr.json` describes a group. A file that cannot be read
-// counts as the metadata of an array, and is reported when the array is read.
+// Returns whether the `zarr.json` at `path` describes a group. A file that
+// cannot be read is treated as the metadata of an array, and is reported when
+// the array is read.
 bool IsGroup(const std::string& path) {
   Findings none;
   const SourceRef source = ReadSource(path, none, kGroupLimitBytes);
@@ -51,8 +53,8 @@ bool IsGroup(const std::string& path) {
   return type && type->IsString() && type->string() == "group";
 }
 
-// Adds the metadata keys at or below `below`, which is a path from the root.
-// Returns false after a finding.
+// Adds the metadata keys of the folder `below`, a path relative to the root,
+// and of all folders in it. Returns false after a finding.
 bool AddKeys(Walk& walk, const std::string& below, int depth,
              Findings& findings) {
   const std::string folder =
@@ -77,7 +79,7 @@ bool AddKeys(Walk& walk, const std::string& below, int depth,
     return true;
   }
   for (const std::string& name : *names) {
-    // Links are not followed, because a link could lead upwards.
+    // Links are not followed, because a link could refer to a parent folder.
     const auto status = fs::symlink_status(PathIn(folder, name), error);
     if (status.type() != fs::file_type::directory) continue;
     if (!AddKeys(walk, PathIn(below, name), depth + 1, findings)) return false;

@@ -1,5 +1,5 @@
-// The values of a tree by key. zarr stores metadata and chunks under keys such
-// as `w/.zarray` and `w/0.1`, which are files in a folder or entries of an
+// A store maps keys to values. zarr stores metadata and chunks under keys such
+// as `w/.zarray` and `w/0.1`. The keys are files in a folder or entries of an
 // OCDBT database.
 #ifndef SHARDC_STORED_STORE_H_
 #define SHARDC_STORED_STORE_H_
@@ -14,12 +14,12 @@
 
 namespace shardc::stored {
 
-// The limit on the bytes that are read from a file at once.
+// The largest number of bytes that are read from a file at once.
 inline constexpr int64_t kValueLimitBytes = int64_t{8} << 30;
 
 struct Value {
   bool found = false;
-  std::string file;  // the bytes are in this file, or else in `held`
+  std::string file;  // file with the bytes; empty: `held` has them
   int64_t offset = 0;
   int64_t bytes = 0;
   std::string_view held;
@@ -28,21 +28,21 @@ struct Value {
 class Store {
  public:
   virtual ~Store() = default;
-  // Returns the place of a key's value; `found` is false if there is none.
-  // Returns nullopt after a finding.
+  // Returns the place of the value of a key. Value::found is false if there is
+  // no value. Returns nullopt after a finding.
   virtual std::optional<Value> Find(std::string_view key,
                                     Findings& findings) const = 0;
-  // Returns the keys of arrays' metadata, which end in `.zarray` or
-  // `zarr.json`, sorted. A `zarr.json` of a group may be among them. Returns
-  // nullopt after a finding.
+  // Returns the sorted keys of the metadata of arrays, which end in `.zarray`
+  // or `zarr.json`. The keys may include a `zarr.json` that describes a group.
+  // Returns nullopt after a finding.
   virtual std::optional<std::vector<std::string>> MetadataKeys(
       Findings& findings) const = 0;
 };
 
 bool IsMetadataKey(std::string_view key);
 
-// Reads `bytes` bytes of the value, from its byte `offset` on. Returns nullopt
-// after a finding.
+// Reads `bytes` bytes of the value, beginning at byte `offset` of the value.
+// Returns nullopt after a finding.
 std::optional<std::string> ReadValue(const Value& value, int64_t offset,
                                      int64_t bytes, Findings& findings);
 
@@ -59,14 +59,14 @@ class FolderStore : public Store {
   std::string folder_;
 };
 
-// Returns the reason why a path from a file of the checkpoint is refused: it is
-// empty, is absolute, leads upwards or has control characters. Returns an empty
-// text if the path is accepted.
+// Returns the reason why a path that a file of the checkpoint states is
+// refused: the path is empty, is absolute, leads upwards or has control
+// characters. Returns an empty text if the path is accepted.
 std::string_view PathFault(std::string_view path);
 
 // Returns whether the file at `path` is inside `folder` after links are
-// resolved; if not, adds a finding (path). A path that cannot be resolved, for
-// example because no file exists there, counts as inside.
+// resolved. If not, adds the finding `path`. A path that cannot be resolved,
+// for example because no file exists there, is treated as inside.
 bool IsInside(const std::string& folder, const std::string& path,
               Findings& findings);
 

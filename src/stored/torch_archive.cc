@@ -1,14 +1,14 @@
 // Reads tensors that `torch.save` wrote. A tensor is a zip archive. Its member
-// `data.pkl` is a call that makes the tensor from a storage, and its member
-// `data/0` is the storage:
+// `data.pkl` is a pickled call that makes the tensor from a storage, and its
+// member `data/0` is the storage:
 //
 //   _rebuild_tensor_v2(storage('0', FloatStorage, 6 elements),
 //                      first 0, size (2, 3), stride (3, 1), ...)
 //
 // Any strides may occur. A transposed tensor has size (2, 3) and stride (1, 2),
 // so its element [i, j] is element i + 2 j of the storage. Types without a
-// storage class, such as float8, use _rebuild_tensor_v3: the storage counts
-// bytes, and a seventh argument is the data type.
+// storage class, such as float8, use _rebuild_tensor_v3. Its storage counts
+// bytes, and its seventh argument is the data type.
 #include "stored/torch_archive.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ namespace {
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
-// The limit on the pickle of a tensor, which has a few hundred bytes.
+// The limit on the bytes of a tensor's pickle. Such a pickle usually has a few
+// hundred bytes.
 constexpr int64_t kMaxPickleBytes = 1 << 16;
 
 std::vector<PickleGlobal> TensorGlobals() {
@@ -71,8 +72,9 @@ Shape RowMajorStrides(const Shape& shape) {
   return out;
 }
 
-// Returns the index of the last element of the storage that the tensor uses;
-// nullopt if it does not fit in 64 bits. The tensor must have elements.
+// Returns the index of the last element of the storage that the tensor uses.
+// Returns nullopt if the index does not fit in 64 bits. The tensor must have
+// elements.
 std::optional<int64_t> LastElement(const TorchTensor& tensor) {
   int64_t last = tensor.first;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -85,9 +87,9 @@ std::optional<int64_t> LastElement(const TorchTensor& tensor) {
 }
 
 // Returns the reason why a tensor is refused; nullopt if it is accepted. All
-// its elements must be inside its storage. It must not have more elements than
-// the storage: with a stride of 0, a small file could describe a tensor of any
-// size.
+// its elements must be inside its storage. The tensor must not have more
+// elements than the storage: with a stride of 0, a small file could describe a
+// tensor of any size.
 std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
   const auto elements = CheckedProduct(tensor.shape);
   const int64_t stored = tensor.data_bytes / tensor.dtype->bytes;
@@ -102,8 +104,9 @@ std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
          " ends outside its storage of " + Counted(stored, "element");
 }
 
-// The storage of a tensor: its key, its element type (null for an
-// UntypedStorage) and its number of elements, or of bytes if it is untyped.
+// The storage of a tensor. `key` is its name. `dtype` is its element type, or
+// null for an UntypedStorage. `count` is the number of elements, or of bytes if
+// it is untyped.
 struct Storage {
   std::string key;
   const TorchDtype* dtype = nullptr;
@@ -111,7 +114,7 @@ struct Storage {
 };
 
 std::optional<Storage> ReadStorage(const PickleValue& value) {
-  // The identifier is ('storage', class, key, device, number of elements).
+  // `id` is the tuple ('storage', class, key, device, number of elements).
   const PickleValue id = value.Content();
   if (value.type() != Type::kPersistent || id.type() != Type::kTuple ||
       id.size() != 5 || id[0].Text() != "storage" ||
@@ -127,7 +130,7 @@ std::optional<Storage> ReadStorage(const PickleValue& value) {
 
 const ZipMember* Find(const std::vector<ZipMember>& members,
                       std::string_view ending) {
-  // A member's name begins with the archive's name and a slash.
+  // The name of a member begins with the archive's name and a slash.
   for (const ZipMember& member : members) {
     const size_t slash = member.name.find('/');
     if (slash != std::string::npos &&
@@ -189,7 +192,8 @@ class ArchiveReader {
     return std::nullopt;
   }
 
-  // Reads a small member completely and checks its CRC-32.
+  // Reads the complete member `name`, which must be small, and checks its
+  // CRC-32.
   bool Small(std::string_view name, std::string* out) {
     const ZipMember* member = Find(members_, name);
     if (member == nullptr || member->bytes > kMaxPickleBytes) {
@@ -213,12 +217,12 @@ class ArchiveReader {
   std::vector<ZipMember> members_;
 };
 
-// Copies the elements of a tensor, which may have any strides, in row-major
-// order.
+// Copies the elements of a tensor to `out` in row-major order. The tensor may
+// have any strides.
 void Gather(const TorchTensor& tensor, const char* storage, char* out) {
   const size_t rank = tensor.shape.size();
   const auto bytes = AsIndex(tensor.dtype->bytes);
-  // The last dimension is the inner loop.
+  // The inner loop runs over the last dimension.
   const int64_t row = rank == 0 ? 1 : tensor.shape[rank - 1];
   const int64_t step = rank == 0 ? 0 : tensor.strides[rank - 1];
   Shape at(rank, 0);
@@ -270,8 +274,9 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
       arguments.size() > needed + 1) {
     return std::nullopt;
   }
-  // A further argument that is not empty marks a tensor that is lazily
-  // conjugated or negated. Its bytes are not its values, so it is refused.
+  // If a further argument is not empty, the tensor is lazily conjugated or
+  // negated. Its stored bytes are then not its values, so the tensor is
+  // refused.
   if (arguments.size() > needed && arguments[needed].size() > 0) {
     return std::nullopt;
   }

@@ -30,7 +30,7 @@ constexpr TorchDtype kTypes[] = {
     {"float8_e8m0fnu", "", 1, Dtype::kF8E8M0},
     {"float8_e4m3fnuz", "", 1, Dtype::kF8E4M3Fnuz},
     {"float8_e5m2fnuz", "", 1, Dtype::kF8E5M2Fnuz},
-    // Each element holds two numbers.
+    // Each element of this type contains two numbers.
     {"float4_e2m1fn_x2", "", 1, std::nullopt},
     {"qint8", "QInt8Storage", 1, std::nullopt},
     {"quint8", "QUInt8Storage", 1, std::nullopt},

@@ -12,14 +12,14 @@
 namespace shardc::stored {
 
 struct TorchDtype {
-  std::string_view name;     // its name in the module `torch`
-  std::string_view storage;  // the storage class of archives; may be empty
-  int64_t bytes = 0;         // bytes of one element
-  std::optional<Dtype> dtype;
+  std::string_view name;       // name in the module `torch`
+  std::string_view storage;    // storage class in archives; may be empty
+  int64_t bytes = 0;           // bytes of one element
+  std::optional<Dtype> dtype;  // nullopt: shardc has no such type
 };
 
 std::span<const TorchDtype> TorchDtypes();
-// Both functions return null if there is no such type.
+// Both functions return null if the name belongs to no type.
 const TorchDtype* TorchDtypeByName(std::string_view name);
 const TorchDtype* TorchDtypeByStorage(std::string_view storage);
 

@@ -1,6 +1,6 @@
 // Reads boxes of arrays. ReadBox visits the chunks that overlap a box and
-// copies the overlap with each chunk. Chunks of a grid are found by division,
-// and pieces by comparing each piece with the box.
+// copies the overlap with each chunk. In a regular grid, these chunks are found
+// by division. Otherwise each piece of the array is compared with the box.
 //
 //   array [10, 7], chunks of [4, 4], box [3:5, 0:7]
 //   chunks (0, 0), (0, 1), (1, 0), (1, 1), that is numbers 0 to 3; of chunk 1,
@@ -121,8 +121,8 @@ namespace {
 constexpr std::string_view kUnfinished[] = {".orbax-checkpoint-tmp",
                                             ".dcp-tmp-shardc"};
 
-// Returns the part of a folder's name that marks it as unfinished; empty if
-// there is none.
+// Returns the part of a folder's name that marks the folder as unfinished, or
+// an empty text if the name has no such part.
 std::string_view UnfinishedPart(std::string_view name) {
   for (const std::string_view part : kUnfinished) {
     if (name.find(part) != std::string_view::npos) return part;

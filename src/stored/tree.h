@@ -1,11 +1,10 @@
 // Room: stored. Reads and writes checkpoints of other systems as trees of
-// arrays, one file per format.
-// Includes: source, model, floats.
+// arrays, one file per format. Includes: source, model, floats.
 //
 // OpenTree recognises a folder's format by its contents (table.h) and returns
-// the arrays that the folder holds. ReadBox reads a part of an array. Opening a
-// tree reads metadata, and small chunks that OCDBT nodes hold. ReadBox reads
-// all other chunks.
+// the arrays that the folder contains. ReadBox reads a part of an array.
+// Opening a tree reads only metadata, and small chunks that OCDBT nodes
+// contain. ReadBox reads all other chunks.
 #ifndef SHARDC_STORED_TREE_H_
 #define SHARDC_STORED_TREE_H_
 
@@ -27,31 +26,32 @@
 
 namespace shardc::stored {
 
-// The sharding that an array had when it was saved.
+// The sharding of an array at the time when the array was saved.
 struct Sharding {
   Mesh mesh;
   Spec spec;
 };
 
 struct Array {
-  // The parameter's name in manifests: the keys of `path` joined by `/`, or a
-  // name that the format itself has.
+  // The parameter's name in manifests. It consists of the keys of `path` joined
+  // by `/`, or is a name that the format itself states.
   std::string name;
   std::vector<std::string> path;  // keys from the root of the tree
-  // For each key of `path`, whether it is the index of an element of a list or
-  // a tuple. Empty if the format does not state this.
+  // Whether each key of `path` is the index of an element of a list or a tuple.
+  // Empty if the format does not state this.
   std::vector<bool> in_sequence;
   std::string key;  // name in the storage; two arrays may share it
   Shape shape;
   std::optional<Dtype> dtype;  // nullopt: shardc has no such data type
-  // The bytes of one element, in the storage and in the result of ReadBox. For
-  // a packed type (int4), a format may use a byte for each element.
+  // The number of bytes of one element, in the storage and in the result of
+  // ReadBox. For a packed type (int4), a format may use one byte for each
+  // element.
   int64_t element_bytes = 0;
-  // The array is divided into boxes, its chunks. If `pieces` is empty, the
-  // chunks are a regular grid. They have the shape `chunk`, whose sizes are at
-  // least 1, and the last chunks are padded beyond the array's end. If `pieces`
-  // is not empty, it has the chunks, which are disjoint and together are the
-  // full array.
+  // The array is divided into boxes, which are its chunks. If `pieces` is
+  // empty, the chunks are a regular grid. They have the shape `chunk`, whose
+  // sizes are at least 1, and the last chunks are padded beyond the array's
+  // end. If `pieces` is not empty, it lists the chunks. They are disjoint and
+  // together cover the array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
@@ -59,12 +59,12 @@ struct Array {
   // holds random keys of JAX. Its elements are the words of the keys. Empty for
   // other arrays.
   std::string random_key;
-  // The reason, as the message of a finding, why the bytes cannot be read, for
-  // example a codec that shardc lacks. Empty if they can be read. The shape is
-  // known in any case.
+  // The reason why the bytes cannot be read, as the message of a finding. For
+  // example, shardc lacks a codec. Empty if the bytes can be read. The shape is
+  // known in both cases.
   std::string unreadable;
 
-  // Returns the number of chunks; 0 if the array has no elements.
+  // Returns the number of chunks, which is 0 if the array has no elements.
   int64_t Chunks() const;
   // Returns the box of a chunk, without its padding. The chunks of a grid are
   // numbered in the grid's row-major order.
@@ -73,25 +73,25 @@ struct Array {
 
 // The place of a chunk's bytes.
 struct ChunkPlace {
-  std::string file;  // path; empty: absent, or in a node of OCDBT
+  std::string file;  // path; empty: absent, or in an OCDBT node
   int64_t offset = 0;
   int64_t bytes = 0;
-  // Whether the bytes are the chunk's elements in row-major order, with
-  // padding, without compression or another encoding. False for a chunk in a
-  // node of OCDBT.
+  // Whether the bytes are the chunk's elements in row-major order, with padding
+  // but without compression or another encoding. False for a chunk in a node of
+  // OCDBT.
   bool raw = false;
 };
 
-// A leaf that is not an array.
+// A value of a tree that is not an array.
 struct Leaf {
   enum class Kind : uint8_t { kString, kEmpty, kNumber, kOpaque };
   std::string name;
   Kind kind = Kind::kOpaque;
-  // For kString the string, for kNumber its bytes as one element of `dtype`,
-  // for other kinds a description of the leaf.
+  // For kString: the string. For kNumber: its bytes as one element of `dtype`.
+  // For the other kinds: a description of the leaf.
   std::string text;
-  std::vector<std::string> path = {};  // as Array::path; empty: not known
-  std::vector<bool> in_sequence = {};  // as Array::in_sequence
+  std::vector<std::string> path = {};  // keys from the root; empty: not known
+  std::vector<bool> in_sequence = {};  // whether each key is a list index
   // For kOpaque: the place of the value, which is an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
   Dtype dtype = Dtype::kI64;  // type of a kNumber: I64, F64 or BOOL
@@ -102,8 +102,9 @@ struct Leaf {
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
-  // Returns the elements of a chunk in row-major order. A chunk of a grid has
-  // all of `Array::chunk`, including padding, and a piece has all of its box.
+  // Returns the elements of a chunk in row-major order. For a chunk of a grid,
+  // they are all elements of the shape `Array::chunk`, including padding. For a
+  // chunk of `Array::pieces`, they are all elements of its box.
   virtual std::optional<std::string> Read(size_t array, int64_t chunk,
                                           Findings& findings) const = 0;
   virtual std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
@@ -115,11 +116,11 @@ struct Tree {
   std::string form;  // for messages, such as "orbax (OCDBT)"
   std::vector<Array> arrays;
   std::vector<Leaf> leaves;
-  std::vector<std::string> notes;  // messages, such as the step that was chosen
+  std::vector<std::string> notes;  // messages, e.g. which step was chosen
   std::shared_ptr<const ChunkReader> reader;
 };
 
-// The names in a folder, which are read once for all formats.
+// A folder with the names in it, which are read once for all formats.
 struct Folder {
   std::string path;
   std::vector<std::string> names;  // sorted
@@ -127,42 +128,44 @@ struct Folder {
   bool Has(std::string_view name) const;
   std::string PathOf(std::string_view name) const;
 };
-// Returns nullopt if the folder cannot be read.
+// Reads the names in a folder. Returns nullopt if the folder cannot be read.
 std::optional<Folder> ReadFolder(const std::string& path);
 
-// Returns the keys with `separator` between them.
+// Joins the keys, with `separator` between them.
 std::string JoinKeys(std::span<const std::string> keys, char separator);
-// Returns the keys joined by `.`, the name of an array in orbax's storage and
-// in DCP.
+// Returns the keys joined by `.`, which is the name of an array in the storage
+// of orbax and of DCP.
 std::string StorageName(std::span<const std::string> path);
 
 // Returns whether the path is a folder in one of the formats of table.h.
 bool IsTree(const std::string& path);
 
 // Opens a folder in any format of table.h. Returns nullopt after a finding, for
-// example if the name of an array cannot be a parameter's (name_fault.h).
+// example if the name of an array is not allowed as the name of a parameter
+// (name_fault.h).
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 
-// Returns the region of the elements that ChunkReader::Read returns for a
-// chunk, including its padding.
+// Returns the region of the array that the result of ChunkReader::Read for a
+// chunk covers, including padding.
 Region StoredRegionOf(const Array& array, int64_t chunk);
 
-// Copies the elements that are both in a chunk and in `held`. `bytes` is the
-// result of ChunkReader::Read for the chunk, and `out` holds `held` in
-// row-major order. The chunk must overlap `held`. Returns the number of
-// elements copied.
+// Copies the elements that are both in a chunk and in the region `held`, which
+// must overlap. `bytes` is the result of ChunkReader::Read for the chunk. `out`
+// is the buffer of `held` in row-major order. Returns the number of elements
+// that were copied.
 int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
                     const Region& held, char* out);
 
 // Calls `visit` with the number of each chunk that overlaps the box. The box
-// must be inside the array and have elements. Stops and returns false if
-// `visit` returns false.
+// must be inside the array and have elements. If `visit` returns false, stops
+// and returns false.
 bool ForEachChunk(const Array& array, const Box& box,
                   const std::function<bool(int64_t chunk)>& visit);
 
 // Reads the elements of `box`, which must be inside the array, to `out` in
-// row-major order: box.Elements() * element_bytes bytes. Every chunk that the
-// box overlaps is read once. Returns false after a finding.
+// row-major order. `out` must have space for box.Elements() * element_bytes
+// bytes. Every chunk that overlaps the box is read once. Returns false after a
+// finding.
 bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
              Findings& findings);
 

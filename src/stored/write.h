@@ -2,11 +2,11 @@
 // torch.distributed.checkpoint (DCP) restore, on any number of devices.
 //
 // The writers read elements from a BoxSource, in batches of chunks that fit in
-// memory. A checkpoint appears under its name only when it is complete. Until
-// then it is in a folder next to that name, which the last step renames.
-// OpenTree and orbax recognise an unfinished folder by its name, and PyTorch
-// refuses it because `.metadata` is written last. A run that was killed can be
-// continued, and several processes may each write a share of the chunks.
+// memory. A checkpoint gets its final name only when it is complete. Until then
+// its files are in a folder next to that name, and the last step renames this
+// folder. OpenTree and orbax recognise an unfinished folder by its name.
+// PyTorch refuses it because `.metadata` is written last. A run that was killed
+// can be continued, and several processes may each write a share of the chunks.
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
@@ -30,23 +30,23 @@ struct ArrayToWrite {
   std::vector<std::string> path;  // keys from the root of the tree
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  // The shape of the largest box that is stored in one piece. It has the
-  // array's rank, and its sizes are at least 1 and may exceed the array's. If
-  // `chunk` is empty, the full array is one chunk. A chunk of more than 1 GiB,
-  // or one for which WriteOptions::memory_bytes is too small, is divided.
+  // The shape of the largest box that is stored as one chunk. It has the
+  // array's rank. Its sizes are at least 1 and may exceed the array's. If
+  // `chunk` is empty, the full array is one chunk. A chunk is divided if it has
+  // more than 1 GiB or if WriteOptions::memory_bytes is too small for it.
   Shape chunk;
-  // How the array was sharded; orbax records it.
+  // The sharding of the array, which orbax records; nullopt if there is none.
   std::optional<Sharding> sharding;
   // Whether each key of the path is the index of an element of a list or a
-  // tuple, as in Array. If empty, all keys are keys of dictionaries. orbax
-  // compares the kinds of keys with the tree into which it restores.
+  // tuple. If empty, all keys are keys of dictionaries. orbax compares the
+  // kinds of keys with the tree into which it restores.
   std::vector<bool> in_sequence = {};
-  std::string random_key = {};  // as Array::random_key; orbax records it
+  std::string random_key = {};  // implementation of random keys, for orbax
 };
 
-// The source of the arrays' elements. Several threads call Read at once, for
-// disjoint boxes. Boxes that another process writes, or that an earlier run has
-// written, are not read.
+// Provides the elements of the arrays that are written. Several threads call
+// Read at once, for disjoint boxes. Boxes that another process writes, or that
+// an earlier run has written, are not read.
 class BoxSource {
  public:
   virtual ~BoxSource() = default;
@@ -56,63 +56,63 @@ class BoxSource {
   virtual bool Read(size_t array, const Box& box, char* out,
                     Findings& findings) const = 0;
   // WriteOrbax and WriteDcp call Finish after the last Read. Returns false
-  // after a finding if the elements must not be used, for example if a file has
-  // changed meanwhile.
+  // after a finding if the elements must not be used, for example because a
+  // file was changed between the calls of Read.
   virtual bool Finish(Findings&) const { return true; }
 };
 
 // The progress of one run of a writer.
 struct WriteReport {
-  int64_t chunks = 0;       // the chunks of this process
-  int64_t chunks_kept = 0;  // those that an earlier run wrote
+  int64_t chunks = 0;       // the number of chunks of this process
+  int64_t chunks_kept = 0;  // the number of them that an earlier run wrote
   bool complete = false;    // whether the checkpoint has its final name
 };
 
 struct WriteOptions {
-  std::string folder;  // the checkpoint: absent, or an empty folder
-  // A limit on the writer's own buffers. The memory of the BoxSource and of the
-  // list of chunks is not included.
+  std::string folder;  // path of the checkpoint: absent, or an empty folder
+  // The limit in bytes on the writer's own buffers. It does not include the
+  // memory of the BoxSource and of the list of chunks.
   int64_t memory_bytes = int64_t{256} << 20;
   int threads = 1;
-  bool compress = true;  // whether WriteOrbax compresses chunks by zstd
+  bool compress = true;  // whether WriteOrbax compresses chunks with zstd
   // The index of this process, and the number of processes. If there are
   // several processes, each writes a part of the chunks. After all processes
-  // have ended, one call with `finalize` completes the checkpoint. The call
-  // with `finalize` may leave `processes` at 1, and then finds the number of
-  // processes itself.
+  // have ended, one call with `finalize` completes the checkpoint. In this call
+  // `processes` may be 1, and the number of processes is then read from the
+  // names of the journals.
   int64_t process = 0;
   int64_t processes = 1;
   bool finalize = false;
   bool verify = false;  // read all chunks back and compare their checksums
-  // Texts on which the chunks depend in addition to the arrays: the sources,
-  // which are the same in all processes, and the state of the sources as this
-  // process sees them. A run that was killed is continued only if both texts
-  // are the same. If `sources` is empty, a killed run is not continued.
+  // Texts on which the chunks depend in addition to the arrays. `sources`
+  // describes the sources and is the same in all processes. `state` is the
+  // state of the sources as this process sees them. A run that was killed is
+  // continued only if both texts are the same. If `sources` is empty, it is not
+  // continued.
   std::string sources;
   std::string state;
-  WriteReport* report = nullptr;  // null: not wanted
+  WriteReport* report = nullptr;  // null: no report
 };
 
-// Returns the bytes of one element in checkpoints. An element of a packed type
-// takes one byte.
+// Returns the number of bytes of one element in checkpoints. An element of a
+// packed type takes one byte.
 int64_t StoredBytes(Dtype dtype);
 
 enum class WriteForm : uint8_t { kOrbax, kDcp };
 // Returns whether a checkpoint of this form will contain the leaf.
 bool IsWritten(const Leaf& leaf, WriteForm form);
-// Returns the ending that the folder's name has until the checkpoint is
-// complete.
+// Returns the ending of the folder's name while the checkpoint is incomplete.
 std::string_view UnfinishedEnding(WriteForm form);
 
-// Both functions write the arrays, and the leaves that are strings or empty
-// nodes. WriteOrbax also writes numbers, and WriteDcp copies opaque leaves that
-// have a place. All other leaves are left out, and the caller has to report
-// them (IsWritten). Both functions return false after a finding, and the
-// checkpoint's name is then not used. Findings: duplicate-key (two paths have
-// one name in the format, or a path leads through an array or a leaf), name (a
-// key that the format cannot store), overflow, dtype (the format has no such
-// type), write, missing (finalize: a process has not ended), and the findings
-// of the source.
+// WriteOrbax and WriteDcp write the arrays, and the leaves that are strings or
+// empty nodes. WriteOrbax also writes numbers, and WriteDcp copies opaque
+// leaves that have a place. All other leaves are omitted, and the caller has to
+// report them (IsWritten). Both functions return false after a finding, and
+// then do not create the checkpoint under its name. Findings: duplicate-key
+// (two paths have one name in the format, or a path leads through an array or a
+// leaf), name (a key that the format cannot store), overflow, dtype (the format
+// has no such type), write, missing (with `finalize`: a process has not ended),
+// and the findings of the source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,

@@ -1,6 +1,6 @@
-// Divides arrays into chunks, and writes these in batches that fit in memory.
-// All threads read and encode the chunks of a batch, and the calling thread
-// stores them in order, so the bytes of a checkpoint do not depend on the
+// Divides arrays into chunks, and writes the chunks in batches that fit in
+// memory. All threads read and encode the chunks of a batch. The calling thread
+// then stores them in order, so the bytes of a checkpoint do not depend on the
 // number of threads:
 //
 //   memory for 4 chunks, 10 chunks  ->  batches of 4, 4 and 2
@@ -25,15 +25,15 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kNameLimitBytes = 4096;
-// kChunkLimitBytes keeps the zip archive of a chunk far below 4 GiB, above
-// which zip archives need 64-bit fields. Batches of more than kBatchLimit
-// chunks would not be faster.
+// kChunkLimitBytes keeps the zip archive of a chunk far below 4 GiB. Larger zip
+// archives would need 64-bit fields. Batches of more than kBatchLimit chunks
+// would not be faster.
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
-// Checks the paths of arrays and leaves: their names are valid, no two paths
-// give the same text if their keys are joined by dots or by slashes, and no
-// path is inside another one.
+// Checks the paths of arrays and leaves. Their names must be valid. No two
+// paths may have the same text when their keys are joined by dots or by
+// slashes. No path may begin with the complete path of another array or leaf.
 class PathCheck {
  public:
   PathCheck(const WriteOptions& options, Findings& findings)
@@ -59,7 +59,7 @@ class PathCheck {
     paths_.insert(path);
   }
 
-  // Reports a path that leads through an array or a leaf.
+  // Reports each path that leads through an array or a leaf.
   bool Finish() {
     for (auto next = paths_.begin(); next != paths_.end();) {
       const auto path = next++;
@@ -84,7 +84,8 @@ class PathCheck {
   std::set<std::vector<std::string>> paths_;
 };
 
-// Divides the first dimensions of a chunk until it has at most `limit_bytes`.
+// Returns the shape of a chunk with at most `limit_bytes` bytes. The first
+// dimensions of the wanted chunk are divided until it is small enough.
 Shape Fit(const ArrayToWrite& array, int64_t limit_bytes) {
   Shape out = array.chunk.empty() ? array.shape : array.chunk;
   int64_t bytes = StoredBytes(array.dtype);
@@ -110,7 +111,7 @@ struct Task {
   Findings findings;
 };
 
-// Returns the bytes of the elements of a full chunk.
+// Returns the number of bytes of the elements of a full chunk.
 int64_t ChunkBytes(const Array& array) {
   return CheckedProduct(array.chunk).value_or(1) * array.element_bytes;
 }
@@ -124,8 +125,8 @@ class Batches {
         chunk_(range.begin),
         left_(range.end - range.begin) {}
 
-  // Returns the next chunks that together fit in memory, but at least one
-  // chunk. Returns no chunks at the end.
+  // Returns the next chunks that together fit in memory, and at least one
+  // chunk. Returns an empty list after the last chunk.
   std::vector<Task> Next() {
     std::vector<Task> out;
     int64_t bytes = 0;
@@ -136,7 +137,7 @@ class Batches {
         chunk_ -= array.Chunks();
         continue;
       }
-      // The memory is needed twice, for the elements and for the encoded chunk,
+      // The memory is needed twice: for the elements and for the encoded chunk,
       // which may be padded.
       bytes += 2 * ChunkBytes(array);
       if (!out.empty() && bytes > memory_bytes_) break;
@@ -152,7 +153,7 @@ class Batches {
   std::span<const Array> arrays_;
   int64_t memory_bytes_;
   size_t array_ = 0;
-  int64_t chunk_ = 0;  // counted from the first chunk of array_
+  int64_t chunk_ = 0;  // index of a chunk in the array `array_`
   int64_t left_ = 0;
 };
 
@@ -250,9 +251,9 @@ std::optional<std::vector<Array>> DivideArrays(
 
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes) {
-  // The bytes of all arrays are divided into one section for each process. A
-  // chunk belongs to the process whose section contains the chunk's middle, as
-  // in checkpoint/ownership.cc.
+  // The bytes of all arrays are divided into one section of equal size for each
+  // process. A chunk belongs to the process whose section contains the middle
+  // of the chunk, as in checkpoint/ownership.cc.
   double total = 0;
   int64_t chunks = 0;
   for (const Array& array : arrays) {

@@ -1,5 +1,5 @@
-// Common parts of the checkpoint writers: the check of paths, the division into
-// chunks, and the loop that reads, encodes and stores the chunks.
+// Functions that all checkpoint writers share: the check of paths, the division
+// into chunks, and the loop that reads, encodes and stores the chunks.
 #ifndef SHARDC_STORED_WRITE_CHUNKS_H_
 #define SHARDC_STORED_WRITE_CHUNKS_H_
 
@@ -20,47 +20,51 @@
 
 namespace shardc::stored {
 
-// Returns the keys of a leaf's path or, if it has none, the parts of its name.
+// Returns the keys of a leaf's path. If the leaf has no path, returns the parts
+// of its name between `/`.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
-// Finds the lists of a tree of which all elements are written. Libraries fill a
+// Finds the lists of a tree all of whose elements are written. Libraries fill a
 // list in the order of its elements. A missing element would shift the elements
-// after it or make the list unreadable, so an incomplete list is written as a
-// dictionary.
+// after it or make the list unreadable. An incomplete list is therefore written
+// as a dictionary.
 class CompleteLists {
  public:
-  // Adds the path of an array or a leaf. The flag of each key is whether it is
-  // an index in a list; missing flags are false.
+  // Adds the path of an array or a leaf. `in_sequence` states for each key
+  // whether it is an index in a list. Missing entries are false.
   void Add(const std::vector<std::string>& path,
            const std::vector<bool>& in_sequence);
-  // Returns whether a key of a path that was added is an index in a list with
-  // all its elements.
+  // Returns whether the key with index `key` in a path that was added is an
+  // index in a complete list.
   bool IsIndex(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence, size_t key) const;
 
  private:
-  // Keyed by the path of a list: the indices of its elements.
+  // The indices of the elements of each list, keyed by the path of the list.
   std::map<std::vector<std::string>, std::set<int64_t>> numbers_;
 };
 
-// Returns the number that a key is; nullopt if it is none.
+// Returns the number that the key represents, or nullopt if the key is not a
+// number.
 std::optional<int64_t> NumberOf(const std::string& key);
 
-// Returns the arrays with the grids of chunks in which they are stored. The
+// Divides the arrays into the grids of chunks in which they are stored. The
 // chunks are small enough that a few of them fit in options.memory_bytes.
 // Returns nullopt after a finding: duplicate-key, name, overflow.
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
     WriteForm form, const WriteOptions& options, Findings& findings);
 
-// Returns the stored form of a chunk. Several threads call it at once.
+// A function that returns the stored form of a chunk. Several threads call it
+// at once.
 using EncodeChunk = std::function<std::string(
     const Array& array, const Box& box, std::string elements)>;
-// Stores a chunk. It is called in the order of arrays and chunks. Returns false
-// after a finding.
+// A function that stores a chunk. It is called in the order of arrays and
+// chunks. It returns false after a finding.
 using StoreChunk =
     std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
-// A range of chunks, which are numbered consecutively through all arrays.
+// A half-open range of chunks. Chunks are numbered consecutively through all
+// arrays.
 struct ChunkRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -69,9 +73,9 @@ struct ChunkRange {
 // processes have about equal bytes.
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes);
-// Reads every chunk of the range once, and stores it. Returns false after a
-// finding of the source or of `store`, and then reads no further batch of
-// chunks.
+// Reads every chunk of the range once, encodes it by `encode` and stores it by
+// `store`. Returns false after a finding of the source or of `store`. It then
+// reads no further batch of chunks.
 bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
                  const BoxSource& source, const WriteOptions& options,
                  const EncodeChunk& encode, const StoreChunk& store,

@@ -1,14 +1,14 @@
-// Writes DCP checkpoints. Each process has a file with a torch archive for each
-// of its chunks. The file of the first process also has the archives of values
-// that are not tensors. `.metadata` is written last, and lists where all
-// archives are:
+// Writes DCP checkpoints. Each process writes a file with a torch archive for
+// each of its chunks. The file of the first process also contains the archives
+// of values that are not tensors. `.metadata` is written last, and lists the
+// places of all archives:
 //
 //   __0_0.distcp   archive of w[0:2, :], archive of w[2:4, :], ...
 //   .metadata      tensor `w` of shape [4, 2], chunks [0, 0] and [2, 0];
 //                  ('w', [2, 0]) -> __0_0.distcp, offset 704, 704 bytes
 //
-// The properties of a tensor are written as a tuple of five, which all versions
-// of torch can read.
+// The properties of a tensor are written as a tuple of five values, which all
+// versions of torch can read.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -37,7 +37,7 @@ const TorchDtype* TorchDtypeOf(Dtype dtype) {
   return found == types.end() ? nullptr : &*found;
 }
 
-// The place of a piece of a tensor, or of a value, in the data files.
+// A piece of a tensor, or another value, and its place in the data files.
 struct Piece {
   Shape offset;
   Shape shape;
@@ -112,14 +112,15 @@ class MetadataPickle {
   }
 
  private:
-  // Pushes a record of a class, without state.
+  // Pushes a new record of a class, without state.
   void NewRecord(std::string_view module, std::string_view name) {
     out_.Global(module, name);
     out_.Op(pickle::kEmptyTuple);
     out_.Op(pickle::kNewObj);
   }
 
-  // Begins a record of a class. The record's members follow, and then End.
+  // Begins a record of a class. The caller then adds the record's members and
+  // calls End.
   void Begin(std::string_view module, std::string_view name) {
     NewRecord(module, name);
     out_.Op(pickle::kEmptyDict);
@@ -162,8 +163,8 @@ class MetadataPickle {
     End();
   }
 
-  // Adds the properties: data type, layout, requires_grad, memory format,
-  // pin_memory.
+  // Pushes the properties of a tensor: data type, layout, requires_grad, memory
+  // format, pin_memory.
   void AddProperties(const TorchDtype& dtype) {
     NewRecord(kModule, "TensorProperties");
     out_.Op(pickle::kMark);
@@ -174,7 +175,7 @@ class MetadataPickle {
     out_.Op(pickle::kReduce);
     out_.Op(pickle::kNewFalse);
     out_.Global(kModule, "_MEM_FORMAT_ENCODING");
-    out_.Int(0);  // contiguous
+    out_.Int(0);  // contiguous memory format
     out_.Op(pickle::kTuple1);
     out_.Op(pickle::kReduce);
     out_.Op(pickle::kNewFalse);
@@ -182,8 +183,8 @@ class MetadataPickle {
     out_.Op(pickle::kBuild);
   }
 
-  // Adds the path of a name. A key that is the index of a list becomes an
-  // integer, unless elements of the list are missing.
+  // Adds the name of a path and its keys. A key that is the index of a list is
+  // written as an integer, unless elements of the list are missing.
   void AddPath(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence) {
     out_.Text(StorageName(path));
@@ -199,8 +200,8 @@ class MetadataPickle {
     out_.Op(pickle::kTuple);
   }
 
-  // Adds the place of a piece. `number` is its index among the pieces of its
-  // tensor; nullopt for a value that is not a tensor.
+  // Adds the place of a piece. `number` is the index of the piece among the
+  // pieces of its tensor, or nullopt for a value that is not a tensor.
   void AddPlace(const std::string& name, const Piece& piece,
                 std::optional<int64_t> number) {
     Begin(kModule, "MetadataIndex");
@@ -273,7 +274,7 @@ class DcpWriter {
                                  written.bytes});
       }
       // An array without elements has no chunks, but torch saves an empty piece
-      // for it.
+      // for it, so an empty piece is written.
       if (array.Chunks() == 0 && !AddEmpty(tensor)) return false;
     }
     for (const Leaf& leaf : leaves) {
@@ -304,8 +305,8 @@ class DcpWriter {
                       : Append(TorchValueArchive(PickleOf(leaf)), value.piece);
   }
 
-  // Copies the archive of an opaque value, whose pickle shardc does not
-  // interpret.
+  // Copies the archive of an opaque value, which is a value whose pickle shardc
+  // does not interpret.
   bool Copy(const ChunkPlace& from, Piece& piece) {
     constexpr int64_t kStepBytes = 1 << 20;
     const auto file = InputFile::Open(from.file, findings_);
@@ -365,8 +366,8 @@ class DcpFormat : public PartsFormat {
   std::span<const Leaf> leaves_;
 };
 
-// Checks that DCP can store the names and data types. Returns false after a
-// finding.
+// Checks that DCP can store the names and data types of the arrays. Returns
+// false after a finding.
 bool Check(std::span<const Array> arrays, const WriteOptions& options,
            Findings& findings) {
   for (const Array& array : arrays) {

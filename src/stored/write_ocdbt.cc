@@ -1,15 +1,15 @@
 // Writes an OCDBT database. Values of more than 1,024 bytes are written to the
-// file immediately. Smaller values are in the leaves of the B-tree. The nodes
-// of the B-tree follow in the same file. A leaf has consecutive keys, and an
-// inner node has the first key of each child:
+// file immediately. Smaller values are stored in the leaves of the B-tree. The
+// nodes of the B-tree follow in the same file. A leaf contains consecutive
+// keys, and an inner node contains the first key of each child:
 //
 //   d/values   value of `w/0.0`, value of `w/0.1`, ..., leaf, leaf, root
 //   manifest   root: level 1, offset and length in d/values
 //
 // Each text of a node is stored as the length of the prefix that it shares with
-// the previous text, and the suffix after it. The identifier of a database is
-// computed from its root and its time is 0, so that equal contents give equal
-// bytes.
+// the previous text, and the suffix after the prefix. The identifier of a
+// database is computed from its root and its time is 0, so equal contents are
+// written as equal bytes.
 #include "stored/write_ocdbt.h"
 
 #include <algorithm>
@@ -24,17 +24,18 @@
 namespace shardc::stored {
 namespace {
 
-// kNodeLimitBytes and kVersionArityLog2 are written to the manifest: orbax's
-// limit on the bytes of a node, and tensorstore's default arity of the tree of
-// versions. kNoRoot is the offset and the length of the root of an empty
-// database.
+// Values that are written to the manifest. kNodeLimitBytes is orbax's limit on
+// the bytes of a node. kVersionArityLog2 is tensorstore's default arity of the
+// tree of versions. kNoRoot is the offset and the length of the root of an
+// empty database.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
 constexpr uint64_t kNoRoot = UINT64_MAX;
 constexpr std::string_view kManifestMagic = "\x0c\xdb\x3a\x2a";
 constexpr std::string_view kNodeMagic = "\x0c\xdb\x20\xde";
 
-// Returns a block, without compression, that contains the body.
+// Returns an uncompressed block (an envelope with length and checksum) around
+// the body.
 std::string Block(std::string_view magic, std::string_view body) {
   constexpr size_t kAround = 4 + 8 + 2 + 4;
   std::string out(magic);
@@ -46,7 +47,7 @@ std::string Block(std::string_view magic, std::string_view body) {
   return out;
 }
 
-// Appends a table of files without base paths and without shared prefixes.
+// Appends a table of files, whose paths have no base and no shared prefixes.
 void AppendFiles(std::string& out, std::span<const std::string> paths) {
   AppendVarint(out, paths.size());
   for (size_t i = 1; i < paths.size(); ++i) AppendVarint(out, 0);
@@ -55,8 +56,9 @@ void AppendFiles(std::string& out, std::span<const std::string> paths) {
   for (const std::string& path : paths) out += path;
 }
 
-// The columns in which texts are stored: lengths of shared prefixes, lengths of
-// the suffixes after them, the suffixes.
+// A list of texts in the columns in which they are stored: the lengths of the
+// prefixes that are shared with the previous text, the lengths of the suffixes,
+// and the suffixes.
 struct Texts {
   std::string prefixes;
   std::string lengths;
@@ -131,7 +133,7 @@ std::string OcdbtWriter::InnerBody(const std::vector<Node>& children,
   for (size_t i = begin; i < end; ++i) {
     const Node& child = children[i];
     keys.Add(child.first_key);
-    AppendVarint(common, 0);  // no prefix is left out of the child's keys
+    AppendVarint(common, 0);  // bytes of a prefix that the child's keys omit
     AppendVarint(files, 0);
     AppendVarint(offsets, static_cast<uint64_t>(child.offset));
     AppendVarint(lengths, static_cast<uint64_t>(child.bytes));
@@ -210,7 +212,7 @@ bool OcdbtWriter::Finish(Findings& findings) {
   AppendVarint(versions, 1);  // number of versions
   AppendVarint(versions, 1);  // generation
   versions += static_cast<char>(height);
-  AppendVarint(versions, 0);  // file
+  AppendVarint(versions, 0);  // index of the root's file
   AppendVarint(versions, empty ? kNoRoot : static_cast<uint64_t>(root->offset));
   AppendVarint(versions, empty ? kNoRoot : static_cast<uint64_t>(root->bytes));
   AppendVarint(versions, root->keys);
@@ -220,7 +222,7 @@ bool OcdbtWriter::Finish(Findings& findings) {
   AppendVarint(versions, 0);     // nodes of older versions
 
   std::string body = Sha256(versions).substr(0, 16);  // identifier
-  AppendVarint(body, 0);                              // a single manifest
+  AppendVarint(body, 0);  // kind 0: a single manifest
   AppendVarint(body, static_cast<uint64_t>(kHeldBytes));
   AppendVarint(body, kNodeLimitBytes);
   AppendVarint(body, kVersionArityLog2);

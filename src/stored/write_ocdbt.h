@@ -1,6 +1,6 @@
-// Writes an OCDBT database (ocdbt.h): a file of values and B-tree nodes,
-// further files of values if several processes have written them, and the
-// manifest.
+// Writes an OCDBT database (ocdbt.h). The database consists of a file with
+// values and B-tree nodes, a manifest, and further files of values if several
+// processes have written values.
 #ifndef SHARDC_STORED_WRITE_OCDBT_H_
 #define SHARDC_STORED_WRITE_OCDBT_H_
 
@@ -21,8 +21,8 @@ class OcdbtWriter {
  public:
   // `folder` must outlive the writer. `files` are the names of the data files
   // in the folder. `first` is the open file `files[0]`, to which nodes are
-  // appended. A node has at most about `node_bytes`, unless a single entry is
-  // larger.
+  // appended. A node has at most about `node_bytes` bytes, unless it has a
+  // single entry that is larger.
   OcdbtWriter(const NewFolder& folder, std::vector<std::string> files,
               NewFile first, size_t node_bytes = size_t{1} << 24)
       : folder_(folder),
@@ -30,10 +30,11 @@ class OcdbtWriter {
         file_(std::move(first)),
         node_bytes_(node_bytes) {}
 
-  // Values of at most this many bytes are held in nodes.
+  // The limit in bytes on values that are stored in nodes of the B-tree. Larger
+  // values are stored in data files.
   static constexpr int64_t kHeldBytes = 1024;
 
-  // Keys may come in any order but must be distinct. AddPlaced adds a value
+  // Keys may be added in any order but must be distinct. AddPlaced adds a value
   // that is already in a data file. Add and Finish return false after the
   // finding `write`.
   bool Add(std::string key, std::string_view value, Findings& findings);
@@ -46,11 +47,11 @@ class OcdbtWriter {
     size_t file = 0;  // index into the data files
     int64_t offset = 0;
     int64_t bytes = 0;
-    bool held = false;  // whether `value` has the bytes, not the file
+    bool held = false;  // whether the bytes are in `value`, not in the file
     std::string value;
   };
-  // A node that has been written, with totals of its subtree, which include the
-  // node itself.
+  // A node that has been written. The numbers of keys and bytes are totals of
+  // its subtree, which includes the node itself.
   struct Node {
     std::string first_key;
     int64_t offset = 0;
@@ -63,9 +64,10 @@ class OcdbtWriter {
   std::string LeafBody(size_t begin, size_t end) const;
   std::string InnerBody(const std::vector<Node>& children, size_t begin,
                         size_t end, int height) const;
-  // Writes the leaves, and then each level of nodes above them until a level
-  // has one node. Returns this root and sets `*height` to its level. Returns a
-  // Node without bytes if there are no entries, and nullopt after a finding.
+  // Writes the leaves of the B-tree, and then the levels above them until a
+  // level has only one node. Returns this node, the root, and sets `*height` to
+  // its level. Returns a Node without bytes if there are no entries, and
+  // nullopt after a finding.
   std::optional<Node> WriteTree(int* height, Findings& findings);
   bool WriteNode(std::string_view body, Node& node, Findings& findings);
 

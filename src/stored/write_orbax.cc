@@ -1,14 +1,14 @@
-// Writes orbax checkpoints. An array is stored as the chunks of a zarr array of
-// version 2 in an OCDBT database. Its name is its path joined by dots, and
-// `_METADATA` lists the paths:
+// Writes orbax checkpoints. An array is stored as a zarr array of version 2,
+// whose chunks are values of an OCDBT database. Its name is its path joined by
+// dots, and `_METADATA` lists the paths:
 //
 //   path [`layer0`, `kernel`], shape [10, 7], chunks of [4, 4]
 //     ->  `layer0.kernel/.zarray`, `layer0.kernel/0.0`, ..., `.../2.1`
 //
-// Chunks at the end of an array are padded with zeros. orbax restores an array
-// that has a sharding or holds random keys as a JAX array, and other arrays as
-// numpy arrays. JAX arrays are restored on the devices of the stored sharding
-// unless the caller gives a target.
+// Chunks at the end of an array are padded with zeros. If an array has a
+// sharding or holds random keys, orbax restores it as a JAX array. It restores
+// other arrays as numpy arrays. JAX arrays are restored on the devices of the
+// stored sharding unless the caller passes a target.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -32,10 +32,10 @@
 namespace shardc::stored {
 namespace {
 
-constexpr int kZstdLevel = 1;  // orbax's level
+constexpr int kZstdLevel = 1;  // the level that orbax uses
 
-// Returns the name of a data type in zarr version 2; empty if shardc writes no
-// arrays of this type.
+// Returns the name of a data type in zarr version 2. Returns an empty text if
+// shardc writes no arrays of this type.
 std::string_view ZarrName(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBool:
@@ -123,8 +123,8 @@ std::string Zarray(const Array& array, bool compress) {
   });
 }
 
-// Returns the elements of a box, padded with zeros to a full chunk if the box
-// is at the end of the array.
+// Returns the elements of a box. If the box is at the end of the array and
+// smaller than a chunk, the elements are padded with zeros to a full chunk.
 std::string Padded(const Array& array, const Box& box, std::string elements) {
   if (box.shape == array.chunk) return elements;
   const Region part = RegionOf(FullBox(box.shape));
@@ -208,7 +208,7 @@ class OrbaxFormat : public PartsFormat {
     return WriteNumbers(database, findings) && database.Finish(findings);
   }
 
-  // Writes numbers as arrays without dimensions.
+  // Writes leaves that are numbers as arrays without dimensions.
   bool WriteNumbers(OcdbtWriter& database, Findings& findings) const {
     for (const Leaf& leaf : leaves_) {
       if (leaf.kind != Leaf::Kind::kNumber) continue;

@@ -1,5 +1,5 @@
-// Writes the JSON files of orbax. `_METADATA` has an entry for each leaf, in
-// the order of the tree:
+// Writes the JSON files of an orbax checkpoint. `_METADATA` has an entry for
+// each leaf, in the order of the tree:
 //
 //   path [`layers`, `0`], a list  ->  "('layers', '0')": {"key_metadata":
 //     [{"key": "layers", "key_type": 2}, {"key": "0", "key_type": 1}],
@@ -19,8 +19,8 @@
 namespace shardc::stored {
 namespace {
 
-// Returns the path in nearly the form in which Python prints a tuple of
-// strings. orbax uses this text only as a label.
+// Returns the path almost as Python prints a tuple of strings. orbax uses this
+// text only as a label.
 std::string TupleText(const std::vector<std::string>& path) {
   std::string out = "(";
   for (size_t i = 0; i < path.size(); ++i) {
@@ -38,7 +38,8 @@ std::string TupleText(const std::vector<std::string>& path) {
   return out + ')';
 }
 
-// orbax's types of keys: the index of a list, and the key of a dictionary.
+// The numbers by which orbax distinguishes keys: the index of a list, and the
+// key of a dictionary.
 constexpr int kSequenceType = 1;
 constexpr int kDictionaryType = 2;
 
@@ -48,7 +49,7 @@ std::string_view ValueType(const Leaf& leaf) {
   return leaf.text.empty() ? "None" : std::string_view(leaf.text);
 }
 
-// A member of `tree_metadata`.
+// An entry of `tree_metadata`, which describes one leaf.
 struct Entry {
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
@@ -64,7 +65,8 @@ struct Entry {
   }
 };
 
-// Marks lists with missing elements as dictionaries.
+// Marks lists with missing elements as dictionaries, because a missing element
+// would shift the elements after it.
 void CheckLists(std::vector<Entry>& entries) {
   CompleteLists lists;
   for (const Entry& entry : entries) lists.Add(entry.path, entry.in_sequence);
@@ -77,8 +79,9 @@ void CheckLists(std::vector<Entry>& entries) {
   }
 }
 
-// Sorts the entries: elements of a list by their index, and children of other
-// nodes in the order in which they first appear.
+// Sorts the entries in the order of the tree. Elements of a list are sorted by
+// their index. Children of other nodes stay in the order in which they first
+// appear.
 void SortLists(std::vector<Entry>& entries) {
   std::map<std::vector<std::string>, int64_t> first;
   for (Entry& entry : entries) {
@@ -133,9 +136,9 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   json.EndObject();
 }
 
-// Returns the text of a sharding. orbax assumes devices in the order of their
-// ids unless the text lists them. They are listed if the mesh has several
-// slices, whose devices have another order.
+// Returns the text of a sharding. orbax assumes that devices are in the order
+// of their ids unless the text lists them. The text lists them if the mesh has
+// several slices (pods), because their devices are in another order.
 std::string ShardingText(const Sharding& sharding) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
@@ -158,7 +161,7 @@ std::string ShardingText(const Sharding& sharding) {
   });
 }
 
-// The sharding of an array that is only on the first device.
+// The text of the sharding of an array that is only on the first device.
 constexpr std::string_view kOnFirstDevice =
     "{\"sharding_type\": \"NamedSharding\", \"shape\": [1], "
     "\"axis_names\": [\"device\"], \"partition_spec\": [], "

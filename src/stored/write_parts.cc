@@ -1,6 +1,6 @@
 // Runs one process of a save. Each process has a data file, to which it appends
-// its share of the chunks, and a journal that lists them. The checkpoint is
-// completed from the journals:
+// its share of the chunks, and a journal that lists them. When all processes
+// have ended, the checkpoint is completed from their journals:
 //
 //   ckpt.dcp-tmp-shardc/__0_0.distcp                      chunks 0 to 4
 //                      /__1_0.distcp                      chunks 5 to 9
@@ -9,7 +9,7 @@
 //
 // If process 1 is run again, it keeps chunks 5 to 7 if their checksums are
 // correct, and writes chunks 8 and 9. Several processes share the lock of the
-// folder. The process that completes the checkpoint needs the lock exclusively.
+// folder. The process that completes the checkpoint needs an exclusive lock.
 #include "stored/write_parts.h"
 
 #include <errno.h>
@@ -35,10 +35,10 @@ namespace {
 constexpr int64_t kMostProcesses = 1'000'000;
 constexpr size_t kMostListed = 20;
 
-// Returns a digest of the sources, the format, whether chunks are compressed,
-// the number of processes, and the grids of chunks. These and
-// WriteOptions::state determine the bytes of the data files. Returns an empty
-// text if the caller states no sources, because such a run must not be
+// Returns a digest of everything that determines the bytes of the data files
+// except WriteOptions::state. It covers the sources, the format, whether chunks
+// are compressed, the number of processes, and the grids of chunks. Returns an
+// empty text if the caller states no sources, because such a run must not be
 // continued.
 std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
                   WriteForm form, int64_t processes) {
@@ -55,7 +55,7 @@ std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
   return sink.Hex();
 }
 
-// Returns the length of a data file up to the end of its last chunk.
+// Returns the length of a data file that ends with its last chunk.
 int64_t EndOf(std::span<const WrittenChunk> chunks) {
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) {
     if (!at->is_held) return at->offset + at->bytes;
@@ -122,9 +122,9 @@ class PartsRun {
     return JournalNamesIn(folder_->PathOf(""));
   }
 
-  // Handles a checkpoint that an earlier run with the same options completed
-  // and renamed before it was killed: removes its journals. Returns false if
-  // there is no such checkpoint.
+  // Removes the journals of a checkpoint that an earlier run with the same
+  // options completed and renamed before it was killed. Returns false if there
+  // is no such checkpoint.
   bool FinishPublished() {
     const auto names = JournalNamesIn(options_.folder);
     if (names.empty()) return false;
@@ -174,7 +174,7 @@ class PartsRun {
         ChunkJournal::Open(folder_->PathOf(share.journal), key_, findings_);
     if (!journal) return false;
     if (RefuseOtherRuns(share)) {
-      // The data file is kept, because another run may have written it.
+      // The data file is not removed, because another run may have written it.
       if (journal->chunks().empty()) journal->Remove();
       return false;
     }
@@ -326,10 +326,10 @@ class PartsRun {
       return false;
     }
     // A single process removes its journal before the folder is renamed. If the
-    // process is killed in between, only its own work is lost. With several
-    // processes the journals are removed after renaming, so that the work of no
-    // process can be lost. If the run is killed in between, journals remain in
-    // the checkpoint, where they do no harm.
+    // process is killed in between, only its own work is lost. If there are
+    // several processes, the journals are removed after renaming, so that the
+    // work of no process can be lost. If the run is killed in between, journals
+    // remain in the checkpoint, where they do no harm.
     const bool alone = processes_ == 1;
     if (alone) RemoveJournals(folder_->PathOf(""), journals);
     if (!folder_->Publish(findings_)) return false;

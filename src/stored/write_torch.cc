@@ -21,8 +21,9 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kOthersBytes = 2048;  // rough size of all but the elements
-constexpr uint64_t kFirstDay = 0x21;   // 1 January 1980
+// Rough size of everything except the elements.
+constexpr size_t kOthersBytes = 2048;
+constexpr uint64_t kFirstDay = 0x21;  // 1 January 1980
 
 class ZipWriter {
  public:
@@ -31,7 +32,7 @@ class ZipWriter {
   void Add(std::string_view member, std::string_view bytes) {
     const std::string name = "archive/" + std::string(member);
     const size_t offset = out_.size();
-    // The padding is an extra field, which begins with 4 bytes of its own.
+    // The padding is in an extra field, whose own header has 4 bytes.
     const size_t before = offset + size_t{kZipLocalBytes} + name.size() + 4;
     const size_t padding = (kAlignment - before % kAlignment) % kAlignment;
     std::string head;
@@ -68,7 +69,8 @@ class ZipWriter {
   }
 
  private:
-  // Appends the fields that local headers and entries of the directory share.
+  // Appends the fields that are the same in a local header and in an entry of
+  // the directory.
   static void AppendHead(std::string& out, uint32_t crc, size_t bytes,
                          size_t name) {
     AppendLittle(out, 20, 2);  // version of the format
@@ -96,7 +98,7 @@ std::string ArchiveOf(std::string_view pickle,
 }
 
 std::string TensorPickle(const TorchDtype& dtype, const Shape& shape) {
-  // Types without a storage class are stored as bytes of an untyped storage.
+  // Types without a storage class are stored as the bytes of an UntypedStorage.
   const bool typed = !dtype.storage.empty();
   int64_t stored = typed ? 1 : dtype.bytes;
   Shape strides(shape.size());

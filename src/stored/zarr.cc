@@ -1,6 +1,6 @@
-// Parses the metadata of zarr arrays. If an array has something that shardc
-// cannot read, such as another codec or big-endian elements, the reason is
-// recorded, and its shape can still be listed:
+// Parses the metadata of zarr arrays. If shardc cannot read the elements of an
+// array, for example because of an unknown codec or big-endian order, the
+// reason is recorded. The array can then still be listed with its shape:
 //
 //   {"shape": [10, 7], "chunks": [4, 4], "dtype": "<f4", "order": "C",
 //    "compressor": {"id": "bz2"}, ...}
@@ -29,8 +29,8 @@
 namespace shardc::stored {
 namespace {
 
-// Returns the bytes of one element of an integer type; an empty text if the
-// number does not fit in the type.
+// Returns the bytes of one element of an integer type. Returns an empty text if
+// the number does not fit in the type.
 std::string IntegerBytes(int64_t number, size_t bytes, bool is_signed) {
   if (bytes < 8) {
     const int64_t range = int64_t{1} << (8 * bytes);
@@ -54,20 +54,20 @@ std::string FloatBytes(double number, Dtype dtype) {
   return out;
 }
 
-// Returns whether the dtype is a float whose values FloatBytes can write.
+// Returns whether the dtype is a float type whose values FloatBytes can write.
 bool IsWide(Dtype dtype) {
   return CanConvert(Dtype::kF64, dtype) || dtype == Dtype::kF64;
 }
 
-// Returns whether the dtype is a float of whole bytes.
+// Returns whether the dtype is a float type whose elements have whole bytes.
 bool IsByteFloat(Dtype dtype) {
   return IsWide(dtype) || dtype == Dtype::kF8E4M3 || dtype == Dtype::kF8E5M2 ||
          dtype == Dtype::kF8E8M0 || dtype == Dtype::kF8E4M3Fnuz ||
          dtype == Dtype::kF8E5M2Fnuz;
 }
 
-// Returns the number for a fill value that is a text, because JSON has no such
-// number; nullopt for other texts.
+// Returns the number for a fill value that zarr stores as a text, because JSON
+// cannot represent the number. Returns nullopt for other texts.
 std::optional<double> NamedFloat(std::string_view text) {
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
@@ -75,9 +75,9 @@ std::optional<double> NamedFloat(std::string_view text) {
   return std::nullopt;
 }
 
-// Returns the bytes of a float that version 3 stores as a text of its bits:
-// "0x" and two hex digits for each byte, the most significant byte first.
-// Returns an empty text for other texts.
+// Returns the bytes of a float that zarr version 3 stores as a text of its
+// bits: "0x" and two hexadecimal digits for each byte, the most significant
+// byte first. Returns an empty text for other texts.
 //   "0x7fc00001" of F32 -> 01 00 c0 7f, a NaN
 std::string HexBytes(std::string_view text, Dtype dtype) {
   const size_t size = AsIndex(DtypeBits(dtype) / 8);
@@ -94,9 +94,10 @@ std::string HexBytes(std::string_view text, Dtype dtype) {
   return out;
 }
 
-// Returns the bytes of one element with the fill value. The value is a number,
-// a truth value, the name of a float that JSON lacks or, in version 3, the bits
-// of a float. Returns an empty text for other values and types.
+// Returns the bytes of one element that has the fill value. The fill value is a
+// number, a truth value, the name of a float that JSON cannot represent or, in
+// version 3, the bits of a float. Returns an empty text for other values and
+// types.
 std::string FillBytes(const JsonValue& fill, Dtype dtype, bool version3) {
   const auto size = AsIndex((DtypeBits(dtype) + 7) / 8);
   if (fill.kind() == JsonKind::kBool) {
@@ -231,7 +232,8 @@ class ZarrParser {
     return out;
   }
 
-  // Records why the array cannot be read; only the first reason is kept.
+  // Records why the elements of the array cannot be read. Only the first reason
+  // is kept.
   void SetUnreadable(std::string why) {
     if (out_.unreadable.empty()) out_.unreadable = std::move(why);
   }
@@ -267,7 +269,7 @@ class ZarrParser {
                     ", which shardc does not know");
       return;
     }
-    // A packed type has a byte for each element.
+    // In zarr each element of a packed type takes one byte.
     out_.element_bytes = (DtypeBits(*out_.dtype) + 7) / 8;
   }
 
@@ -295,8 +297,9 @@ class ZarrParser {
     }
   }
 
-  // Returns the configuration of a member {"name", "configuration"} whose name
-  // is `wanted`. Returns nullopt after a finding for another name or form.
+  // Returns the configuration in the member `member`, an object with a name and
+  // a configuration. Returns nullopt after a finding if the name is not
+  // `wanted` or if the member has another form.
   std::optional<JsonValue> Configuration(std::string_view member,
                                          std::string_view wanted) {
     const auto value = Member(root_, member);
@@ -332,8 +335,8 @@ class ZarrParser {
     return !separator || ReadSeparator(*separator);
   }
 
-  // Reads the codecs of the array (`outermost`) or the codecs of inner chunks.
-  // Returns false after a finding.
+  // Reads the codecs of the array if `outermost` is true, else the codecs of
+  // inner chunks. Returns false after a finding.
   bool ReadCodecs(const JsonValue& codecs, bool outermost) {
     if (!codecs.IsArray()) return Malformed(codecs, "is not a list"), false;
     bool last = false;
@@ -420,7 +423,8 @@ class ZarrParser {
     }
     const auto bytes_of = [&](const Shape& shape) {
       const auto count = CheckedProduct(shape);
-      // The index has 16 bytes for each inner chunk, so its size fits too.
+      // The index has 16 bytes for each inner chunk, so the size of the index
+      // is checked too.
       return count
                  ? CheckedMul(*count, std::max<int64_t>(out_.element_bytes, 16))
                  : std::nullopt;

@@ -18,17 +18,17 @@
 
 namespace shardc::stored {
 
-// The most dimensions of a zarr array: tensorstore's limit, and numpy's before
-// version 2.
+// The largest number of dimensions of a zarr array. tensorstore has this limit,
+// and numpy had it before version 2.
 inline constexpr size_t kMostZarrDims = 32;
 
 struct ZarrArray {
   Shape shape;
-  // The shape of the part of the array that one value of the store holds. With
-  // `sharding_indexed`, a value has inner chunks and an index that lists their
-  // places.
+  // The shape of the part of the array that one value of the store contains.
+  // With the codec `sharding_indexed`, a value has several inner chunks and an
+  // index that lists their places.
   Shape outer;
-  Shape chunk;  // shape decoded at once; `outer` if there are no inner chunks
+  Shape chunk;  // shape of an inner chunk; `outer` without them
   bool indexed = false;
   bool index_at_start = false;
   bool index_has_checksum = false;
@@ -36,23 +36,26 @@ struct ZarrArray {
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
   std::string fill;  // bytes of one element; empty if shardc cannot encode it
-  // The key of a value is `prefix` and the indices, joined by `separator`.
-  // Without prefix and indices the key is "0".
+  // The key of a value consists of `prefix` and the indices of the value in its
+  // grid, joined by `separator`. If `prefix` is empty and there are no indices,
+  // the key is "0".
   std::string prefix;
   char separator = '.';
-  // The reason why the chunks cannot be read, to follow the array's name: "is
-  // stored by the codec `bz2`, ...". Empty if they can be read.
+  // The reason why the chunks cannot be read, as text that follows the array's
+  // name in a message: "is stored by the codec `bz2`, ...". Empty if the chunks
+  // can be read.
   std::string unreadable;
 
-  // Returns the key of the value at this place in the grid of values, without
-  // the array's own name.
+  // Returns the key of the value at this place in the grid of values. The key
+  // does not include the array's own name.
   std::string KeyOf(const std::vector<int64_t>& place) const;
 };
 
-// Parses the metadata; the source's name shows whether it is `.zarray` or
-// `zarr.json`. Returns nullopt after a finding if it is malformed, or if the
-// bytes of the array or of a chunk do not fit in 64 bits. If a `zarr.json`
-// describes a group, returns nullopt without a finding and sets `*group`.
+// Parses the metadata of an array. The name of the source shows whether it is
+// `.zarray` or `zarr.json`. Returns nullopt after a finding if the metadata is
+// malformed, or if the bytes of the array or of a chunk do not fit in 64 bits.
+// If a `zarr.json` describes a group, returns nullopt without a finding and
+// sets `*group` to true.
 std::optional<ZarrArray> ParseZarr(const SourceRef& source, bool* group,
                                    Findings& findings);
 

@@ -1,5 +1,5 @@
-// Opens zarr arrays in an OCDBT database or in nested folders, if no file
-// describes the tree that they form. The arrays are named by their keys.
+// Opens zarr arrays that are in an OCDBT database or in nested folders, if no
+// file describes a tree of the arrays. The arrays are named by their keys.
 //
 //   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
 #include <filesystem>
@@ -16,7 +16,8 @@
 namespace shardc::stored {
 namespace {
 
-// The limit on names that are examined in the search for an array's metadata.
+// The largest number of names that are examined in the search for an array's
+// metadata.
 constexpr size_t kNamesTried = 1000;
 constexpr int kDepthTried = 8;
 
@@ -26,8 +27,9 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   Tree tree;
   tree.path = folder.path;
   tree.form = form;
-  // In zarr a chunk without a value in the store has the fill value. Here
-  // nothing shows whether such a chunk was lost, so its absence is an error.
+  // In zarr, a chunk without a value in the store consists of fill values. In
+  // these folders nothing shows whether such a chunk was lost, so its absence
+  // is an error.
   ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;
@@ -41,14 +43,14 @@ std::optional<Tree> OpenDatabase(const Folder& folder, Findings& findings) {
   return OpenAll(folder, "OCDBT", std::move(store), findings);
 }
 
-// Returns whether a folder below this one has zarr metadata. Searches at most
-// kNamesTried names, and does not search deeply nested folders.
+// Returns whether any folder inside this folder has zarr metadata. The search
+// examines at most kNamesTried names, and does not enter deeply nested folders.
 bool HoldsZarr(const Folder& folder, int depth, size_t& tried) {
   for (const std::string& name : folder.names) {
     if (++tried > kNamesTried) return false;
     const std::string path = folder.PathOf(name);
     std::error_code error;
-    // Links are not followed, because a link could lead upwards.
+    // Links are not followed, because a link could refer to a parent folder.
     const auto status = std::filesystem::symlink_status(path, error);
     if (status.type() != std::filesystem::file_type::directory) continue;
     const auto below = ReadFolder(path);
@@ -64,8 +66,8 @@ bool IsZarr(const Folder& folder) {
       folder.Has(".zgroup")) {
     return true;
   }
-  // A folder with safetensors files is opened as such, even if there are zarr
-  // folders in it.
+  // A folder that contains safetensors files is opened as safetensors files,
+  // even if it also contains zarr folders.
   if (HasEnding(folder, ".safetensors")) return false;
   size_t tried = 0;
   return HoldsZarr(folder, 0, tried);

@@ -1,7 +1,8 @@
 // Reads the chunks of zarr arrays. A chunk's number determines its place in the
-// array's grid. Without inner chunks, the place determines the key of the
-// value, which is the chunk. With inner chunks, the value is a shard, whose
-// index has an offset and a length for each inner chunk in row-major order:
+// array's grid. If there are no inner chunks, the place determines a key, and
+// the value of this key is the chunk. If there are inner chunks, the value is a
+// shard of several inner chunks. The shard's index has an offset and a length
+// for each inner chunk in row-major order:
 //
 //   shape [7, 6], shards of [4, 4], chunks of [2, 2]; chunk number 5 of the
 //   grid [4, 3] is at (1, 2): shard (0, 1), key `c/0/1`, inner chunk (1, 0),
@@ -26,8 +27,8 @@ namespace shardc::stored {
 namespace {
 
 constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
-// The limit on the bytes of an absent chunk, which takes memory for its fill
-// values without having bytes in a file.
+// The limit on the bytes of an absent chunk. Such a chunk is filled with the
+// fill value, so it needs memory although no file has bytes for it.
 constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr uint64_t kNoChunk = UINT64_MAX;
@@ -95,7 +96,7 @@ class ZarrTree::Chunks : public ChunkReader {
   }
 
  private:
-  // The range of a value's bytes that a chunk occupies.
+  // The place of a chunk: a range of bytes of a value.
   struct Part {
     Value value;
     std::string key;
@@ -103,7 +104,8 @@ class ZarrTree::Chunks : public ChunkReader {
     int64_t bytes = 0;
     bool absent = false;
   };
-  // The index of one shard, with the offset and the length of each inner chunk.
+  // The index of one shard. `entries` has the offset and the length of each
+  // inner chunk.
   struct Index {
     std::string key;
     std::string entries;
@@ -188,8 +190,9 @@ class ZarrTree::Chunks : public ChunkReader {
     return true;
   }
 
-  // Returns the index of a shard; null after a finding. The last index is kept,
-  // because the chunks of a shard are read one after the other.
+  // Returns the index of a shard; null after a finding. The last index is kept
+  // in memory, because the chunks of a shard are usually read one after
+  // another.
   std::shared_ptr<const Index> IndexOf(const Member& member, int64_t count,
                                        const Part& part,
                                        Findings& findings) const {
@@ -325,7 +328,7 @@ bool ZarrTree::AddAll(Tree& tree, Findings& findings) {
     bool found = false;
     auto array = Add(name, &found, findings);
     if (findings.errors() > before) return false;
-    if (!array) continue;  // a group
+    if (!array) continue;  // the metadata is of a group
     array->path = {name};
     if (name.empty()) array->name = ".";
     tree.arrays.push_back(std::move(*array));

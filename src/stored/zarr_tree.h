@@ -1,4 +1,4 @@
-// Converts zarr arrays of a store to arrays of a tree.
+// Converts zarr arrays that are in a store to the arrays of a tree.
 #ifndef SHARDC_STORED_ZARR_TREE_H_
 #define SHARDC_STORED_ZARR_TREE_H_
 
@@ -13,23 +13,24 @@
 
 namespace shardc::stored {
 
-// The meaning of a chunk for which the store has no value. If the writer stores
-// all chunks, the chunk is lost. Otherwise all its elements are the fill value.
+// The meaning of a chunk for which the store has no value. kLost: the writer
+// stores all chunks, so the chunk is lost. kFilled: all elements of the chunk
+// are the fill value.
 enum class AbsentChunks : uint8_t { kLost, kFilled };
 
-// Adds arrays to a tree, and makes the reader of their chunks.
+// Adds zarr arrays to a tree, and creates the reader of their chunks.
 class ZarrTree {
  public:
-  // `root` is the folder that findings name.
+  // `root` is the folder that is named in findings.
   ZarrTree(std::string root, std::shared_ptr<const Store> store,
            AbsentChunks absent);
   ~ZarrTree();
 
   // Returns the array that is stored under a name, with its shape, dtype,
-  // chunks and key. Its metadata is the value of `NAME/.zarray` or
-  // `NAME/zarr.json`. Returns nullopt after a finding. If neither key exists,
-  // or if `zarr.json` describes a group, returns nullopt without a finding.
-  // Sets `*found` to whether an array is returned.
+  // chunks and key. Its metadata is the value of the key `NAME/.zarray` or
+  // `NAME/zarr.json`. If neither key exists, or if `zarr.json` describes a
+  // group, returns nullopt without a finding. Otherwise nullopt is returned
+  // after a finding. Sets `*found` to whether an array is returned.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
   // Adds all arrays of the store. They are named by their keys; an array at the

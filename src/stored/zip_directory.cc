@@ -1,4 +1,4 @@
-// Reads the directory of a zip archive. An archive is read from its end: the
+// Reads the directory of a zip archive. An archive is read from its end. The
 // last 22 bytes state the place of the directory, and each entry of the
 // directory states the place of a member. All integers are little-endian.
 //
@@ -8,7 +8,8 @@
 //   end       `PK\5\6`, number of entries, size and offset of the directory
 //
 // A local header may omit sizes and CRC, as torch does, because the directory
-// has them. Only the lengths of name and padding are read from local headers.
+// contains them. Only the lengths of the name and the padding are read from
+// local headers.
 #include "stored/zip_directory.h"
 
 #include <zlib.h>
@@ -27,8 +28,8 @@ constexpr int64_t kEndBytes = 22;
 constexpr int64_t kLocatorBytes = 20;
 constexpr int64_t kWideEndBytes = 56;
 constexpr size_t kDirectoryEntryBytes = 46;
-// The limit on the directory. An archive of one tensor has 7 members with short
-// names.
+// The limit on the bytes of the directory. An archive of one tensor has 7
+// members with short names.
 constexpr int64_t kMaxDirectoryBytes = 1 << 16;
 constexpr uint64_t kSeeWide = 0xFFFFFFFF;
 
@@ -90,7 +91,8 @@ class ZipReader {
     return file_.ReadAt(offset_ + at, out->data(), out->size(), findings_);
   }
 
-  // Reads the directory's bytes and the number of its entries.
+  // Reads the end record. Sets `*directory` to the bytes of the directory, and
+  // `*count` to the number of its entries.
   bool ReadEnd(std::string* directory, uint64_t* count) {
     std::string end;
     if (bytes_ < kEndBytes) return Refuse("it is too short for a zip archive");
@@ -162,9 +164,9 @@ class ZipReader {
     return true;
   }
 
-  // Replaces numbers that do not fit in 32 bits by the 64-bit numbers in the
-  // extra field with id 1. The field has only the numbers that are replaced, in
-  // the order size, compressed size, offset.
+  // Reads the 64-bit numbers in the extra field with id 1. They replace the
+  // numbers in `sizes` that do not fit in 32 bits. The field contains only the
+  // numbers that are replaced, in the order size, compressed size, offset.
   static void TakeWide(std::string_view extra, uint64_t (&sizes)[3]) {
     while (extra.size() >= 4) {
       const uint64_t id = Number(extra, 0, 2);
