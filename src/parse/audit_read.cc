@@ -1,6 +1,6 @@
 // Reads the `audit` section of a target. Only checks of compiled programs need
-// this section. It is therefore not a member of Target (model/project.h), and
-// the text of the project is parsed again here:
+// this section, so it is not a member of Target (model/project.h). The text of
+// the project is parsed again here:
 //
 //   budget: {total: 12GiB, all_gather: {tp: 0}}
 //   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}
@@ -35,7 +35,7 @@ bool IsOneOf(const Names& names, std::string_view name) {
 
 void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,
                std::vector<AuditLimit>& to) {
-  // A budget may be 0, which ReadBytes does not accept.
+  // A budget may be 0 bytes, which ReadBytes does not accept.
   if (node.IsScalar() && node.text == "0") {
     out.bytes = 0;
   } else if (const auto bytes = ReadBytes(context, node, "a budget")) {
@@ -151,13 +151,13 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
                                           bool allow_outside,
                                           Findings& findings) {
   const SourceRef source = target.place.source;
-  // Most projects have no `audit` and need not be parsed again.
+  // Most projects have no `audit` section and need not be parsed again.
   if (source == nullptr ||
       source->text().find("audit") == std::string_view::npos) {
     return std::nullopt;
   }
-  // The findings of this second reading are dropped: errors in the rest of the
-  // project have been reported already.
+  // The findings of this second parse are ignored, because errors in the rest
+  // of the project have already been reported.
   Findings read;
   const auto document = YamlDocument::Parse(source, read);
   if (!document) return std::nullopt;

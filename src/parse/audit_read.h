@@ -1,4 +1,5 @@
-// Reads the `audit` section of a target in a project file.
+// Reads the `audit` section of a target in a project file. The section sets
+// limits on what a compiled program may send.
 #ifndef SHARDC_PARSE_AUDIT_READ_H_
 #define SHARDC_PARSE_AUDIT_READ_H_
 
@@ -16,8 +17,8 @@ namespace shardc {
 //           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}
 //
 // Paths are made relative to the working directory. A path that leads out of
-// the project's repository is a finding unless `allow_outside`. Returns nullopt
-// if the target has no `audit`, and after a finding.
+// the project's repository is a finding unless `allow_outside` is true. Returns
+// nullopt if the target has no `audit` section, or after a finding.
 std::optional<AuditInput> ReadTargetAudit(const Target& target,
                                           bool allow_outside,
                                           Findings& findings);

@@ -1,8 +1,8 @@
-// Checks the sizes in a config.json, among them the rotary dimension, the
-// number of elements of a head that are rotated. The rotary dimension is given
-// by `rotary_dim`, as a fraction by `partial_rotary_factor` or by an older name
-// of that field, or as the rotated part of latent attention. Without any of
-// these fields, a model with rotary embeddings rotates the full head.
+// Checks the sizes in a config.json. One of them is the rotary dimension, which
+// is the number of elements of a head that are rotated. It is stated by
+// `rotary_dim`, as a fraction by `partial_rotary_factor` or by an older name of
+// that field, or as the rotated part of latent attention. If none of these
+// fields exists, a model with rotary embeddings rotates the full head.
 //
 //   head_dim 80, partial_rotary_factor 0.4  ->  32 elements
 //   head_dim 63, rope_theta 10000           ->  63: odd, refused at head_dim
@@ -47,11 +47,11 @@ ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
   return out;
 }
 
-// Checks that the heads divide the hidden size, unless the config gives the
-// size of a head.
+// Checks that the number of heads divides the hidden size, unless the config
+// states the size of a head.
 void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                   Findings& findings) {
-  // Compare sizes of the same config only: in a multimodal model the outer
+  // Only sizes of the same config are compared. In a multimodal model the outer
   // config may describe the image encoder.
   const bool known = read.hidden.value && read.heads.value &&
                      read.hidden.nested == read.heads.nested;
@@ -63,9 +63,9 @@ void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                "write a divisor, or the width of a head as `head_dim`");
 }
 
-// Checks that latent attention has both parts of a head, the rotated and the
-// unrotated one. No other field gives the head's full size: transformers writes
-// the size of the rotated part as `head_dim`.
+// Checks that latent attention has both parts of a head, the rotated part and
+// the unrotated part. No other field states the full size of a head, because
+// transformers writes the size of the rotated part as `head_dim`.
 void CheckLatentHead(const ModelConfig& config, ConfigFields& fields,
                      Findings& findings) {
   if (!config.latent_rank || !config.latent_rope_dim) return;

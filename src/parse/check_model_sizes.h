@@ -1,4 +1,4 @@
-// Refuses a config.json with sizes that do not fit each other.
+// Reports sizes in a config.json that contradict each other.
 #ifndef SHARDC_PARSE_CHECK_MODEL_SIZES_H_
 #define SHARDC_PARSE_CHECK_MODEL_SIZES_H_
 
@@ -8,17 +8,18 @@
 
 namespace shardc {
 
-// The fields from which sizes of a ModelConfig were read. A member is empty if
-// no field of the file gives this size.
+// The fields of a config.json from which sizes of a ModelConfig were read. A
+// member is empty if no field of the file states this size.
 struct SizeFields {
   ConfigField heads, kv_heads, head_dim, hidden, experts_per_token;
 };
 
-// Adds a finding, placed at the field, for each size that does not fit the
-// others (model/legal_sizes.h). Two other mistakes are findings: a hidden size
-// that the number of heads does not divide, if no head size is given, and
-// latent attention without the unrotated part of a head. `rotates` is whether
-// the model's family applies rotary embeddings, even if no field mentions them.
+// Adds a finding, placed at the field, for each size that contradicts another
+// size (model/legal_sizes.h). Two further mistakes are findings. The hidden
+// size is not divisible by the number of heads, and no head size is given. Or
+// latent attention lacks the size of the unrotated part of a head. `rotates`
+// states whether the model's family applies rotary embeddings, even if no field
+// mentions them.
 void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
                      bool rotates, ConfigFields& fields, Findings& findings);
 

@@ -1,4 +1,4 @@
-// Reads fields of a config.json. Numbers are checked against bounds when they
+// Reads fields of a config.json. Numbers are checked against limits when they
 // are read, so that the product of any two sizes cannot overflow:
 //
 //   {"num_attention_heads": 9007199254740992}  ->  a finding, no value
@@ -19,8 +19,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kNested = {
     "text_config", "llm_config", "language_config"};
 
-// Returns the member with this key; `outer.inner` is the member `inner` of the
-// member `outer`.
+// Returns the member with this key. The key `outer.inner` selects the member
+// `inner` of the member `outer`.
 std::optional<JsonValue> MemberOf(const JsonValue& object,
                                   std::string_view key) {
   const size_t dot = key.find('.');

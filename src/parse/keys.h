@@ -1,5 +1,5 @@
-// Tables of the keys that each mapping of the file formats may have. The
-// readers use them, and a test compares the JSON schemas with them.
+// The keys that each mapping of the file formats may have. The readers use
+// these tables, and a test compares the JSON schemas with them.
 #ifndef SHARDC_PARSE_KEYS_H_
 #define SHARDC_PARSE_KEYS_H_
 

@@ -1,6 +1,6 @@
 // Counts the layers of each kind, such as the layers with attention. In a
-// hybrid model only some layers have attention. The others have a state-space
-// mixer, which stores no keys and values:
+// hybrid model only some layers have attention. The other layers have, for
+// example, a state-space mixer, which stores no keys and values:
 //
 //   {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention",
 //    "mamba"]}  ->  1 layer with attention
@@ -21,7 +21,8 @@ namespace {
 constexpr std::array<std::string_view, 1> kAttentionOffset = {
     "attn_layer_offset"};
 
-// The keys of a number P that means: every P-th layer attends to all tokens.
+// Keys whose value is a period P, which means that every P-th layer attends to
+// all tokens.
 constexpr std::array<std::string_view, 2> kWindowPattern = {
     "sliding_window_pattern", "global_attn_every_n_layers"};
 // The keys under which Bamba, LFM2, Zamba2 and Kimi Linear list the layers with
@@ -29,13 +30,13 @@ constexpr std::array<std::string_view, 2> kWindowPattern = {
 constexpr std::array<std::string_view, 4> kAttentionLists = {
     "attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids",
     "linear_attn_config.full_attn_layers"};
-// The keys under which RecurrentGemma lists kinds of layers. The list is
-// repeated until all layers have a kind.
+// Keys whose value is a list of the kinds of layers, in RecurrentGemma. The
+// list is repeated until all layers have a kind.
 constexpr std::array<std::string_view, 2> kRepeated = {"block_types",
                                                        "_block_types"};
 
-// Counts the layers with attention if every P-th layer has attention, as in
-// Jamba.
+// Counts the layers with attention in models such as Jamba, in which every P-th
+// layer has attention.
 void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   std::optional<int64_t> period = fields.Count("attn_layer_period").value;
   int64_t first = 4;
@@ -47,8 +48,8 @@ void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   }
   if (!period) return;
   first = fields.Number(kAttentionOffset).value.value_or(first);
-  // In Zamba the period begins after three layers, the last of which has
-  // attention.
+  // In Zamba the period begins after the first three layers, of which the third
+  // has attention.
   const bool zamba = fields.IsA(config_families::kAttentionInThird);
   const int64_t layers = *config.layers - (zamba ? 3 : 0);
   int64_t attention = zamba && layers >= 0 ? 1 : 0;
@@ -58,7 +59,7 @@ void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   config.attention_layers = attention;
 }
 
-// Reads which layers of PLaMo-2 have attention: the middle one of every
+// Reads which layers of PLaMo-2 have attention. It is the middle layer of every
 // `mamba_step` layers, or the last layer of a model with fewer layers.
 bool ReadMambaStep(ConfigFields& fields, ModelConfig& config) {
   const std::optional<int64_t> step = fields.Count("mamba_step").value;
@@ -76,7 +77,7 @@ bool ReadMambaStep(ConfigFields& fields, ModelConfig& config) {
   return true;
 }
 
-// Returns how many integers of the list are not 0.
+// Returns the number of integers in the list that are not 0.
 int64_t Marked(const JsonValue& list) {
   int64_t out = 0;
   for (const JsonValue one : list.items()) {
@@ -85,10 +86,10 @@ int64_t Marked(const JsonValue& list) {
   return out;
 }
 
-// Returns the number of layers whose kind is `attention` if the list of kinds
-// is repeated over the layers: ["recurrent", "recurrent", "attention"] gives
-// two of eight layers. Returns nullopt if no kind is `attention`, because the
-// list then does not describe attention.
+// Returns the number of layers whose kind is `attention`. The list of kinds is
+// repeated over the layers. For example, ["recurrent", "recurrent",
+// "attention"] means two of eight layers. Returns nullopt if no kind is
+// `attention`, because the list then does not describe attention.
 std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
                                          int64_t layers) {
   const auto length = static_cast<int64_t>(kinds.size());
@@ -103,13 +104,13 @@ std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
   return listed ? std::optional(out) : std::nullopt;
 }
 
-// Reads the layers of Nemotron-NAS, which describes attention layer by layer:
+// Reads the layers of Nemotron-NAS, whose config describes the attention of
+// each layer:
 //
 //   "block_configs": [{"attention": {"n_heads_in_group": 8, "no_op": false}},
 //                     {"attention": {"n_heads_in_group": null, "no_op": true}}]
 //
-// The result is one layer with attention, which has one KV head for eight
-// heads.
+// In this example, one layer has attention, with one KV head for eight heads.
 void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
   int64_t attention = 0;
   std::optional<int64_t> group;
@@ -140,8 +141,8 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
 // state-space mixer, linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   if (fields.IsA(config_families::kAttentionTwice)) {
-    // transformers also writes `num_hidden_layers`, which counts the blocks of
-    // attention.
+    // The number of layers is read from `num_layers`. transformers also writes
+    // `num_hidden_layers`, which is the number of attention blocks.
     if (const auto layers = fields.Count("num_layers").value) {
       config.layers = layers;
     }
@@ -155,7 +156,7 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     return;
   }
   // Mllama lists the layers that attend to images. They are not counted,
-  // because they do nothing for a text.
+  // because they have no effect for a text without images.
   const auto crossed = fields.Find("cross_attention_layers");
   if (crossed && crossed->IsArray() &&
       static_cast<int64_t>(crossed->size()) < *config.layers) {
@@ -168,7 +169,8 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     ReadBlockConfigs(*blocks, config);
     return;
   }
-  // MiniMax: 1 is a layer with attention, 0 a layer with linear attention.
+  // In MiniMax, 1 marks a layer with attention, and 0 a layer with linear
+  // attention.
   const auto marks = fields.Find("attn_type_list");
   if (marks && marks->IsArray() && marks->size() > 0) {
     config.attention_layers = Marked(*marks);
@@ -199,8 +201,8 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
     const bool sliding =
         name == "sliding_attention" || name == "chunked_attention";
     windowed += sliding ? 1 : 0;
-    // The name `attention` was used when Granite 4 was published. A hybrid
-    // layer of Zamba has a mixer and attention.
+    // The config of Granite 4 had the name `attention` when it was published. A
+    // `hybrid` layer of Zamba has a mixer and attention.
     const bool full =
         name == "full_attention" || name == "attention" || name == "hybrid";
     attention += sliding || full ? 1 : 0;
@@ -212,8 +214,8 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
   }
 }
 
-// Returns the number of layers that rotate queries and keys; by default every
-// fourth layer does not.
+// Returns the number of layers that rotate queries and keys. By default, every
+// fourth layer does not rotate them.
 int64_t RotatingLayers(ConfigFields& fields, int64_t layers) {
   const auto marks = fields.Find("no_rope_layers");
   if (marks && marks->IsArray() && marks->size() > 0) return Marked(*marks);
@@ -222,8 +224,9 @@ int64_t RotatingLayers(ConfigFields& fields, int64_t layers) {
   return layers - layers / period.value_or(4);
 }
 
-// Reads Llama 4's chunks. A layer that rotates queries and keys attends within
-// a chunk; by default every fourth layer does neither.
+// Reads the chunks of Llama 4. A layer that rotates queries and keys attends
+// within a chunk of tokens. By default, every fourth layer does not rotate them
+// and attends to all tokens.
 void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   if (!fields.IsA(config_families::kChunked)) return;
   config.attention_chunk = fields.Count("attention_chunk_size").value;
@@ -232,9 +235,10 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   config.windowed_layers = RotatingLayers(fields, *config.layers);
 }
 
-// Returns the number of local layers of a pattern such as `LLLG`, in which L is
-// a local layer. The pattern is repeated over the layers, and the last layer is
-// never local. Returns nullopt if the text is not such a pattern.
+// Returns the number of local layers (layers with a window) in a model with a
+// pattern such as `LLLG`, in which L is a local layer. The pattern is repeated
+// over the layers, and the last layer is never local. Returns nullopt if the
+// text is not such a pattern.
 std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   if (pattern.empty() ||
       pattern.find_first_not_of("LG") != std::string_view::npos) {
@@ -248,9 +252,9 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   return marked / length * local(pattern) + local(pattern.substr(0, rest));
 }
 
-// Returns the number of layers that attend within a window in families with
-// `max_window_layers`: Qwen's, except that SmolLM3 has another rule. Returns
-// nullopt for other families without the key.
+// Returns the number of layers that attend within a window, in families of Qwen
+// with the key `max_window_layers`, and in SmolLM3, which has another rule.
+// Returns nullopt for other families if the config lacks this key.
 std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
                                           int64_t layers) {
   if (fields.IsA(config_families::kWindowInAll)) return layers;
@@ -258,7 +262,7 @@ std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
     return layers - std::min(RotatingLayers(fields, layers), layers);
   }
   std::optional<int64_t> most = fields.Count("max_window_layers").value;
-  // 0 layers, which Count() takes for an absent key.
+  // Count() treats 0 as absent, but 0 is a valid number of layers here.
   if (!most && fields.Find("max_window_layers")) most = 0;
   if (fields.IsA(config_families::kWindowInEven)) {
     return (std::min(most.value_or(28), layers) + 1) / 2;
@@ -271,11 +275,11 @@ std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
 }
 
 // Returns the number of layers that attend within a window. If the config or
-// the family gives a period P, every P-th layer attends to all tokens and has
-// no window; if P is 1, that is every layer. Without a period, the first
+// the family states a period P, every P-th layer attends to all tokens and has
+// no window. If P is 1, no layer has a window. If there is no period, the first
 // `max_window_layers` layers have no window.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
-  // MiMo-V2: 1 is a layer with a window, 0 a layer without.
+  // In MiMo-V2, 1 marks a layer with a window, and 0 a layer without a window.
   const auto marks = fields.Find("hybrid_layer_pattern");
   if (marks && marks->IsArray()) return Marked(*marks);
   const auto written = fields.Find("sliding_window_pattern");
@@ -297,10 +301,10 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   return WindowedAfterFirst(fields, layers).value_or(layers);
 }
 
-// Counts the layers that attend to the keys and values of another layer. In
-// Gemma 3n these are the last layers. With Hunyuan-Large's cross-layer
-// attention these are all layers except each F-th. `kinds` are the kinds of the
-// layers, if the config lists them.
+// Counts the layers that use the keys and values of another layer. In Gemma 3n
+// these are the last layers. With the cross-layer attention of Hunyuan-Large,
+// these are all layers except every F-th layer, where F is `cla_share_factor`.
+// `kinds` lists the kinds of the layers, if the config states them.
 void ReadBorrowing(ConfigFields& fields, const std::optional<JsonValue>& kinds,
                    ModelConfig& config) {
   const int64_t layers = *config.layers;

@@ -1,4 +1,5 @@
-// Reads which layers of a model have attention or a window from a config.json.
+// Reads from a config.json which layers of a model have attention, and which
+// layers attend only within a window.
 #ifndef SHARDC_PARSE_LAYER_KINDS_H_
 #define SHARDC_PARSE_LAYER_KINDS_H_
 
@@ -7,11 +8,11 @@
 
 namespace shardc {
 
-// Sets whether the model has an encoder and whether it is causal, and counts
-// the layers with attention and the layers with a window. A list with the kind
-// of each layer takes precedence over a pattern, and a pattern over the default
-// of the family. The caller has set the number of layers and the window in
-// `config`, if the model has them.
+// Sets whether the model has an encoder and whether it is causal. Counts the
+// layers with attention and the layers with a window. If the config lists the
+// kind of each layer, the list is used. Otherwise a pattern in the config is
+// used, and otherwise the default of the family. The caller has set the number
+// of layers and the window in `config`, if the model has them.
 void ReadLayerKinds(ConfigFields& fields, ModelConfig& config);
 
 }  // namespace shardc

@@ -1,12 +1,12 @@
-// Reads manifests, which have two forms. shardc's own form is a list of records
-// with names, or an object with a record for each name. The other form is a
-// tree. The path to a record with `shape` or `dtype` in the tree is the name of
-// a parameter:
+// Reads manifests, which list the parameters of a model in one of two forms.
+// shardc's own form is a list of records with names, or an object with a record
+// for each name. The other form is a tree. A record with `shape` or `dtype` in
+// the tree is a parameter, and the path to the record is its name:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
-// Names in a list are not changed. Unless the manifest states their separator,
-// the separator is the one of `/` and `.` that more names contain.
+// Names in a list are not changed. If the manifest does not state the separator
+// of names, it is `/` or `.`, whichever more names contain.
 #include "parse/manifest.h"
 
 #include <string>
@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
 
-// Returns whether the name has a dot between two parts. A dot at the beginning
-// or the end and the dots of `..` separate no parts.
+// Returns whether the name has a dot that separates two parts. A dot at the
+// beginning or at the end, and the dots of `..`, separate no parts.
 bool HoldsDot(std::string_view name) {
   const auto separates = [](char c) { return c != '.' && c != '/'; };
   for (size_t at = name.find('.'); at != std::string_view::npos;
@@ -64,7 +64,7 @@ class ManifestReader {
       ReadOurs(root);
     } else {
       ReadTree(root, {});
-      // The parts were joined with `/` by this class.
+      // This class joined the parts of the names with `/`.
       if (joined_) builder_.manifest().separator = '/';
     }
     if (findings_.errors() > before) return std::nullopt;
@@ -77,17 +77,19 @@ class ManifestReader {
     findings_.Add(code, std::move(place), std::move(message), std::move(help));
   }
 
-  // Returns whether the file is a config.json of Hugging Face that was named as
-  // the manifest by mistake. Such a file has keys that parameter trees lack.
+  // Returns whether the file is a config.json of Hugging Face, which a user may
+  // pass as the manifest by mistake. Such a file has keys that parameter trees
+  // do not have.
   static bool IsModelConfig(const JsonValue& root) {
     const auto type = root.Find("model_type");
     const auto classes = root.Find("architectures");
     return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
-  // Returns whether the file has shardc's own form: it has `schema`, or a list
-  // `params` that is empty or whose first item has a name. The key `params` is
-  // not enough, because a tree may have a branch of that name.
+  // Returns whether the file has shardc's own form. Such a file has the key
+  // `schema`, or a list `params` that is empty or whose first item has a name.
+  // The key `params` is not sufficient, because a tree may have a branch of
+  // that name.
   static bool IsOurs(const JsonValue& root) {
     const auto schema = root.Find("schema");
     if (schema && schema->IsString()) return true;
@@ -164,7 +166,7 @@ class ManifestReader {
     }
   }
 
-  // Reads {"name": ..., "shape": ..., "dtype": ...}.
+  // Reads a record {"name": ..., "shape": ..., "dtype": ...}.
   void ReadItem(const JsonValue& item) {
     if (findings_.Full()) return;
     if (!item.IsObject()) {
@@ -180,8 +182,8 @@ class ManifestReader {
                : "a parameter has no `name`");
       return;
     }
-    // The set stores views, because the document owns the strings and outlives
-    // the set.
+    // The set stores views of the names, because the document owns the strings
+    // and outlives the set.
     if (!seen_.insert(name->string()).second) {
       AddRepeated(name->string(), *name);
       return;
@@ -195,8 +197,8 @@ class ManifestReader {
         "remove one of the two");
   }
 
-  // Reads a parameter. `at` is the place of its name or of the last part of its
-  // name.
+  // Reads a parameter. `at` is the place of the parameter's name, or of the
+  // last part of the name.
   void ReadParameter(std::string_view name, const JsonValue& at,
                      const JsonValue& leaf) {
     if (!CheckParameterName(name, at, findings_)) return;
@@ -211,7 +213,7 @@ class ManifestReader {
   }
 
   // Returns whether the value is a parameter. A branch of a tree may have a
-  // child named `shape` or `dtype`, so the values of these keys are checked
+  // child named `shape` or `dtype`, so the types of these children are checked
   // too.
   static bool IsLeaf(const JsonValue& value) {
     if (!value.IsObject()) return false;
@@ -242,7 +244,8 @@ class ManifestReader {
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
       joined_ |= !prefix.empty();
-      // A name may occur twice: `a/b` may be a single key, or `b` inside `a`.
+      // A name may occur twice, because `a/b` may be a single key, or the key
+      // `b` inside `a`.
       if (joined_names_.insert(name).second) {
         ReadParameter(name, at, value);
       } else {
@@ -265,8 +268,8 @@ class ManifestReader {
   const JsonDocument& document_;
   Findings& findings_;
   ManifestBuilder builder_;
-  std::unordered_set<std::string_view> seen_;     // names of a list
-  std::unordered_set<std::string> joined_names_;  // names of a tree
+  std::unordered_set<std::string_view> seen_;     // names in a list
+  std::unordered_set<std::string> joined_names_;  // names in a tree
   bool joined_ = false;
 };
 

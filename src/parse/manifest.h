@@ -14,9 +14,10 @@ namespace shardc {
 std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings);
 
-// If the manifest does not state the separator of names, sets it to the one of
-// `/` and `.` that occurs in more names. If no name has either, the separator
-// stays 0. Adds a finding (`separator`) if both occur in equally many names.
+// If the manifest does not state the separator of names, infers it from the
+// names. It is `/` or `.`, whichever occurs in more names. If no name contains
+// either, the separator stays 0. Adds a finding (`separator`) if both occur in
+// equally many names.
 void SettleSeparator(Manifest& manifest, Findings& findings);
 
 }  // namespace shardc

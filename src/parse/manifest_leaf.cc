@@ -1,6 +1,6 @@
-// Reads the shape and the dtype of a parameter independently, so that errors in
-// both are found in one run. The numbers of elements and bytes are then checked
-// for overflow:
+// Reads the shape and the dtype of a parameter. An error in one of them does
+// not prevent reading the other, so errors in both are found in one run. Then
+// the numbers of elements and bytes are checked for overflow:
 //
 //   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
 //   {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`
@@ -18,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// Returns the number as it is written in the file, in quotes.
+// Returns the number in quotes, as it is written in the file.
 std::string Written(const JsonValue& value) {
   const Place place = value.place();
   return ShortQuote(
@@ -63,8 +63,9 @@ std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
   return shape;
 }
 
-// Checks that the numbers of elements and bytes fit int64_t, and that the last
-// dimension consists of complete blocks of the dtype.
+// Returns whether the numbers of elements and bytes fit in int64_t, and the
+// last dimension consists of complete blocks of the dtype. If not, adds a
+// finding.
 bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
           Findings& findings) {
   if (!type.shape) return true;

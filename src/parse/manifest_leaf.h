@@ -1,4 +1,4 @@
-// Reads one parameter of a JSON manifest: name, shape and dtype.
+// Reads the name, the shape and the dtype of one parameter of a JSON manifest.
 #ifndef SHARDC_PARSE_MANIFEST_LEAF_H_
 #define SHARDC_PARSE_MANIFEST_LEAF_H_
 
@@ -12,7 +12,8 @@
 
 namespace shardc {
 
-// Returns "a list", "the number 4", "the string `x`", "null" ...
+// Returns a description of the value for a message, such as "a list", "the
+// number 4", "the string `x`" or "null".
 std::string DescribeJson(const JsonValue& value);
 
 // Returns false after a finding (`name`) if the name is empty or contains
@@ -20,9 +21,9 @@ std::string DescribeJson(const JsonValue& value);
 bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings);
 
-// Reads `shape` and `dtype` of the object `leaf`; other keys are ignored. `at`
-// is the parameter's name, for messages. Returns nullopt after a finding:
-// schema, number, dtype, overflow or size.
+// Reads `shape` and `dtype` of the object `leaf`; other keys are ignored.
+// `name` is the parameter's name for messages, and `at` is its place. Returns
+// nullopt after a finding: schema, number, dtype, overflow or size.
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
                                          const JsonValue& at,

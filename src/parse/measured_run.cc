@@ -1,5 +1,5 @@
-// Reads a measured run. Most of its keys are options of `cost`, with `_` in
-// place of `-`:
+// Reads the description of a measured run. Most of its keys are options of the
+// command `cost`, with `_` in place of `-`:
 //
 //   {schema: shardc.run/v1, mesh: 'fsdp:8', rules: auto, manifest: m.json,
 //    model: config.json, batch: 16, seq: 8192, step_s: 2.46}
@@ -19,7 +19,8 @@ constexpr std::string_view kRunSchema = "shardc.run/v1";
 constexpr RealRange kSeconds = {1e-9, 1e9};
 constexpr RealRange kRate = {1e-6, 1e12};
 
-// The keys whose value is a text, and the keys whose value is an integer.
+// kTexts lists the keys whose value is a text, and kCounts the keys whose value
+// is an integer.
 constexpr std::string_view kTexts[] = {
     "remat",         "operation", "optimizer",    "grad_dtype",
     "master_dtype",  "dtype",     "logits_dtype", "matmul_dtype",
@@ -99,8 +100,9 @@ class RunReader {
     if (Text(key, to)) to = Beside(to);
   }
 
-  // Resolves a path against the folder of the file. Texts that are no paths,
-  // such as axes (`dp:2,tp:4`) and names of packs, are returned unchanged.
+  // Returns a path relative to the working directory. The path in the file is
+  // relative to the file's folder. Texts that are not paths, such as axes
+  // (`dp:2,tp:4`) and names of packs, are returned unchanged.
   std::string Beside(const std::string& text) const {
     const bool path = text != "auto" && text.find(':') == std::string::npos;
     return path ? PathNextTo(context_.document.source()->name(), text) : text;

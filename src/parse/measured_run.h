@@ -1,4 +1,5 @@
-// Reads a measured run: the inputs of `cost`, and the time of a training step.
+// Reads a file that describes a measured run: the inputs of the command `cost`,
+// and the measured time of a training step.
 #ifndef SHARDC_PARSE_MEASURED_RUN_H_
 #define SHARDC_PARSE_MEASURED_RUN_H_
 
@@ -15,23 +16,24 @@
 namespace shardc {
 
 struct MeasuredRun {
-  std::string name;  // the file's name if the run has none
+  std::string name;  // the file's name if the run states none
   std::string mesh, manifest, model;
   std::vector<std::string> rules;
-  // `options`: options of `cost` with their values, such as {"--grad-dtype",
-  // "float32"}. `flags`: options without a value that are on.
+  // `options` has the options of `cost` with their values, such as
+  // {"--grad-dtype", "float32"}. `flags` has the options without a value that
+  // are set.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
   // The place of each value in the file, keyed by the option of `cost`, such as
   // `--mesh`.
   std::map<std::string, Place> places;
-  // Exactly one of the two is given.
+  // The measured time. Exactly one of the two members is set.
   std::optional<double> step_s, tokens_per_second_per_device;
   Place place;  // place of the time in the file
 };
 
-// Reads the file. Paths in it are relative to its folder; they are returned
-// relative to the working directory. Returns nullopt after a finding.
+// Reads the file. Paths in the file are relative to its folder. They are
+// returned relative to the working directory. Returns nullopt after a finding.
 std::optional<MeasuredRun> ParseMeasuredRun(SourceRef source,
                                             Findings& findings);
 

@@ -1,6 +1,7 @@
 // Reads a mesh from a file, from a mapping of a project file, or from a string
-// such as `dp:2`, which is parsed here. Each of them produces a MeshDraft for
-// mesh_finish.cc. If there is a file whose name is the text, the file is read.
+// such as `dp:2`, which is parsed here. Each of these readers produces a
+// MeshDraft, which mesh_finish.cc completes. If a file has the name that was
+// passed, the file is read.
 //
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
@@ -20,7 +21,8 @@
 namespace shardc {
 namespace {
 
-// Rewrites `tp8,dp2` as `tp:8,dp:2`; returns an empty string for other texts.
+// Returns the text `tp8,dp2` as `tp:8,dp:2`. Returns an empty string for texts
+// that have another form.
 std::string WithColons(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -38,8 +40,8 @@ std::string WithColons(std::string_view text) {
   return out;
 }
 
-// Returns `fsdp:2,tp:4` for `2x4` and `fsdp:8` for `8`, and an empty string for
-// texts that are not one to three sizes joined by `x` or `*`.
+// Returns `fsdp:2,tp:4` for `2x4` and `fsdp:8` for `8`. Returns an empty string
+// for texts that are not one to three sizes joined by `x` or `*`.
 std::string WithNames(std::string_view text) {
   constexpr std::array<std::string_view, 3> kNames = {"dp", "fsdp", "tp"};
   std::vector<std::string_view> sizes;
@@ -71,9 +73,9 @@ std::optional<Mesh> ParseInline(const Place& place,
   return ReadMeshNode({*document, findings}, *node, devices);
 }
 
-// The axes of a list of sizes without names. A list of five sizes has eformer's
-// axes. A list of four has the axes of its predecessor fjformer, which had no
-// expert parallelism.
+// The axes of a list of sizes without names. A list of five sizes has the axes
+// of eformer. A list of four sizes has the axes of fjformer, the predecessor of
+// eformer, which had no expert parallelism.
 constexpr std::array<std::string_view, 5> kFiveAxes = {"dp", "fsdp", "ep", "tp",
                                                        "sp"};
 constexpr std::array<std::string_view, 4> kFourAxes = {"dp", "fsdp", "tp",
@@ -94,8 +96,8 @@ bool IsSizes(std::string_view text) {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// Reads one entry of a mesh string, such as `dp:2`, from a byte range of the
-// source.
+// Reads one entry of a mesh string, such as `dp:2`. The entry is a byte range
+// of the source.
 class EntryReader {
  public:
   EntryReader(SourceRef source, Findings& findings)
@@ -199,9 +201,10 @@ bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
   return good;
 }
 
-// Converts a place in the text of a mesh to a place in the project file.
-// `value` is the scalar in the project file that has the text. Returns `value`
-// itself if the scalar spells the text differently, for example with escapes.
+// Converts a place in the text of a mesh string to a place in the project file.
+// `value` is the place of the scalar in the project file that contains the
+// text. Returns `value` if the scalar spells the text differently, for example
+// with escapes.
 Place PlaceInFile(const Place& place, const SourceRef& text,
                   const Place& value) {
   if (place.source != text) return place;
@@ -213,8 +216,8 @@ Place PlaceInFile(const Place& place, const SourceRef& text,
   return {value.source, begin + place.begin, begin + place.end};
 }
 
-// Parses a mesh string that is a scalar of a project file, at the place
-// `value`.
+// Parses a mesh string `text`, which is a scalar at the place `value` of a
+// project file.
 std::optional<Mesh> ParseMeshIn(const Place& value, const std::string& text,
                                 std::optional<int64_t> devices,
                                 Findings& findings) {
@@ -269,7 +272,7 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
                  "sp");
     return std::nullopt;
   }
-  // Skip a leading `!`. In eformer it requests row-major order of devices,
+  // Skip a leading `!`. In eformer, `!` requests row-major order of devices,
   // which shardc always uses.
   size_t begin = text.starts_with('!') ? 1 : 0;
   for (size_t i = 0; begin <= text.size() && !findings.Full(); ++i) {

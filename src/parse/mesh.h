@@ -17,16 +17,17 @@
 
 namespace shardc {
 
-// Returns whether a text that names no existing file is read as a mesh string.
+// Returns whether `text` is a mesh string, assuming that no file has this name.
 // A mesh string has axes such as `dp:2,fsdp:-1,tp=4`, or only sizes, such as
 // `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
-// Reads a mesh file, or a mesh string if there is no such file. Four sizes
-// without names are the sizes of dp, fsdp, tp and sp; five are those of dp,
-// fsdp, ep, tp and sp. At most one size may be -1. `devices` is the value of
-// the flag --devices. `texts`, if not null, replaces the contents of files.
-// Returns nullopt after a finding.
+// Reads a mesh file, or parses a mesh string if there is no such file. A list
+// of four sizes without names has the sizes of dp, fsdp, tp and sp. A list of
+// five has those of dp, fsdp, ep, tp and sp. At most one size may be -1, which
+// is computed from the number of devices. `devices` is the value of the flag
+// --devices. `texts`, if not null, replaces the contents of files. Returns
+// nullopt after a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);

@@ -1,7 +1,7 @@
-// Completes a mesh. An axis of size -1 gets the number of devices divided by
-// the product of the other sizes. Unless `dcn` distributes the slices over
-// axes, all slices are placed on the first axis whose size the number of slices
-// divides:
+// Completes a mesh. The size of an axis of size -1 is set to the number of
+// devices divided by the product of the other sizes. If `dcn` does not
+// distribute the slices (pods) over axes, all slices are placed on the first
+// axis whose size is divisible by the number of slices:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kOneFree = "one size at most can be -1";
 
-// The product of the given sizes, and the index of the axis of size -1.
+// The product of the sizes other than -1, and the index of the axis of size -1.
 struct Sizes {
   int64_t product = 1;
   std::optional<size_t> free;
@@ -56,8 +56,8 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-// Returns the given sizes and their product as a text, such as "2 * 4 = 8". A
-// single size has no product.
+// Returns the sizes other than -1 and their product as a text, such as "2 * 4 =
+// 8". For a single size, the product is omitted.
 std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
   size_t count = 0;
@@ -72,9 +72,10 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
   return out;
 }
 
-// Returns advice on how to make the sizes agree with the number of devices. It
-// names an axis that may be -1 because the other sizes divide the devices. If
-// there is no such axis, it requests sizes with the right product.
+// Returns advice on how to make the sizes agree with the number of devices. The
+// text names an axis that may be -1, because the product of the other sizes
+// divides the number of devices. If there is no such axis, the text requests
+// sizes with the right product.
 std::string DevicesHelp(const MeshDraft& draft, int64_t product,
                         int64_t devices) {
   std::string first;
@@ -93,8 +94,8 @@ std::string DevicesHelp(const MeshDraft& draft, int64_t product,
   return "make `" + first + "` -1 to let it take what remains";
 }
 
-// Sets the size of the -1 axis and returns the number of devices; nullopt after
-// a finding.
+// Computes the size of the axis of size -1 and returns the number of devices.
+// Returns nullopt after a finding.
 std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
                                      Mesh& mesh, Findings& findings) {
   if (!sizes.free) {
@@ -137,8 +138,8 @@ bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   return false;
 }
 
-// Places all slices on the first axis whose size the number of slices divides.
-// Adds a finding and returns false if there is no such axis.
+// Places all slices (pods) on the first axis whose size is divisible by the
+// number of slices. Adds a finding and returns false if there is no such axis.
 bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   mesh.dcn.assign(mesh.axes.size(), 1);
   for (size_t i = 0; i < mesh.axes.size(); ++i) {

@@ -1,5 +1,5 @@
-// The steps that are the same for mesh files and mesh strings: the size -1, the
-// number of devices, and checks over all axes.
+// Completes a mesh after it was read from a file or a string: computes the size
+// -1 and the number of devices, and checks all axes.
 #ifndef SHARDC_PARSE_MESH_FINISH_H_
 #define SHARDC_PARSE_MESH_FINISH_H_
 
@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// The most axes that a mesh may have; real meshes have far fewer.
+// The largest number of axes that a mesh may have. Real meshes have far fewer.
 inline constexpr size_t kAxisLimit = 256;
 
 struct Counted64 {
@@ -26,18 +26,19 @@ struct MeshDraft {
     std::string name;
     int64_t size = 1;  // -1: computed from the other sizes
     AxisType type = AxisType::kAuto;
-    Place place;  // place of the size or of its entry
+    Place place;  // place of the size or of the axis's entry
   };
   std::vector<Axis> axes;
   std::optional<Counted64> devices;
   std::optional<Counted64> processes;
   std::optional<Counted64> slices;
-  // The number of slices along each axis: 1 by default, -1 for the number of
-  // slices that the other axes leave. Empty if the draft has no `dcn`.
+  // The number of slices (pods) along each axis, indexed by axis. The default
+  // is 1. The value -1 means all slices that the other axes do not use. Empty
+  // if the file has no `dcn`.
   std::vector<int64_t> dcn;
   Place dcn_place;
   std::optional<Device> device;
-  Place place;  // of the list of axes
+  Place place;  // place of the list of axes
 };
 
 // Completes a mesh. Returns nullopt after a finding.

@@ -1,7 +1,7 @@
 // Reads the keys of a mesh file into a MeshDraft, which mesh_finish.cc
 // completes. The draft stores the place of each number, because some findings
-// concern several numbers. Axes are read first, since other keys refer to them.
-// --devices replaces the number of devices in the file:
+// concern several numbers. Axes are read first, because other keys refer to
+// them. The flag --devices replaces the number of devices in the file:
 //
 //   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
 #include "parse/mesh_yaml.h"
@@ -114,7 +114,8 @@ class MeshReader {
     if (value) out = Counted64{*value, context_.document.PlaceOf(*node)};
   }
 
-  // Returns the axis that a key of `what` names.
+  // Returns the index of the axis that has the name `key`. `what` describes the
+  // mapping that contains the key. Returns nullopt after a finding.
   std::optional<size_t> AxisOf(const YamlNode& key, std::string_view what) {
     const auto name = ReadKey(context_, key, code::kAxisName,
                               "a key of " + std::string(what));
@@ -176,8 +177,8 @@ class MeshReader {
     }
   }
 
-  // Lists the profiles whose names begin with `word` (`a100`), or suggests the
-  // nearest name.
+  // Returns a help text for an unknown profile. It lists the profiles whose
+  // names begin with `word`, such as `a100`, or suggests the nearest name.
   static std::string ProfileHelp(const std::string& word) {
     std::vector<std::string_view> family;
     for (const DeviceProfile& profile : DeviceProfiles()) {
@@ -191,7 +192,8 @@ class MeshReader {
                           "; another one is `device: {memory: 80GiB}`");
   }
 
-  // Reads the name of a profile and copies the profile's memory into `out`.
+  // Reads the name of a device profile and copies the profile's memory into
+  // `out`.
   void ReadProfile(const YamlNode& node, std::string_view what, Device& out) {
     const auto name = ReadText(context_, node, what, true);
     if (!name) return;

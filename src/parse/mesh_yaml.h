@@ -10,8 +10,9 @@
 
 namespace shardc {
 
-// Reads and completes a mesh. `devices`, the flag --devices, replaces the
-// number in the mapping. Returns nullopt after a finding.
+// Reads and completes a mesh. `devices` is the value of the flag --devices,
+// which replaces the number of devices in the mapping. Returns nullopt after a
+// finding.
 std::optional<Mesh> ReadMeshNode(const YamlContext& context,
                                  const YamlNode& node,
                                  std::optional<int64_t> devices);

@@ -1,8 +1,8 @@
 // Reads the structure of a model from its config.json. Families use different
-// keys for the same number; the tables below list the keys in the order in
-// which they are tried. Some defaults are only in a family's code: in GPT-2,
-// `n_inner: null` means four times the hidden size. Such a default is used if
-// all releases of the family agree on it.
+// keys for the same number, so the tables below list the keys in the order in
+// which they are tried. Some defaults are only in a family's code. For example,
+// in GPT-2 `n_inner: null` means four times the hidden size. Such a default is
+// used if all releases of the family agree on it.
 //
 //   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
 //     ->  heads 12, hidden 768, intermediate 3072
@@ -54,8 +54,9 @@ constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
                                               "ffn_hidden_size",
                                               "decoder_ffn_dim",
                                               "ffn_config.ffn_hidden_size"};
-// The keys of the decoder's layers come first: in a model with an encoder, the
-// other keys are the number of the encoder's layers.
+// The keys of the number of layers. The keys of the decoder's layers come
+// first, because in a model with an encoder the other keys state the number of
+// the encoder's layers.
 constexpr std::array<Key, 6> kLayers = {"num_decoder_layers", "decoder_layers",
                                         "num_hidden_layers",  "n_layer",
                                         "num_layers",         "n_layers"};
@@ -87,7 +88,7 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// The range of softmax scales is the same as in a settings file.
+// The range of valid softmax scales, which is the same as in a settings file.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 
@@ -153,8 +154,8 @@ class ModelConfigReader {
     return fields_.IsA(families);
   }
 
-  // Returns the family of the language model, even if the file describes a
-  // larger model that contains it.
+  // Returns the family of the language model. If the file describes a larger
+  // model, this is the family of the nested language model.
   std::string_view Family() const {
     const auto inner =
         fields_.nested() ? fields_.nested()->Find("model_type") : std::nullopt;
@@ -163,7 +164,8 @@ class ModelConfigReader {
   }
 
   // Sets sizes that the config omits to the defaults of the family's class. A
-  // null does not select this default: for KV heads it means as many as heads.
+  // null does not select the default. For KV heads, null means as many KV heads
+  // as heads.
   void UseDefaults() {
     defaults_ = config_families::DefaultsOf(Family());
     if (defaults_ == nullptr) return;
@@ -204,13 +206,13 @@ class ModelConfigReader {
         defaults_->intermediate > 0) {
       config_.intermediate = defaults_->intermediate;
     }
-    // Llama 4: `intermediate_size` is the width of the experts, and dense
-    // layers have a key of their own.
+    // In Llama 4, `intermediate_size` is the width of the experts. The width of
+    // dense layers has another key.
     if (Count("intermediate_size_mlp") && !config_.moe_intermediate) {
       config_.moe_intermediate = Count("intermediate_size");
     }
-    // In the first Qwen, `intermediate_size` counts the gate and the up
-    // projection together.
+    // In the first Qwen, `intermediate_size` is the sum of the widths of the
+    // gate and the up projection.
     if (config_.model_type == "qwen" && config_.intermediate) {
       *config_.intermediate /= 2;
     }
@@ -230,7 +232,7 @@ class ModelConfigReader {
       read.kv_heads = {};
     }
     if (!config_.kv_heads) config_.kv_heads = config_.heads;
-    // In latent attention a head is the concatenation of an unrotated and a
+    // In latent attention, a head is the concatenation of an unrotated and a
     // rotated part.
     config_.latent_rank = Count("kv_lora_rank");
     const auto part = [&](Key key) {
@@ -266,8 +268,8 @@ class ModelConfigReader {
     ReadFullHeads();
   }
 
-  // Reads the heads of Gemma 4's layers without a window. Recent versions of
-  // transformers write them layer by layer, with equal sizes for all layers:
+  // Reads the head sizes of Gemma 4's layers without a window. Recent versions
+  // of transformers write them for each layer, with equal sizes for all layers:
   //
   //   "per_layer_config": {"5": {"head_dim": 512, "num_key_value_heads": 2}}
   void ReadFullHeads() {
@@ -291,13 +293,14 @@ class ModelConfigReader {
     if (!config_.full_head_dim) config_.full_head_dim = 512;
   }
 
-  // Reads the heads of the layers with a window where the config has keys of
-  // their own for them.
+  // Reads the head sizes of the layers with a window, if the config has
+  // separate keys for these layers.
   void ReadWindowedHeads() {
     config_.windowed_kv_heads = Count("swa_num_key_value_heads");
     config_.windowed_head_dim = Count("swa_head_dim");
     config_.windowed_value_dim = Count("swa_v_head_dim");
-    // transformers omits the keys when it writes the config of MiMo-V2.
+    // transformers omits `swa_num_key_value_heads` when it writes the config of
+    // MiMo-V2.
     if (!config_.windowed_kv_heads && config_.kv_heads &&
         IsA(config_families::kTwiceWindowedKvHeads)) {
       config_.windowed_kv_heads = 2 * *config_.kv_heads;
@@ -337,9 +340,9 @@ class ModelConfigReader {
     }
   }
 
-  // Sets the softmax scale of latent attention with yarn, as in DeepSeek's
-  // code: 1/sqrt(head_dim) times the square of 0.1 mscale_all_dim ln(factor) +
-  // 1.
+  // Sets the softmax scale of latent attention with yarn, as DeepSeek's code
+  // does. The scale is 1/sqrt(head_dim) times (0.1 mscale_all_dim ln(factor) +
+  // 1)^2.
   void ReadYarnScale() {
     auto scaling = fields_.Find("rope_scaling");
     if (!scaling) scaling = fields_.Find("rope_parameters");
@@ -383,9 +386,9 @@ class ModelConfigReader {
         said ? *said : IsA(config_families::kTiedByDefault);
   }
 
-  // Reads the quantisation group size. If the config gives a block such as
-  // [128, 128], its last size is the group size, because it is along the input
-  // dimension.
+  // Reads the group size of quantised weights. If the config states a block
+  // such as [128, 128], its last size is the group size, because it is the size
+  // along the input dimension.
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
@@ -412,7 +415,8 @@ class ModelConfigReader {
   ConfigFields fields_;
   Findings& findings_;
   ModelConfig config_;
-  const config_families::Defaults* defaults_ = nullptr;  // of the family
+  // Defaults of the family.
+  const config_families::Defaults* defaults_ = nullptr;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reads a config.json. Python writes values that JSON lacks: NaN is read as
-// 0.0, Infinity and -Infinity as null:
+// Reads a config.json. Python writes values that JSON does not allow. They are
+// replaced: NaN by 0.0, Infinity and -Infinity by null:
 //
 //   {"rope_theta": 1e4, "eos_token_id": NaN}  ->  "eos_token_id": 0.0
 #include "parse/model_document.h"
@@ -16,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Replaces the words that Python writes and JSON lacks by JSON values of the
-// same length, so that the places of all other values stay the same.
+// Replaces words that Python writes and JSON does not allow by JSON values of
+// the same length. The places of all other values therefore stay the same.
 SourceRef ReplacePythonNumbers(const SourceRef& source) {
   struct Word {
     std::string_view word;

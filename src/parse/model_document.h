@@ -11,7 +11,8 @@
 namespace shardc {
 
 // Returns a document whose root is an object; null after findings. `NaN` and
-// `Infinity`, which Python writes and JSON lacks, are accepted.
+// `Infinity` are accepted, because Python writes them although JSON does not
+// allow them.
 std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
                                                       Findings& findings);
 

@@ -9,8 +9,9 @@
 
 namespace shardc {
 
-// Reads the text of an expression, which may be a number or a truth value, into
-// `out`. Leaves `out` as it is after a finding, which names the node by `what`.
+// Reads the text of an expression into `out`. The expression may be a number or
+// a truth value. After a finding, `out` is unchanged. `what` describes the node
+// in the finding.
 void ReadExpression(const YamlContext& context, const YamlNode& node,
                     std::string_view what, DescribedText& out);
 

@@ -1,6 +1,6 @@
 // Facts about model families that are in the code of transformers but not in a
-// config.json: lists of families with a property, and the sizes that a
-// config.json may omit because the family's class has a default for them.
+// config.json. They are lists of families that share a property, and sizes that
+// a config.json may omit because the family's class has a default for them.
 #ifndef SHARDC_PARSE_MODEL_FAMILIES_H_
 #define SHARDC_PARSE_MODEL_FAMILIES_H_
 
@@ -13,11 +13,12 @@ namespace shardc::config_families {
 
 using Name = std::string_view;
 
-// A family in which, by its code, every P-th layer attends to all tokens and
-// the other layers attend within a window, unless the config has another
-// period. `layers` is P. With `rounds_up`, a rest of fewer than P layers also
-// has a layer that attends to all tokens: the first one in ModernBERT, whose
-// periods begin with such a layer, and the last one in Gemma 4.
+// A family in which every P-th layer attends to all tokens and the other layers
+// attend within a window. `layers` is P, unless the config states another
+// period. With `rounds_up`, an incomplete last group of fewer than P layers
+// also has a layer that attends to all tokens. It is the group's first layer in
+// ModernBERT, whose groups begin with such a layer, and the last layer in Gemma
+// 4.
 struct Period {
   Name family;
   int64_t layers;
@@ -36,30 +37,30 @@ inline constexpr std::array<Period, 11> kSeesAll = {{
     {"modernbert", 3, true},
     {"modernbert-decoder", 3, true},
 }};
-// Families whose tokens attend to later tokens too, unless `is_decoder` is
-// true.
+// Families whose tokens also attend to later tokens (not causal), unless
+// `is_decoder` is true.
 inline constexpr std::array<Name, 9> kBidirectional = {
     "albert",     "bert",    "deberta-v2", "distilbert", "electra",
     "modernbert", "roberta", "vit",        "xlm-roberta"};
-// Families whose layers have a state-space mixer or a recurrence, and no
-// attention. The `num_heads` of Mamba 2 are heads of its mixer.
+// Families whose layers have a state-space mixer or a recurrence instead of
+// attention. The `num_heads` of Mamba 2 are the heads of its mixer.
 inline constexpr std::array<Name, 8> kWithoutAttention = {
     "falcon_mamba", "mamba", "mamba2", "rwkv",
     "rwkv5",        "rwkv6", "rwkv7",  "xlstm"};
 // Families in which every fourth layer has attention and the other layers have
-// linear attention, unless the config gives another interval.
+// linear attention, unless the config states another interval.
 inline constexpr std::array<Name, 3> kAttentionInFourth = {
     "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
-// Families in which the heads of layers without a window have another size than
-// in the other layers: 512, unless the config gives it.
+// Families in which layers without a window have another head size than the
+// layers with a window. It is 512, unless the config states it.
 inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
 // Families whose layers with a window have twice as many KV heads as the other
 // layers.
 inline constexpr std::array<Name, 1> kTwiceWindowedKvHeads = {"mimo_v2_flash"};
-// Families whose layers have two blocks of attention each.
+// Families in which each layer has two attention blocks.
 inline constexpr std::array<Name, 1> kAttentionTwice = {"longcat_flash"};
-// Families in which every P-th layer has attention, unless the config has
-// another period, from the layer `first` on.
+// Families in which every P-th layer has attention, beginning with the layer
+// `first`. `layers` is P, unless the config states another period.
 struct AttentionPeriod {
   Name family;
   int64_t layers, first;
@@ -68,24 +69,26 @@ inline constexpr std::array<AttentionPeriod, 2> kAttentionEvery = {{
     {"jamba", 8, 4},
     {"zamba", 6, 4},
 }};
-// Families whose heads are twice as large as the hidden size divided by the
-// number of heads, because attention also reads the embeddings.
+// Families whose head size is twice the hidden size divided by the number of
+// heads, because attention also reads the embeddings.
 inline constexpr std::array<Name, 2> kTwiceWideHeads = {"zamba", "zamba2"};
-// Families whose third layer has attention before the period begins.
+// Families in which the third layer has attention, and the period of attention
+// layers begins after this layer.
 inline constexpr std::array<Name, 1> kAttentionInThird = {"zamba"};
-// Families whose window has the key `local_attention`, and is 128 tokens
-// without it. Half of them are before a token: a decoder attends to these only.
+// Families whose window is the value of the key `local_attention`, or 128
+// tokens without this key. Half of the window precedes a token. A decoder
+// (kHalfWindow) attends only to this half.
 inline constexpr std::array<Name, 2> kLocalAttention = {"modernbert",
                                                         "modernbert-decoder"};
 inline constexpr std::array<Name, 1> kHalfWindow = {"modernbert-decoder"};
-// Families whose windowed layers attend within chunks of tokens.
+// Families whose layers with a window attend within fixed chunks of tokens.
 inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.
 inline constexpr std::array<Name, 9> kWindowOnRequest = {
     "qwen2",           "qwen2_moe", "qwen2_vl",  "qwen2_vl_text", "qwen2_5_vl",
     "qwen2_5_vl_text", "qwen3",     "qwen3_moe", "smollm3"};
-// Families whose first layers attend to all tokens: `layers` of them, unless
-// the config has `max_window_layers`.
+// Families whose first layers attend to all tokens. `layers` is the number of
+// these layers, unless the config states `max_window_layers`.
 struct FullFirst {
   Name family;
   int64_t layers;
@@ -99,13 +102,15 @@ inline constexpr std::array<FullFirst, 7> kFullFirst = {{
     {"qwen2_5_vl", 80},
     {"qwen2_5_vl_text", 80},
 }};
-// Families in which the first, third, fifth layer and so on have a window, up
-// to `max_window_layers`, which is 28 by default.
+// Families in which every second layer has a window: the first, the third and
+// so on, among the first `max_window_layers` layers. The default of
+// `max_window_layers` is 28.
 inline constexpr std::array<Name, 1> kWindowInEven = {"qwen2_moe"};
-// Families in which all layers have a window, whatever `max_window_layers` is.
+// Families in which all layers have a window, and `max_window_layers` is
+// ignored.
 inline constexpr std::array<Name, 1> kWindowInAll = {"qwen3_moe"};
-// Families in which the layers that do not rotate queries and keys have a
-// window.
+// Families in which exactly the layers that do not rotate queries and keys
+// (NoPE) have a window.
 inline constexpr std::array<Name, 1> kWindowUnrotated = {"smollm3"};
 // Families with one KV head unless `multi_query` is false.
 inline constexpr std::array<Name, 3> kMultiQuery = {"falcon", "RefinedWebModel",
@@ -113,8 +118,8 @@ inline constexpr std::array<Name, 3> kMultiQuery = {"falcon", "RefinedWebModel",
 inline constexpr std::array<Name, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 
-// Families that rotate queries and keys (RoPE), even if config.json gives no
-// rotary base.
+// Families that rotate queries and keys (RoPE), even if the config.json does
+// not state the base of the rotation.
 inline constexpr std::array<Name, 25> kRotating = {
     "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
     "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
@@ -128,32 +133,33 @@ inline constexpr std::array<Name, 4> kUnscaled = {"t5", "mt5", "umt5",
                                                   "longt5"};
 inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 
-// Families with a head whose config class in transformers ties it to the
-// embeddings by default. Falcon's does too, but its published checkpoints hold
-// both tensors. The descriptions in families/ have the same defaults (`tied`),
-// which tests/families compares with these.
+// Families with a language-model head that transformers ties to the embeddings
+// by default. Falcon's config class does too, but its published checkpoints
+// contain both tensors. The descriptions in families/ have the same defaults
+// (`tied`), which tests/families compares with this list.
 inline constexpr std::array<Name, 19> kTiedByDefault = {
     "gpt2",    "gemma",       "gemma2",  "gemma3",    "gemma3_text",
     "gemma4",  "gemma4_text", "bloom",   "opt",       "t5",
     "whisper", "cohere",      "cohere2", "ernie4_5",  "gpt_bigcode",
     "gpt_neo", "mpt",         "smollm3", "starcoder2"};
-// Families whose feed-forward width is four times the hidden one unless
-// the config has another.
+// Families whose feed-forward width is four times the hidden size, unless the
+// config states another width.
 inline constexpr std::array<Name, 9> kFourfold = {
     "gpt2",        "gptj",       "bloom",           "falcon",
     "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential",
     "phi-msft"};
 
-// The defaults of a family's class. 0 means that the class has no default, or
-// computes it from other sizes.
+// The default sizes of a family's config class. 0 means that the class has no
+// default for a size, or computes it from other sizes.
 struct Defaults {
   Name family;
   int64_t kv_heads = 0, head_dim = 0;
-  // Used only for a language model inside a larger one: transformers omits
-  // defaults when it writes a nested config, but not in a config.json of its
-  // own.
+  // These defaults are used only for a language model inside a larger model. In
+  // a nested config, transformers omits values that equal the defaults. It
+  // writes them in the config.json of a language model.
   int64_t heads = 0, hidden = 0, intermediate = 0, layers = 0, vocab = 0;
-  // The window of a config without the key; null means that there is none.
+  // The window if the config omits the key. A null in the config means that
+  // there is no window.
   int64_t window = 0;
 };
 
@@ -186,7 +192,8 @@ inline constexpr std::array<Defaults, 26> kDefaults = {{
     {"llama4_text", 8, 128},
 }};
 
-// Returns null for a family whose class needs no entry.
+// Returns the defaults of a family, or null if its class has none that are
+// needed.
 inline const Defaults* DefaultsOf(Name family) {
   const auto found =
       std::find_if(kDefaults.begin(), kDefaults.end(),

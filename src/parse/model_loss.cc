@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kMostChunk = int64_t{1} << 40;  // tokens
+constexpr int64_t kMostChunk = int64_t{1} << 40;  // in tokens
 
 }  // namespace
 

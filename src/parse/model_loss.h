@@ -1,4 +1,4 @@
-// Reads how the loss of a `model:` section is computed:
+// Reads the entry of a `model:` section that states how the loss is computed:
 //
 //   loss: {kind: compiled, chunk: 2048}
 //
@@ -11,14 +11,15 @@
 
 namespace shardc {
 
-// The nodes of the values; null if a value is absent or wrong. A node may be
-// the YAML value null, which removes an inherited value.
+// The YAML nodes of the values. A node is null if its value is absent or
+// invalid. The value of a node may be the YAML value null, which removes an
+// inherited value.
 struct ModelLoss {
   const YamlNode* kind = nullptr;
-  const YamlNode* chunk = nullptr;  // tokens of a device in one chunk
+  const YamlNode* chunk = nullptr;  // number of tokens of a device in one chunk
 };
 
-// Adds a finding for each value that is wrong.
+// Reads the mapping `node`. Adds a finding for each invalid value.
 ModelLoss ReadModelLoss(const YamlContext& context, const YamlNode& node);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Merges a `model:` section with the one that it extends. Each mapping is an
-// ordered list of entries, and entries of the same name are merged:
+// Merges a `model:` section with the section that it extends. Each mapping is
+// an ordered list of entries, and entries of the same name are merged:
 //
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
@@ -23,11 +23,12 @@
 namespace shardc {
 namespace {
 
-// The limits of a list after its blocks are inserted: the number of ops, the
-// number of insertions (of empty blocks too), and the depth of nested blocks.
+// The limits on a list of ops after its blocks are inserted: the number of ops,
+// the number of inserted blocks (including empty ones), and the depth of nested
+// blocks.
 constexpr size_t kMostOps = 1000, kMostBlocks = 10000, kMostNested = 32;
-// The most entries of a mapping. The limit is low because names are found by a
-// linear search.
+// The largest number of entries in a mapping. It is low because names are found
+// by a linear search.
 constexpr size_t kMostEntries = 2000;
 
 template <class T>
@@ -82,9 +83,9 @@ void Merge(SectionEntries<T>& base, SectionEntries<T> own, Findings& findings) {
   }
 }
 
-// Merges settings. A null setting removes the inherited one, and a null group
-// (`rope`) removes all inherited settings of the group. If there is no
-// inherited setting, null means that the setting is not given.
+// Merges settings. A null setting removes the inherited setting of the same
+// name. A null group (`rope`) removes all inherited settings of the group. If
+// there is nothing to remove, null has no effect.
 void MergeSettings(SectionEntries<DescribedText>& base,
                    SectionEntries<DescribedText> own, Findings& findings) {
   if (!HasFewEntries(base, own, findings)) return;
@@ -208,9 +209,9 @@ class Describer {
     }
   }
 
-  // Appends the ops of one entry. Returns false if the rest of the list need
-  // not be read, because the finding is a limit or a cycle or is inside a
-  // block.
+  // Appends the ops of the block that `use` names. Returns false if the rest of
+  // the list need not be read. This is so if the finding is a limit or a cycle,
+  // or is inside a block.
   bool Insert(const SectionOp& use, std::vector<DescribedLine>& to) {
     const auto found = blocks_.find(use.block);
     if (found == blocks_.end()) {
@@ -251,8 +252,9 @@ class Describer {
   Findings& findings_;
   std::set<std::string, std::less<>> dims_;
   std::map<std::string, const SectionOps*> blocks_;
-  std::vector<std::string> open_;  // blocks being inserted
-  size_t inserted_ = 0;            // blocks inserted into the current list
+  // Names of the blocks that are being inserted.
+  std::vector<std::string> open_;
+  size_t inserted_ = 0;  // number of blocks inserted in the current list
   std::shared_ptr<ModelDescription> out_ = std::make_shared<ModelDescription>();
 };
 

@@ -1,7 +1,7 @@
-// Reads the roles of a `model:` section. A role is a pattern for names of
-// parameters, with a list of dimensions and sometimes options. The option
-// `bias` adds a second role, whose pattern is derived from the weight's
-// pattern:
+// Reads the roles of a `model:` section. A role, such as `q`, states what a
+// parameter does. It has a pattern for names of parameters, a list of
+// dimensions and sometimes options. The option `bias` adds a second role, whose
+// pattern is derived from the weight's pattern:
 //
 //   q: ['q_proj\.weight$', [n h, d], {bias: [n h]}]
 //     ->  q       q_proj\.weight$  [n h, d]
@@ -55,7 +55,7 @@ class RoleReader {
     return context_.document.PlaceOf(node);
   }
 
-  // Reads [pattern, [dims], {options}].
+  // Reads a role of the form [pattern, [dims], {options}].
   std::optional<SectionRole> ReadRole(const YamlNode& node,
                                       DescribedRole role) {
     const auto& items = node.items;
@@ -157,9 +157,10 @@ class RoleReader {
     return true;
   }
 
-  // Returns the pattern in which `bias` replaces the word before the final `$`,
-  // such as `weight`, or a group such as `(kernel|scale)`. Returns nullopt if
-  // there is no such word or group, or if `_` precedes it.
+  // Returns the pattern of a bias. In the weight's pattern, `bias` replaces the
+  // word before the final `$`, such as `weight`, or a group such as
+  // `(kernel|scale)`. Returns nullopt if there is no such word or group, or if
+  // `_` precedes it.
   static std::optional<std::string> BiasPattern(std::string_view pattern) {
     if (!pattern.ends_with('$')) return std::nullopt;
     pattern.remove_suffix(1);

@@ -1,4 +1,5 @@
-// Reads the roles of a `model:` section.
+// Reads the roles of a `model:` section. A role states what a parameter does,
+// such as the query projection.
 #ifndef SHARDC_PARSE_MODEL_ROLES_H_
 #define SHARDC_PARSE_MODEL_ROLES_H_
 
@@ -7,8 +8,7 @@
 
 namespace shardc {
 
-// Reads the mapping `params`. A role that is wrong is left out, after a
-// finding.
+// Reads the mapping `params`. An invalid role is omitted after a finding.
 SectionEntries<SectionRole> ReadModelRoles(const YamlContext& context,
                                            const YamlNode& node);
 

@@ -1,5 +1,5 @@
-// Reads a `model:` section without the entries that it inherits. model_merge.cc
-// adds the inherited entries, and checks the names of dimensions and blocks:
+// Reads a `model:` section as it is written in one file. model_merge.cc adds
+// the inherited entries, and checks the names of dimensions and blocks.
 #include "parse/model_section.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@
 namespace shardc {
 namespace {
 
-// The most ops of a list and the most operands of an op. Real models have far
-// fewer.
+// The largest number of ops in a list, and of operands of an op. Real models
+// have far fewer.
 constexpr size_t kMostLines = 1000, kMostOperands = 64;
 
-// Keys whose value is an expression.
+// The keys whose value is an expression.
 constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
@@ -166,7 +166,7 @@ class SectionReader {
     }
   }
 
-  // Reads `constants`: numbers to which ops refer by name.
+  // Reads `constants`, which are numbers that ops refer to by name.
   void ReadConstants(const YamlNode& node) {
     if (node.IsNull()) return Setting("constants", node);
     if (!IsMap(node, "constants")) return;
@@ -265,7 +265,7 @@ class SectionReader {
     return ReadOpList(*node, "`" + std::string(key) + "`");
   }
 
-  // Reads a list of ops. A single op is accepted as a list of one.
+  // Reads a list of ops. A single op is read as a list of one op.
   SectionOps ReadOpList(const YamlNode& node, const std::string& what) {
     SectionOps out;
     if (node.IsScalar()) {

@@ -15,13 +15,13 @@
 
 namespace shardc {
 
-// An entry of a mapping that is merged with an inherited mapping. Without a
-// value (null) it removes the inherited entry of this name.
+// An entry of a mapping that is merged with an inherited mapping. An entry
+// without a value (null) removes the inherited entry of the same name.
 template <class T>
 struct SectionEntry {
   std::string name;
   std::optional<T> value;
-  Place place;  // of the name
+  Place place;  // place of the name
 };
 template <class T>
 using SectionEntries = std::vector<SectionEntry<T>>;
@@ -45,10 +45,10 @@ struct SectionStack {
   std::optional<SectionOps> begin, layer, end;
 };
 
-// A `model:` section as written in a file, or after it was merged with the
-// sections that it extends.
+// A `model:` section as it is written in a file, or after it was merged with
+// the sections that it extends.
 struct ModelSection {
-  std::string extends;  // empty: it extends no section
+  std::string extends;  // empty: the section extends no other section
   Place extends_place;
   SectionEntries<DescribedText> dims;
   SectionEntries<std::string> axes;
@@ -56,8 +56,8 @@ struct ModelSection {
   std::optional<SectionStack> encoder;
   bool removes_encoder = false;
   std::optional<std::vector<DescribedText>> skip;
-  // Entries are named by their path, such as `rope.base`. A null entry `rope`
-  // removes all settings of that group.
+  // The name of an entry is its path, such as `rope.base`. A null entry `rope`
+  // removes all settings of the group `rope`.
   SectionEntries<DescribedText> settings;
   SectionEntries<SectionOps> blocks;
   SourceRef source;

@@ -22,7 +22,8 @@ bool IsWordPart(char c) {
 }
 bool IsNumberPart(char c) { return (c >= '0' && c <= '9') || c == '.'; }
 
-// Reads words and signs one by one and skips the spaces before them.
+// Reads the words and signs of a text one by one, and skips the spaces before
+// them.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -72,7 +73,8 @@ class Scanner {
   size_t at_ = 0;
 };
 
-// Parses `a+b`; returns an empty list if a word is missing.
+// Parses a sum of words such as `a+b`. Returns an empty list if a word is
+// missing.
 std::vector<std::string> Sum(Scanner& scanner) {
   std::vector<std::string> words;
   do {

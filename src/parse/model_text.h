@@ -9,11 +9,13 @@
 
 namespace shardc {
 
-// Parses a dimension such as `n (p+r)`. Returns nullopt for other texts.
+// Parses a dimension such as `n (p+r)`, in which `n`, `p` and `r` are names.
+// Returns nullopt for other texts.
 std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
 
-// Parses an op, `name[, name] = op(argument, ...) [@role] [if condition]`.
-// Returns nullopt for other texts. The condition is stored as text.
+// Parses an op of the form `name[, name] = op(argument, ...) [@role] [if
+// condition]`. Returns nullopt for other texts. The condition is stored as
+// text.
 std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
 
 // Returns whether the text is a single word, such as the name of a block.

@@ -1,6 +1,6 @@
-// Reads the settings of attention operations one by one, each with its own
-// range or choices. A setting that does not apply to its operation is a
-// finding, because it would have no effect:
+// Reads the settings of attention operations. Each setting has its own range or
+// choices. A setting that does not apply to its operation is a finding, because
+// it would have no effect:
 //
 //   {operations: {ring: {page_size: 4}}}  ->  `page_size` has no meaning for
 //                                             `ring`
@@ -20,13 +20,12 @@
 namespace shardc {
 namespace {
 
-// The ranges of sizes. Larger blocks and pages would reserve memory without
-// use.
+// The ranges of sizes. Larger blocks and pages would only waste memory.
 constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
 constexpr IntegerRange kPages = {1, 4096};
 constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
-// The ranges of factors. Within them float32 can represent the values and their
-// squares.
+// The ranges of factors. float32 can represent all values in these ranges, and
+// their squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
 constexpr RealRange kProbabilities = {0, 1, true};
@@ -149,8 +148,8 @@ class SettingsReader {
     }
   }
 
-  // Reads a record of settings. `operation` is null for the defaults, which may
-  // contain all settings.
+  // Reads the settings of one operation. `operation` is null if the settings
+  // are the defaults for all operations, which may contain any setting.
   void ReadRecord(const YamlNode& node, const KnownOperation* operation,
                   SettingsRecord& out) {
     const auto fields = Fields::Read(context_, node, keys::kSettings);
@@ -169,8 +168,8 @@ class SettingsReader {
             "it is a setting of " + Listed(TakenBy(setting, operations_)));
         continue;
       }
-      // The second value of a duplicate key is skipped; the YAML reader has
-      // reported the key.
+      // If a key is duplicated, its second value is skipped. The YAML reader
+      // has already reported the key.
       if (fields->Find(member.key.text) != &member.value) continue;
       ReadValue(setting, member.value, out);
     }

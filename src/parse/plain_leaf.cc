@@ -1,7 +1,8 @@
 // Reads one parameter of a manifest: an object with the members `dtype` and
-// `shape`, and in the form of a list also `name`. The members may be in any
-// order, and each must occur exactly once. A pair of dtype and shape is a type,
-// and each distinct type gets a number:
+// `shape`. In the list form of a manifest, the object also has the member
+// `name`. The members may be in any order, and each must occur exactly once. A
+// pair of dtype and shape is called a type, and each distinct type gets a
+// number:
 //
 //   "dtype": "F32", "shape": [8, 4]}  ->  type 0 at its first occurrence, and
 //                                         for every parameter with this pair
@@ -24,7 +25,8 @@ bool TakeShape(PlainJson& json, FlatType& type) {
 }  // namespace
 
 void PlainLeaves::ReserveFor(size_t text_bytes) {
-  // The length of the shortest leaf, `"a":{"shape":[],"dtype":null},`.
+  // The length of the shortest possible parameter,
+  // `"a":{"shape":[],"dtype":null},`.
   constexpr size_t kLeastBytes = 30;
   tensors.reserve(text_bytes / kLeastBytes);
 }

@@ -1,6 +1,6 @@
-// Reads a parameter's type in a manifest of the usual form: `{"shape": [8, 4],
-// "dtype": "F32"}`, with the members in either order. In the list form of
-// shardc's format the object also has the name.
+// Reads the type (dtype and shape) of a parameter in a manifest of the usual
+// form: `{"shape": [8, 4], "dtype": "F32"}`, with the members in any order. In
+// the list form of shardc's format, the object also contains the name.
 #ifndef SHARDC_PARSE_PLAIN_LEAF_H_
 #define SHARDC_PARSE_PLAIN_LEAF_H_
 
@@ -17,17 +17,19 @@
 
 namespace shardc {
 
-// Collects the parameters of a manifest and their numbered types.
+// Collects the parameters of a manifest. Each distinct type (dtype and shape)
+// gets a number.
 class PlainLeaves {
  public:
-  // Reserves space for as many parameters as a text of that many bytes can
-  // contain. The system assigns no physical memory to the unused part.
+  // Reserves space for as many parameters as a text of `text_bytes` bytes can
+  // contain. The operating system assigns no physical memory to the unused
+  // part.
   void ReserveFor(size_t text_bytes);
 
   // Reads the rest of an object after its opening brace and sets `type` to the
-  // number of the parameter's type. Returns false if a member is missing,
-  // unknown or repeated, if ParseDtype or FlatType cannot parse the dtype or
-  // shape, and if a size overflows.
+  // number of the parameter's type. Returns false in these cases: a member is
+  // missing, unknown or repeated, ParseDtype cannot parse the dtype, FlatType
+  // cannot parse the shape, or a size overflows.
   bool Take(PlainJson& json, uint32_t& type) {
     return Fields(json, nullptr, type);
   }
@@ -42,13 +44,14 @@ class PlainLeaves {
   bool Fields(PlainJson& json, std::string_view* name, uint32_t& type);
   bool DtypeOf(PlainJson& json, FlatType& type);
 
-  // The last dtype, as a copy because windows of text change; empty at first.
+  // The last dtype text; empty at first. It is a copy, because the text may be
+  // a window that changes.
   std::string last_dtype_;
   Dtype dtype_ = Dtype::kF32;
 };
 
-// Moves tensors and types into `manifest` and sets its `by_name`. Returns false
-// if a name occurs twice.
+// Moves the tensors and types into `manifest` and sets its `by_name`. Returns
+// false if a name occurs twice.
 bool TakeTensors(PlainLeaves leaves, Manifest& manifest);
 
 }  // namespace shardc

@@ -6,17 +6,17 @@
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor
 //   ... {"name": "\u0061/b", ...             left to the full parser
 //
-// It reads plain names only: printable ASCII without `"` and `\`, which JSON
-// writes without escapes.
+// It reads only names of printable ASCII without `"` and `\`, which JSON writes
+// without escapes.
 //
 // A large file is read through a window. If a parameter or a member ends behind
 // the window, the reader moves the window to the beginning of the parameter or
 // member and reads it again.
 //
-// The text between a name and the next name (the tail) mostly repeats an
-// earlier tail. The reader keeps the last few tails together with the type
+// The text between a name and the next name is called a tail. Most tails repeat
+// an earlier tail. The reader keeps the last few tails together with the type
 // (dtype and shape) that each contains. It compares the text with these tails
-// before it parses:
+// before it parses the text:
 //
 //   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   after a/b, c/d, e/f ...
 #include "parse/plain_manifest.h"
@@ -40,19 +40,21 @@ namespace {
 
 constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 
-// The text between a name and the next name. Equal tails have equal types.
+// A tail: the text between a name and the next name. Equal tails have equal
+// types.
 struct Tail {
   std::string text;
   uint32_t type = 0;  // the number of the type in the text
-  size_t next = 0;    // index of the tail that last followed
+  size_t next = 0;    // index of the tail that last followed this one
 };
 
-// The last few distinct tails.
+// The last few distinct tails. A tail is the text between two names.
 class Tails {
  public:
-  // Returns the tail that `text` begins with, or nullptr. First compares with
-  // the tail that followed the current tail the last time, because parameters
-  // repeat in the same order layer by layer.
+  // Returns the tail with which `text` begins, or nullptr. The first tail to be
+  // compared is the one that followed the current tail the last time.
+  // Parameters repeat in the same order in each layer, so this tail is the most
+  // likely one.
   const Tail* Find(std::string_view text) {
     size_t at = tails_[last_].next;
     for (size_t i = 0; i < size_; ++i, at = at + 1 < size_ ? at + 1 : 0) {
@@ -64,8 +66,8 @@ class Tails {
     }
     return nullptr;
   }
-  // Adds a tail. If all places are in use, it replaces the oldest tail. Does
-  // nothing for a text longer than kMostBytes.
+  // Adds a tail. If all places are in use, the tail replaces the oldest tail. A
+  // text of more than kMostBytes bytes is not added.
   void Add(std::string_view text, uint32_t type) {
     if (text.size() > kMostBytes) return;
     Tail& tail = tails_[oldest_];
@@ -95,7 +97,7 @@ enum class Form : uint8_t {
 class PlainManifest {
  public:
   // `bytes` is the size of the file. Names are copied into `names`. If `names`
-  // is null, they are views into the text.
+  // is null, names are views into the text.
   PlainManifest(TextWindow window, size_t bytes, TextStore* names)
       : window_(std::move(window)),
         json_(window_.text()),
@@ -116,7 +118,7 @@ class PlainManifest {
 
  private:
   // Moves the window to the byte `from` of its text and continues to read
-  // there. Returns false if the window gets no more bytes of the file
+  // there. Returns false if the window reads no more bytes of the file
   // (TextWindow::Advance).
   bool Advance(size_t from) {
     if (!window_.Advance(from)) return false;
@@ -188,18 +190,19 @@ class PlainManifest {
     has_params_ = true;
     if (json_.Take('[')) {
       if (json_.Take(']')) return true;
-      // Without a schema, the first item shows that the list is a manifest.
+      // If there was no `schema` before, the first item shows that the list is
+      // a manifest.
       has_schema_ = true;
       return Parameters(Form::kList);
     }
     return json_.Take('{') && (json_.Take('}') || Parameters(Form::kObject));
   }
 
-  // What follows the text that has been read.
+  // What follows the text that has been read so far.
   enum class Next : uint8_t {
     kName,       // the first byte of a name
     kParameter,  // a parameter
-    kEnd,        // nothing: the list or object was closed
+    kEnd,        // nothing, because the list or object was closed
     kUnread,     // something else, or the end of the window
   };
 
@@ -218,8 +221,8 @@ class PlainManifest {
     return true;
   }
 
-  // Reads up to the first byte of the name if the name is the parameter's first
-  // member. Otherwise reads the complete parameter.
+  // If the name is the parameter's first member, reads up to the first byte of
+  // the name. Otherwise reads the complete parameter.
   Next Parameter(Form form) {
     PlainJson ahead = json_;
     if (TakeNameBegin(ahead, form)) {
@@ -237,8 +240,8 @@ class PlainManifest {
     return next;
   }
 
-  // Reads the text before the first byte of a name. Returns false for other
-  // text.
+  // Reads the text that precedes the first byte of a name. Returns false if the
+  // text is different.
   static bool TakeNameBegin(PlainJson& json, Form form) {
     return (form == Form::kObject ||
             (json.Take('{') && json.Take('"') && json.TakeKey("name\""))) &&
@@ -251,9 +254,9 @@ class PlainManifest {
                                                        : Next::kUnread;
   }
 
-  // Continues at the first byte of a name. Reads parameters as long as their
-  // tails are known. If not even the first tail is known, reads one parameter
-  // with OtherParameter.
+  // Continues at the first byte of a name. Reads parameters while the text
+  // after each name is a known tail. If the first tail is unknown, reads one
+  // parameter with OtherParameter.
   Next FromName(Form form) {
     const std::string_view text = window_.text();
     size_t begin = json_.at();
@@ -271,8 +274,8 @@ class PlainManifest {
     return end > begin ? OtherParameter(form, begin, end) : Next::kUnread;
   }
 
-  // Parses the rest of a parameter whose tail is not known. Its name is the
-  // text from `begin` to `end`.
+  // Parses the rest of a parameter whose tail is unknown. The parameter's name
+  // is the text from `begin` to `end`.
   Next OtherParameter(Form form, size_t begin, size_t end) {
     const std::string_view text = window_.text();
     uint32_t type = 0;
@@ -304,7 +307,7 @@ class PlainManifest {
   size_t bytes_;
   TextStore* names_;
   Tails tails_;
-  unsigned seen_ = 0;  // members
+  unsigned seen_ = 0;  // bits of the members that were read
   bool reserved_ = false;
   bool has_params_ = false;
   bool has_schema_ = false;

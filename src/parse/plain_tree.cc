@@ -1,8 +1,8 @@
-// A fast reader of trees in the usual syntax, in one pass. An object is a leaf
-// (a parameter) if its first member is `shape` or `dtype` and is not an object.
-// At any other value that is not an object, and at a duplicate key, the reader
-// stops, and the full parser reads the file instead. If a name is spread over
-// several keys, it is joined and stored:
+// A fast reader of parameter trees in the usual syntax, in one pass. An object
+// is a leaf (a parameter) if its first member is `shape` or `dtype` and is not
+// an object. The reader stops at any other value that is not an object, and at
+// a duplicate key. The full parser then reads the file instead. If a name
+// consists of several keys, they are joined and the name is stored:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
@@ -40,7 +40,7 @@ class TreeReader {
   }
 
   PlainLeaves leaves;
-  bool joined = false;  // some name was joined from several keys
+  bool joined = false;  // whether a name was joined from several keys
 
  private:
   // Reads the members of an object after its opening brace.
@@ -72,24 +72,24 @@ class TreeReader {
       if (branches) keys_.push_back(key);
       path_.resize(above);
     } while (json_.Take(','));
-    // Keys are compared only in an object with branches. If all members are
-    // leaves, a duplicate key yields a duplicate name, which TakeTensors
-    // detects.
+    // Keys are compared only in an object that contains branches. If all
+    // members are leaves, a duplicate key causes a duplicate name, which
+    // TakeTensors detects.
     if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
     keys_.resize(first_key);
     return json_.Take('}');
   }
 
-  // Stores the keys of an object that come before its first branch. All of them
-  // are keys of leaves, so they are the last parts of the leaves' names.
+  // Stores the keys of an object that precede its first branch. All of them are
+  // keys of leaves, so they are the last parts of the leaves' names.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
       keys_.push_back(leaves.tensors[i].name.substr(prefix));
     }
   }
 
-  // Returns whether the object is a leaf: its first member is `shape` or
-  // `dtype` and is not an object, since that could be a branch of this name.
+  // Returns whether the object is a leaf. The first member of a leaf is `shape`
+  // or `dtype` and is not an object. An object could be a branch of this name.
   bool AtLeaf() const {
     PlainJson ahead = json_;
     if (!ahead.Take('"')) return false;

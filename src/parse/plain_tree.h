@@ -1,4 +1,5 @@
-// Reads common trees of parameters without building a JsonDocument.
+// A fast reader of common trees of parameters. It does not build a
+// JsonDocument.
 #ifndef SHARDC_PARSE_PLAIN_TREE_H_
 #define SHARDC_PARSE_PLAIN_TREE_H_
 
@@ -10,8 +11,8 @@
 namespace shardc {
 
 // Returns the manifest that ParseManifest would return, with `by_name` set, for
-// a nested tree in the usual syntax with leaves `{"shape", "dtype"}`. Returns
-// nullopt for any other text, valid or not.
+// a nested tree in the usual syntax whose leaves are `{"shape", "dtype"}`.
+// Returns nullopt for any other text, even if it is valid.
 std::optional<Manifest> ReadPlainTree(const SourceRef& source);
 
 }  // namespace shardc

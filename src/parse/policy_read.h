@@ -1,4 +1,4 @@
-// Reads policies of a rules file or of one rule.
+// Reads policies of a complete rules file or of a single rule.
 #ifndef SHARDC_PARSE_POLICY_READ_H_
 #define SHARDC_PARSE_POLICY_READ_H_
 
@@ -15,8 +15,9 @@ std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
 std::optional<int64_t> ReadMinSize(const YamlContext& context,
                                    const YamlNode& node);
 
-// Reads `weight_decay: {exclude: ['norm', 'bias$']}`; nullopt if `exclude` is
-// absent or null, and after a finding.
+// Reads the exclusions from weight decay, such as `weight_decay: {exclude:
+// ['norm', 'bias$']}`. Returns nullopt if `exclude` is absent or null, or after
+// a finding.
 WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
                                       const YamlNode& node);
 

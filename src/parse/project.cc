@@ -1,7 +1,7 @@
-// Reads a project file. Its paths are relative to its folder and are joined
-// with it here. The project file is searched for in a folder and its parents,
-// up to the root of the git repository or, without a repository, of the file
-// system:
+// Reads a project file (shardc.yaml). Its paths are relative to its folder and
+// are joined with it here. The project file is searched for in a folder and its
+// parents. The search ends at the root of the git repository or, if there is
+// none, of the file system:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -125,7 +125,7 @@ class ProjectReader {
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
   }
 
-  // Reports errors in the section `stages`. The section is not stored;
+  // Reports errors in the section `stages`. The section is not stored, because
   // DeclaredStages reads it again.
   void CheckStages(const YamlNode& node) {
     const auto stages = ReadStages(context_, node);
@@ -178,7 +178,7 @@ class ProjectReader {
     return dtype == Dtype::kI8 ? dtype : ParseRealDtype(text);
   }
 
-  // Reads one value or a list of values, and drops repeated ones.
+  // Reads one value or a list of values. Repeated values are stored once.
   template <class T, class Parse>
   void ReadEach(const YamlNode& node, std::string_view what,
                 std::string_view known, Parse parse, std::vector<T>& out) {
@@ -195,14 +195,15 @@ class ProjectReader {
     }
   }
 
-  // Returns a list's items, or the node itself.
+  // Returns the items of a list. If the node is not a list, returns the node
+  // itself as the only item.
   static std::span<const YamlNode> ItemsOf(const YamlNode& node) {
     if (node.IsSequence()) return node.items;
     return {&node, 1};
   }
 
-  // Reads operation names: one name, a list of names, or a mapping from modes
-  // to a name or a list.
+  // Reads the names of operations. They are one name, a list of names, or a
+  // mapping from modes to a name or a list of names.
   void ReadOperationNames(const YamlNode& node,
                           std::vector<VerifyInput::Named>& out) {
     if (!node.IsMapping()) {
@@ -276,8 +277,8 @@ class ProjectReader {
     }
   }
 
-  // Returns whether a path of the project is inside its repository; adds a
-  // finding if not. The file itself need not exist.
+  // Returns whether a path of the project is inside the project's repository.
+  // If not, adds a finding. The file itself need not exist.
   bool IsInside(const YamlNode& node, std::string_view key,
                 const std::string& path) {
     if (boundary_.Holds(PathNextTo(path_, path))) return true;

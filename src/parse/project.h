@@ -12,22 +12,23 @@
 
 namespace shardc {
 
-// Returns the nearest shardc.yaml from `directory` upwards to the repository's
-// root (the folder that holds .git) or, without a repository, to the root of
-// the file system. Returns nullopt if there is none.
+// Returns the nearest shardc.yaml in `directory` or one of its parents. The
+// search ends at the root of the repository (the folder that contains .git). If
+// there is no repository, it ends at the root of the file system. Returns
+// nullopt if no file is found.
 std::optional<std::string> FindProject(const std::string& directory);
-// Reads a project file. A path in it that leads out of its repository is a
-// finding unless `allow_outside`. `texts`, unless null, replaces the contents
-// of files. Returns nullopt after a finding.
+// Reads a project file. A path in the file that leads out of the project's
+// repository is a finding unless `allow_outside` is true. If `texts` is not
+// null, it replaces the contents of files. Returns nullopt after a finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);
-// Reads a config.json. Sizes are checked against bounds, and sizes that
-// contradict each other are findings. Returns nullopt after a finding.
+// Reads a config.json. Sizes beyond their limits and sizes that contradict each
+// other are findings. Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
-// Reads a config.json as the function above does, from a document whose root is
-// an object.
+// Reads a config.json from a document whose root is an object, with the same
+// checks as for a path.
 std::optional<ModelConfig> ReadModelConfig(const JsonDocument& document,
                                            Findings& findings);
 

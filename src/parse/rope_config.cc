@@ -1,5 +1,6 @@
-// Files have the base of the rotation and its scaling at several places; recent
-// ones have all settings in one object:
+// Reads the settings of rotary embeddings. A config.json may state the base of
+// the rotation and its scaling at several places. Recent files have all
+// settings in one object:
 //
 //   {"rope_theta": 500000, "rope_scaling": {"rope_type": "llama3", ...}}
 //   {"rope_parameters": {"rope_theta": 500000, "rope_type": "llama3", ...}}
@@ -25,13 +26,14 @@ class RopeReader {
              Findings& findings)
       : fields_(fields), positions_(positions), findings_(findings) {}
 
-  // Reads the settings of rotary embeddings. Recent files have all of them in
-  // `rope_parameters`.
+  // Reads the settings of rotary embeddings. Recent files have all settings in
+  // the object `rope_parameters`.
   std::optional<RopeConfig> Read() {
     auto scaling = fields_.Find("rope_scaling");
     auto all = fields_.Find("rope_parameters");
     if (all && !all->IsObject()) all.reset();
-    // Models whose layers rotate differently have one object for each kind.
+    // If layers of different kinds rotate differently, `rope_parameters` has
+    // one object for each kind of layer.
     const auto full = all ? all->Find("full_attention") : std::nullopt;
     if (full && full->IsObject()) all = full;
     if (!scaling && all) scaling = all;
@@ -56,8 +58,8 @@ class RopeReader {
   }
 
  private:
-  // Returns the number `key` of the object `from`; nullopt if there is no such
-  // object or number.
+  // Returns the number `key` of the object `from`. Returns nullopt if there is
+  // no such object or no such number.
   std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
     const auto value = from ? from->Find(key) : std::nullopt;
     return value ? fields_.RealOf(*value, key) : std::nullopt;
@@ -91,8 +93,8 @@ class RopeReader {
         RefuseType("truncate", *truncate, "a boolean", findings_);
       }
     }
-    // DeepSeek multiplies the rotated part by the quotient of the scales for
-    // `mscale` and `mscale_all_dim`.
+    // DeepSeek multiplies the rotated part by the quotient of two scales, which
+    // are computed from `mscale` and `mscale_all_dim`.
     const auto one = RealIn(scaling, "mscale");
     const auto every = RealIn(scaling, "mscale_all_dim");
     if (one && every && !rope.attention_factor) {

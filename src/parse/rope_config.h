@@ -1,4 +1,4 @@
-// Reads the settings of rotary embeddings from a config.json.
+// Reads the settings of rotary embeddings (RoPE) from a config.json.
 #ifndef SHARDC_PARSE_ROPE_CONFIG_H_
 #define SHARDC_PARSE_ROPE_CONFIG_H_
 
@@ -13,16 +13,16 @@
 
 namespace shardc {
 
-// Returns the settings; nullopt if the config has no rotary base and no
-// scaling, or after a finding about a base that is not above 1. A scaling that
-// does not state the length of the original model has `positions`, the largest
-// number of positions.
+// Returns the settings of rotary embeddings. Returns nullopt if the config has
+// no rotary base and no scaling, or after a finding about a base that is not
+// above 1. `positions` is the largest number of positions. It is used as the
+// length of the original model if a scaling does not state this length.
 std::optional<RopeConfig> ReadRope(ConfigFields& fields,
                                    std::optional<int64_t> positions,
                                    Findings& findings);
 
-// Adds a finding about a value of the wrong type; null counts as absent.
-// `wanted` is for example "a string".
+// Adds a finding that a value has the wrong type. A null value is treated as
+// absent. `wanted` describes the right type, such as "a string".
 void RefuseType(std::string_view key, const JsonValue& value,
                 std::string_view wanted, Findings& findings);
 

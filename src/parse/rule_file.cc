@@ -1,8 +1,8 @@
 // Reads one rules file section by section. The names of the files that it
 // extends are stored, but those files are not read. The only exception is a
-// `model:` section that extends another one, which is read through ModelBase.
-// Each rule gets the separator of the file. If the file does not state it, the
-// separator is inferred from the patterns:
+// `model:` section that extends another section, which is read by calling
+// ModelBase. Each rule gets the separator of the file. If the file does not
+// state the separator, it is inferred from the patterns:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -28,8 +28,8 @@
 namespace shardc {
 namespace {
 
-// The separators that occur in patterns. Only a slash outside of a character
-// class and an escaped dot are separators.
+// The separators that occur in the patterns of rules. A separator is an escaped
+// dot, or a slash outside of a character class.
 struct PatternSeparators {
   bool slash = false;
   bool dot = false;
@@ -91,8 +91,8 @@ class RuleFileReader {
     if (const YamlNode* node = fields->Find("rules")) {
       ReadRules(*node);
     }
-    // Errors in this section are reported here; DeclaredStages reads the
-    // section again.
+    // Errors in the section `stages` are reported here. The section is not
+    // stored, because DeclaredStages reads it again.
     if (const YamlNode* node = fields->Find("stages")) {
       ReadRulesStages(context_, *node);
     }
@@ -108,7 +108,7 @@ class RuleFileReader {
   }
 
   // Returns whether the node is a mapping. Null is accepted as an empty
-  // mapping; other values are reported.
+  // mapping, for which this returns false. All other values are reported.
   bool IsMap(const YamlNode& node, std::string_view what,
              std::string_view example) {
     if (node.IsMapping()) return true;
@@ -175,7 +175,8 @@ class RuleFileReader {
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
     }
-    // In eformer, the names of axis rules end in `_axis`.
+    // The names of eformer's axis rules end in `_axis`, so the name without
+    // this ending is suggested.
     if (name.ends_with("_axis")) {
       const std::string_view stem =
           std::string_view(name).substr(0, name.size() - 5);
@@ -186,9 +187,9 @@ class RuleFileReader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
-  // Reads `register`: a mapping by name, or a list of such mappings. The
-  // mappings are applied in order, so a later mapping may replace (`override:
-  // true`) or unregister a name that an earlier one registered.
+  // Reads `register`, which is a mapping from names, or a list of such
+  // mappings. The mappings are applied in order. A later mapping may replace
+  // (`override: true`) or unregister a name that an earlier mapping registered.
   void ReadRegistrations(const YamlNode& node) {
     if (node.IsSequence()) {
       for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);
@@ -285,8 +286,8 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // If an earlier mapping of this file registered the name, unregistering it
-    // here is no error, even with `missing_ok: false`.
+    // If an earlier mapping of this file registered the name, the name exists.
+    // Unregistering it is then no error, even with `missing_ok: false`.
     if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
     *at = std::move(step);
   }
@@ -358,8 +359,8 @@ class RuleFileReader {
     return nullptr;
   }
 
-  // Sets the separator of all rules: the one that the file states, else the one
-  // that is inferred from the patterns.
+  // Sets the separator of all rules. It is the separator that the file states,
+  // or else the one that is inferred from the patterns.
   void GiveSeparator(std::optional<char> written) {
     PatternSeparators found;
     for (const Rule& rule : file_.rules) {
@@ -375,8 +376,8 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // `tokens_` maps the canonical name of a registration to the name as written,
-  // and `steps_` maps it to the index of the registration.
+  // Both maps are keyed by the canonical name of a registration. `tokens_` has
+  // the name as written, and `steps_` the index of the registration.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

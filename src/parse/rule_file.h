@@ -1,5 +1,5 @@
-// Reads one rules file. Of the files that it extends, only an inherited
-// `model:` section is read.
+// Reads one rules file. The files that it extends are not read, except that an
+// inherited `model:` section is read.
 #ifndef SHARDC_PARSE_RULE_FILE_H_
 #define SHARDC_PARSE_RULE_FILE_H_
 
@@ -31,23 +31,23 @@ struct RuleFile {
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  bool has_model = false;  // the file has a `model:` section
-  // The section merged with the sections that it extends, and the model
-  // description that it yields. Both are null if there is no section, or after
-  // a finding.
+  bool has_model = false;  // whether it has a `model:` section
+  // The `model:` section, merged with the sections that it extends, and the
+  // model description made from it. Both are null if there is no section, or
+  // after a finding.
   std::shared_ptr<const ModelSection> model_section;
   std::shared_ptr<const ModelDescription> model;
 };
 
-// Returns the merged `model:` section of the file `name`, which the `model:`
-// section at `place` extends. The name is as written there. Returns null after
-// a finding at `place`.
+// A function that returns the merged `model:` section of the file `name`. The
+// `model:` section at `place` extends this section, and `name` is as written
+// there. The function returns null after a finding at `place`.
 using ModelBase = std::function<std::shared_ptr<const ModelSection>(
     const std::string& name, const Place& place)>;
 
-// Reads a rules file. Returns nullopt if it is not a YAML mapping; after other
-// findings, returns the parts that could be read. Without `base`, a `model:`
-// section that extends another one is a finding (missing).
+// Reads a rules file. Returns nullopt if it is not a YAML mapping. After other
+// findings, returns the parts that could be read. If `base` is empty, a
+// `model:` section that extends another section is a finding (missing).
 std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings,
                                       const ModelBase& base = {});
 

@@ -1,7 +1,7 @@
 // Reads one rule or one bundle. All parts of a rule are read even after an
 // error, so that all errors are reported in one run. The pattern's text in the
-// file is checked as well: if YAML folds several lines into one, or if the
-// pattern has invisible characters, the pattern would hardly ever match.
+// file is checked as well. If YAML folds several lines into one, or if the
+// pattern contains invisible characters, the pattern would hardly ever match.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
@@ -22,8 +22,8 @@
 namespace shardc {
 namespace {
 
-// Invisible characters, each with its name and its escape in a pattern. Hardly
-// any parameter name contains one.
+// An invisible character, with its name and its escape in a pattern. Names of
+// parameters hardly ever contain such characters.
 struct Invisible {
   std::string_view bytes;
   std::string_view name;
@@ -44,8 +44,8 @@ constexpr std::array<Invisible, 12> kInvisible = {{
     {"\xef\xbb\xbf", "a byte order mark", R"(\x{feff})"},
 }};
 
-// Reports a pattern that YAML folded from several lines, or that has invisible
-// characters. Returns false after a report.
+// Reports a pattern that YAML folded from several lines, or that contains
+// invisible characters. Returns false if the pattern was reported.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
   const std::string subject(what);
@@ -93,8 +93,8 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  // Without `count`, the number of coordinates is the largest index in the
-  // names plus one.
+  // If `count` is absent, the number of coordinates is one more than the
+  // largest index in the names.
   const YamlNode* count = fields->Find("count");
   if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;
@@ -130,7 +130,7 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
         "write `modes: {decode: [...]}`");
     return;
   }
-  std::map<Mode, std::string> names;  // how each mode was written first
+  std::map<Mode, std::string> names;  // the first spelling of each mode
   for (const YamlMember& member : node.members) {
     const auto name =
         ReadKey(context, member.key, code::kSchema, "a key of `modes`");
@@ -152,8 +152,8 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
     rule.modes.emplace(*mode, std::move(*spec));
-    // If both keys have the same spelling, the YAML reader has already reported
-    // the duplicate.
+    // The same mode may be written in two ways. If both keys have the same
+    // spelling, the YAML reader has already reported the duplicate.
     if (names.emplace(*mode, *name).first->second != *name) {
       context.Add(code::kDuplicateKey, member.key,
                   "mode `" + std::string(ModeName(*mode)) + "` is given twice",

@@ -1,4 +1,4 @@
-// Reads one rule or one bundle of a rules file.
+// Reads one rule or one bundle (a named set of specs) of a rules file.
 #ifndef SHARDC_PARSE_RULE_READ_H_
 #define SHARDC_PARSE_RULE_READ_H_
 
@@ -9,12 +9,13 @@
 
 namespace shardc {
 
-// Reads one rule, whose separator the caller sets. Returns nullopt after a
-// finding.
+// Reads one rule. The caller sets the separator of the rule. Returns nullopt
+// after a finding.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
-// Reads a list of axes, or `{axes: [...], mode: decode}`, where the mode is a
-// name, or the index of the dimension whose size decides the mode. The caller
-// sets name and place. Returns nullopt after a finding.
+// Reads a bundle, which is a list of axes, or `{axes: [...], mode: decode}`.
+// The mode is a name, or the index of the dimension whose size determines the
+// mode. The caller sets the name and the place of the bundle. Returns nullopt
+// after a finding.
 std::optional<Bundle> ReadBundle(const YamlContext& context,
                                  const YamlNode& node);
 

@@ -1,14 +1,14 @@
-// Reads rules files depth first: the rules of a file, then those of the files
-// that it extends. Each file is read once. A file is called nearer than the
-// files that are read after it. The rules of a nearer file come first, so they
-// win. Each axis rule, registered name and bundle is taken from the nearest
-// file that has it:
+// Reads rules files depth first: the rules of a file, then the rules of the
+// files that it extends. Each file is read once. A file is called nearer than
+// the files that are read after it. The rules of a nearer file come first and
+// therefore take precedence. Each axis rule, registered name and bundle is
+// taken from the nearest file that has it:
 //
 //   a: extends [b], batch: dp     b: batch: fsdp, head: tp
 //   rules of a, then of b; batch dp, head tp
 //
-// It is an error if a file extends itself, directly or through others. It is no
-// error if two files extend the same file. The stack of open files
+// It is an error if a file extends itself, directly or through other files. It
+// is no error if two files extend the same file. The stack of open files
 // distinguishes these cases.
 #include "parse/rules.h"
 
@@ -43,8 +43,8 @@ class Collector {
         boundary_(boundary),
         findings_(findings) {}
 
-  // Reads a file and the files that it extends. `place` is the entry of the
-  // file that extends this one; empty for a file of the command line.
+  // Reads a file and the files that it extends. `place` is the entry in another
+  // file that extends this file. It is empty for a file of the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const FileId identity = IdentityOf(name);
@@ -97,8 +97,8 @@ class Collector {
     return IsBuiltin(name) || name == "auto" ? name : FileIdOf(name);
   }
 
-  // Returns "`a` -> `b` -> `a`": the names from index `from` on, and the first
-  // of them again.
+  // Returns the names of a cycle, such as "`a` -> `b` -> `a`". They are the
+  // names from index `from` on, followed by the first of them.
   static std::string Chain(const std::vector<std::string>& names,
                            ptrdiff_t from) {
     std::string out;
@@ -108,8 +108,9 @@ class Collector {
     return out + "`" + names[AsIndex(from)] + "`";
   }
 
-  // Returns the parsed file, or null after a finding. A file is parsed once,
-  // even if one file extends its rules and another one its `model:` section.
+  // Returns the parsed file, or null after a finding. A file is parsed only
+  // once, even if one file extends its rules and another file its `model:`
+  // section.
   const RuleFile* Parse(const std::string& name, const FileId& identity,
                         const Place& place) {
     if (const auto found = parsed_.find(identity); found != parsed_.end()) {
@@ -159,8 +160,8 @@ class Collector {
     return file->model_section;
   }
 
-  // Returns the path of `name`, which is relative to the folder of `file`. A
-  // pack has no folder, so a path in a pack is returned as written.
+  // Returns the path of `name`, which is written relative to the folder of
+  // `file`. A pack has no folder, so a name in a pack is returned unchanged.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
     return PathNextTo(file, name);
@@ -188,7 +189,8 @@ class Collector {
     findings_.NoteReadsOf(own);
     const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
-      // Point to where the name was written instead of repeating the name.
+      // The finding points to the place where the name was written, and does
+      // not repeat the name.
       if (source == nullptr && place.source != nullptr) {
         finding.place = place;
         finding.help = "paths are relative to the file that holds them";
@@ -202,7 +204,7 @@ class Collector {
   }
 
   // Adds a file to the merged set. Files that were merged earlier are nearer,
-  // so their values are kept.
+  // so values that they set are kept.
   void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
     set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
@@ -253,14 +255,15 @@ class Collector {
   std::vector<std::string> names_;  // names of the files being read
   std::set<std::string> seen_;
   std::map<FileId, std::optional<RuleFile>> parsed_;
-  // The files whose `model:` sections extend each other and are being parsed.
+  // The files whose `model:` sections are being parsed. Each file's section
+  // extends the section of the next file.
   std::vector<FileId> models_;
   std::vector<std::string> model_names_;
-  TokenSet tokens_;  // registered names
-  // The registered names and those that a nearer file unregisters.
+  TokenSet tokens_;  // all registered names
+  // All registered names, and the names that a nearer file unregisters.
   TokenSet named_;
-  // Names that a file unregisters with `missing_ok: false` and that no file
-  // read so far registers.
+  // Names that a file unregisters with `missing_ok: false`, and that no file
+  // has registered so far.
   std::map<std::string, Registration, std::less<>> missing_;
   std::set<std::string> bundles_;
 };

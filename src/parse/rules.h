@@ -1,4 +1,4 @@
-// Reads rules files with the files they extend.
+// Reads rules files, together with the files that they extend.
 #ifndef SHARDC_PARSE_RULES_H_
 #define SHARDC_PARSE_RULES_H_
 
@@ -15,22 +15,24 @@
 
 namespace shardc {
 
-// The help text for a path of a project that leads out of its repository.
+// The help text of a finding about a path that leads out of the project's
+// repository.
 inline constexpr std::string_view kOutsideHelp =
     "paths stay inside the folder that holds `.git`, or without one inside the "
     "project's folder; if you trust the project, pass `--allow-outside`";
 
-// Returns the source of a built-in pack, or null. `name` is as written:
-// `builtin:llama`, `builtin:llama/hf`, or `auto`. For a name without a naming
-// (flax or hf), the function chooses the naming, usually by the manifest's
-// names.
+// A function that returns the source of a built-in rule pack, or null. `name`
+// is as written: `builtin:llama`, `builtin:llama/hf`, or `auto`. If the name
+// does not state a naming (flax or hf), the function selects one, usually by
+// the names in the manifest.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
-// Reads each file and then the files that it extends, depth first; a file that
-// is reached twice is read once. Files that are read earlier are nearer, and
-// each setting gets its value in the nearest file. Cycles are findings. All
-// files must be inside `boundary`. `texts`, unless null, replaces the contents
-// of files. Returns nullopt after an error. `despite_errors`, unless null, then
+// Reads each file and then the files that it extends, depth first. A file that
+// is reached twice is read once. A file is nearer than all files that are read
+// later. The value of each setting is taken from the nearest file that has the
+// setting. A file that extends itself is a finding (cycle). All files must be
+// inside `boundary`. If `texts` is not null, it replaces the contents of files.
+// Returns nullopt after an error. If `despite_errors` is not null, it then
 // receives the parts that could be read, so that their patterns can be checked
 // too.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
@@ -39,8 +41,8 @@ std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const FileTexts* texts = nullptr,
                                  const Boundary& boundary = {});
 
-// Reads a single spec in the form of a rule's `spec`, except `like`. Returns
-// nullopt after a finding.
+// Reads a single spec in the form of a rule's `spec`. The form `{like: ...}` is
+// not accepted. Returns nullopt after a finding.
 std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings);
 
 }  // namespace shardc

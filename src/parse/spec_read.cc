@@ -1,7 +1,7 @@
 // Reads specs, and the values of `axes` and `register`. A spec is the name of a
-// bundle, `{like: ...}`, or a list with one entry per dimension. An entry is a
-// name, a list of names, or null or `_` for an unsharded dimension. Names are
-// not resolved here, because their meaning depends on the mode and on other
+// bundle, `{like: ...}`, or a list with one entry for each dimension. An entry
+// is a name, a list of names, or null or `_` for an unsharded dimension. Names
+// are not resolved here, because their meaning depends on the mode and on other
 // files.
 //
 //   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
@@ -17,8 +17,8 @@
 namespace shardc {
 namespace {
 
-// Returns why the text of the node cannot be a name in a spec, worded as the
-// end of a message. Returns an empty string for a valid name.
+// Returns the reason why the text of the node cannot be a name in a spec, as
+// the end of a message. Returns an empty string for a valid name.
 std::string NameFault(const YamlNode& node) {
   if (node.text == "None") return "is Python's null";
   const bool null_word = node.text == "null" || node.text == "~" ||
@@ -53,7 +53,7 @@ std::string NameHelp(const YamlNode& node) {
 }
 
 // The result of reading an entry of a spec. `good` is false after a finding.
-// For the valid entries null and `_`, `name` is empty.
+// For the valid entries null and `_`, `good` is true and `name` is nullopt.
 struct NameResult {
   bool good = false;
   std::optional<SpecName> name;
@@ -119,7 +119,7 @@ std::optional<SpecSource> ReadLike(const YamlContext& context,
   return SpecLike{std::move(*rewrite), context.document.PlaceOf(*like)};
 }
 
-// Reads the name of a mesh axis in `axes` or `register`.
+// Reads the name of a mesh axis in a value of `axes` or `register`.
 std::optional<std::string> ReadAxisName(const YamlContext& context,
                                         const YamlNode& node,
                                         std::string_view what) {
@@ -134,7 +134,7 @@ std::optional<std::string> ReadAxisName(const YamlContext& context,
 
 bool ReadRegisteredName(const YamlContext& context, const YamlNode& node,
                         RegisteredRule& rule) {
-  if (node.IsNull()) return true;  // unsharded
+  if (node.IsNull()) return true;  // null: unsharded
   if (!node.IsMapping()) {
     const auto name = ReadText(context, node, "a registration's rule", true);
     if (!name) return false;

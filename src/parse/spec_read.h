@@ -13,34 +13,36 @@
 
 namespace shardc {
 
-// The Read functions return nullopt after a finding.
+// All functions whose names begin with Read return nullopt after a finding.
 //
-// Reads a list with one entry per dimension: null, `_`, a name, or a group.
+// Reads a list with one entry for each dimension. An entry is null, `_`, a
+// name, or a group of names.
 std::optional<SpecList> ReadSpecList(const YamlContext& context,
                                      const YamlNode& node);
-// Reads a spec list, a bundle's name, or `{like: ...}` if `like_allowed`.
+// Reads a spec list, or the name of a bundle. If `like_allowed` is true,
+// `{like: ...}` is accepted too.
 std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
                                          const YamlNode& node,
                                          bool like_allowed);
-// Reads null, the name of a mesh axis, or a list of such names, whose nulls are
-// skipped.
+// Reads null, the name of a mesh axis, or a list of such names. Nulls in the
+// list are skipped.
 std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
                                        const YamlNode& node,
                                        std::string_view what);
-// Reads the value of a logical axis under `register:`: null, the name of an
-// axis rule, logical axis or mesh axis, `{axis: x}` for mesh axis x, or a list
-// of names.
+// Reads the value of a logical axis under `register:`. The value is null, the
+// name of an axis rule, a logical axis or a mesh axis, `{axis: x}` for the mesh
+// axis x, or a list of names.
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Returns the canonical name of a logical axis: the short name of a built-in
-// axis, and any other name without its surrounding `__`. Thus `X` and `__X__`
-// have the same canonical name.
+// Returns the canonical name of a logical axis. For a built-in axis it is the
+// short name. For any other axis it is the name without surrounding `__`, so
+// `X` and `__X__` have the same canonical name.
 std::string CanonicalToken(std::string_view name);
 using TokenSet = std::set<std::string, std::less<>>;  // canonical names
 // Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.
-// Logical axes and axis rules may be repeated: whether they resolve to the same
-// axis is checked during resolution.
+// Logical axes and axis rules may be repeated, because they may resolve to
+// different mesh axes. Repetitions are checked again after resolution.
 void CheckRepeats(const SpecList& list, const TokenSet& registered,
                   Findings& findings);
 

@@ -1,6 +1,6 @@
 // Reads the sections `stages`, which declare the stages of a pipeline. RuleSet
-// and Target (model) do not contain them, so DeclaredStages parses the texts of
-// the rules file and of the project again:
+// and Target (room model) do not contain these sections. DeclaredStages
+// therefore parses the texts of the rules file and of the project again:
 //
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}
 //   target   stages: {schedule: zbv}
@@ -24,7 +24,7 @@ namespace shardc {
 namespace {
 
 // The limit on the numbers of layers, stages and micro-batches. A larger number
-// is a mistake, and the table of its schedule would not fit in memory.
+// is a mistake, and a schedule with so many entries would not fit in memory.
 constexpr int64_t kMostSize = 1 << 20;
 constexpr int64_t kMostDims = 64;
 
@@ -89,8 +89,8 @@ class StagesReader {
     if (place != nullptr) *place = PlaceOf(*node);
   }
 
-  // Reads the patterns that decide the stage of a parameter by its name:
-  // `layers` or `stacked`, `first` and `last`.
+  // Reads the patterns by which the stage of a parameter is determined from its
+  // name: `layers` or `stacked`, `first` and `last`.
   void ReadNames(const Fields& fields) {
     const YamlNode* layers = fields.Find("layers");
     const YamlNode* stacked = fields.Find("stacked");
@@ -192,7 +192,7 @@ class StagesReader {
     }
   }
 
-  // Reads the schedule: its name, or `{file: schedule.csv}`.
+  // Reads the schedule, which is a name or `{file: schedule.csv}`.
   void ReadSchedule(const YamlNode* node) {
     if (node == nullptr) return;
     if (!node->IsMapping()) {
@@ -226,11 +226,11 @@ class StagesReader {
   StageDeclaration out_;
 };
 
-// Reads the section at a path of keys, in a file whose errors have been
-// reported.
+// Reads the section at a path of keys again. Errors in the file have already
+// been reported.
 std::optional<StageDeclaration> ReadAgain(
     const SourceRef& source, const std::vector<std::string_view>& path) {
-  // Most files have no section, and are not parsed again.
+  // Most files have no `stages` section and need not be parsed again.
   if (source == nullptr ||
       source->text().find("stages") == std::string_view::npos) {
     return std::nullopt;

@@ -1,4 +1,5 @@
-// Reads the `stages:` section of rules files and of the targets of a project.
+// Reads the `stages:` section (pipeline stages) of rules files and of the
+// targets of a project.
 #ifndef SHARDC_PARSE_STAGES_READ_H_
 #define SHARDC_PARSE_STAGES_READ_H_
 
@@ -13,26 +14,27 @@
 
 namespace shardc {
 
-// Reads a section; the path of a schedule is made relative to the working
-// directory. Returns nullopt for null, and after a finding.
+// Reads a section. The path of a schedule's file is made relative to the
+// working directory. Returns nullopt if the section is null, or after a
+// finding.
 std::optional<StageDeclaration> ReadStages(const YamlContext& context,
                                            const YamlNode& node);
 
-// Returns whether the schedule is a name, or a file inside of `boundary`.
+// Returns true if the schedule is a name, or a file inside `boundary`.
 // Otherwise adds a finding and returns false.
 bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
                       Findings& findings);
 
-// Reads the section of a rules file as ReadStages does. The section must have
-// the key `axis`.
+// Reads the section of a rules file as ReadStages does. In a rules file, the
+// section must have the key `axis`.
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 
-// Returns the stages of a target. Keys that its section in the project lacks
-// are taken from the nearest rules file with a section. Returns nullopt if
-// neither has a section, and after a finding. Errors in one section have
-// already been reported. The findings here are a missing axis, and a schedule's
-// file outside of `boundary`.
+// Returns the stages of a target. They are read from the target's section in
+// the project file. Missing keys are taken from the nearest rules file that has
+// a section. Returns nullopt if no file has a section, or after a finding.
+// Errors inside a section have already been reported. The findings here are a
+// missing axis, and a schedule's file outside `boundary`.
 std::optional<StageDeclaration> DeclaredStages(const Target& target,
                                                const RuleSet& rules,
                                                const Boundary& boundary,
