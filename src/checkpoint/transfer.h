@@ -1,6 +1,6 @@
 // Room: checkpoint. Splits, merges and reshards checkpoints: safetensors files,
-// and trees of the room stored. Includes: source, model, floats, stored,
-// importers, plan.
+// and trees of the room stored.
+// Includes: source, model, floats, stored, importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
 // files. Split, merge and reshard all run a transfer, and differ only in how
