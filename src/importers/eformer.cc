@@ -1,8 +1,8 @@
 // Imports an eformer PartitionAxis from JSON. A PartitionAxis is an object with
 // fields such as `head_axis`. It may be nested in another record, such as a
 // PartitionManager or an OperationMetadata, so the outermost object with such a
-// field is read. A field has the name of an axis rule and the suffix `_axis`.
-// eformer ignores the axis "", so "" is imported as no axis:
+// field is read. The name of a field is the name of an axis rule and the suffix
+// `_axis`. eformer ignores the axis "", so "" is imported as no axis:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
@@ -45,8 +45,8 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// Returns the objects with fields of a PartitionAxis that are nested least
-// deeply. All of them have the same depth.
+// Returns the objects with fields of a PartitionAxis at the smallest depth at
+// which such objects exist.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {
@@ -82,9 +82,9 @@ std::map<std::string_view, std::string_view> MembersOf(JsonValue value) {
   return out;
 }
 
-// Returns the file's PartitionAxis. If the file has several, they must be
-// equal. Returns nullopt after a finding if the file has none, or if two
-// differ.
+// Returns the PartitionAxis of the file. If the file contains several, they
+// must be equal. Returns nullopt after a finding if the file contains none, or
+// if two of them differ.
 std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   const std::vector<JsonValue> found = FindAxes(root);
   if (found.empty()) {
@@ -107,7 +107,7 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// Appends the axis that a value names to `axes`. Skips "", which eformer
+// Appends the name of an axis to `axes`. Skips the name "", which eformer
 // ignores when it builds a spec. Returns false if the value is not a string.
 bool AddAxis(JsonValue value, AxisGroup& axes) {
   if (!value.IsString()) return false;

@@ -1,6 +1,7 @@
-// Imports a PartitionAxis of eformer from JSON as axis rules. The JSON is an
-// object of the fields (`head_axis: "tp"`), or a record that contains such an
-// object, such as a PartitionManager (`{"paxis": {...}}`).
+// Imports a PartitionAxis of eformer, a record of mesh axes, from JSON as axis
+// rules. The JSON is an object with the fields (`head_axis: "tp"`), or a record
+// that contains such an object, such as a PartitionManager (`{"paxis":
+// {...}}`).
 #ifndef SHARDC_IMPORTERS_EFORMER_H_
 #define SHARDC_IMPORTERS_EFORMER_H_
 
@@ -12,10 +13,10 @@
 
 namespace shardc {
 
-// Returns axis rules with the fields that the object has. Other axis rules keep
-// their defaults. Findings: unknown-key (a warning, because eformer ignores
-// such keys); schema if there is no known field, if the value of a field is
-// neither axes nor null, or if two records differ.
+// Returns axis rules with the fields that the object has. All other axis rules
+// keep their defaults. Findings: unknown-key (a warning, because eformer
+// ignores such keys); schema if there is no known field, if the value of a
+// field is neither axes nor null, or if two records differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 

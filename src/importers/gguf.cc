@@ -1,8 +1,8 @@
-// Reads the header of GGUF files, versions 2 and 3. A file holds a magic, the
-// version, counts, key-value pairs, descriptions of tensors, padding to the
-// alignment, and the data. The length of the header is not stored. Therefore a
-// prefix of the file is parsed. If the prefix ends before the header, a prefix
-// of twice the size is parsed from the start.
+// Reads the header of GGUF files, versions 2 and 3. A file consists of a magic,
+// the version, counts, key-value pairs, descriptions of tensors, padding, and
+// the data. The length of the header is not stored, so a prefix of the file is
+// parsed. If the prefix ends before the header, a prefix of twice the size is
+// parsed from the start.
 //
 // Example: the fields `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8],
 // type 0, offset 0 describe one tensor `w` of shape [8, 4] in F32.
@@ -51,7 +51,7 @@ enum class Need { kNothing, kMore };
 
 class GgufHeaderReader {
  public:
-  // `text` holds the first bytes of a file of `size` bytes.
+  // `text` contains the first bytes of a file of `size` bytes.
   GgufHeaderReader(std::string_view text, int64_t size, Place place,
                    Findings& findings)
       : text_(text),
@@ -60,8 +60,9 @@ class GgufHeaderReader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // Valid after Read has returned false. kMore if Read needs a longer prefix of
-  // the file, kNothing if Read has added a finding.
+  // The result is valid after Read has returned false. It is kMore if Read
+  // needs a longer prefix of the file, and kNothing if Read has added a
+  // finding.
   Need need() const { return need_; }
   const GgufSplit& split() const { return split_; }
 
@@ -74,8 +75,8 @@ class GgufHeaderReader {
     return false;
   }
 
-  // Returns whether the prefix has `count` more bytes. If not, sets need() or
-  // reports a truncated file.
+  // Returns whether the prefix contains `count` more bytes. If not, sets
+  // need(), or reports that the file is truncated.
   bool Has(uint64_t count) {
     if (count <= text_.size() - at_) return true;
     if (count <= size_ - at_) {
@@ -101,9 +102,9 @@ class GgufHeaderReader {
     return true;
   }
 
-  // Reads the number of items of a list. Each item needs at least one byte.
-  // Therefore a number above 1 that is larger than the number of remaining
-  // bytes is refused.
+  // Reads the number of items of a list. Each item needs at least one byte, so
+  // a number above 1 is refused if it is larger than the number of remaining
+  // bytes.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;
@@ -127,7 +128,7 @@ class GgufHeaderReader {
     if (!IsUtf8(*out)) {
       return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
     }
-    // A text with a NUL is refused, because programs in C would read only the
+    // A text with a NUL is refused, because C programs would read only the
     // characters before the NUL.
     if (out->find('\0') == std::string::npos) return true;
     return Refuse(code::kName, std::string(what) + " holds a NUL");
@@ -228,8 +229,8 @@ bool GgufHeaderReader::ReadAlignment(uint32_t type) {
   return true;
 }
 
-// Reads a metadata value `split.*`. llama.cpp writes UINT16 and INT32; values
-// of any integer type are accepted, from 0 to 2^31 - 1.
+// Reads a metadata value `split.*`. llama.cpp writes UINT16 and INT32. Values
+// of any integer type are accepted if they are from 0 to 2^31 - 1.
 bool GgufHeaderReader::ReadSplit(const std::string& key, uint32_t type) {
   std::optional<int64_t>* out = key == "split.no"              ? &split_.number
                                 : key == "split.count"         ? &split_.count
@@ -393,8 +394,8 @@ bool GgufHeaderReader::MeasureTensor(Stored& tensor, uint32_t type) {
   return true;
 }
 
-// Checks that the data ranges are aligned, disjoint and, unless `header_only`,
-// inside the file.
+// Checks that the data ranges are aligned and disjoint. Also checks that they
+// are inside the file, unless `header_only` is true.
 bool GgufHeaderReader::CheckData(bool header_only) const {
   const auto refuse = [&](const Code& code, std::string message) {
     findings_.Add(code, place_, std::move(message));

@@ -1,5 +1,5 @@
-// Reads GGUF files as manifests: names, shapes (outermost dimension first) and
-// data types.
+// Reads GGUF files as manifests, which list names, shapes and data types. In
+// shapes, the outermost dimension is first.
 #ifndef SHARDC_IMPORTERS_GGUF_H_
 #define SHARDC_IMPORTERS_GGUF_H_
 
@@ -13,25 +13,27 @@
 
 namespace shardc {
 
-// Returns whether the bytes begin with GGUF's magic, in either byte order.
+// Returns whether the bytes begin with the magic number of GGUF, in either byte
+// order.
 bool IsGguf(std::string_view first_bytes);
 
-// The metadata of a file about the set that it belongs to: `split.no`,
-// `split.count` and `split.tensors.count`; nullopt for absent members.
+// The metadata of a file about the set of files that it belongs to: `split.no`,
+// `split.count` and `split.tensors.count`. An absent member is nullopt.
 struct GgufSplit {
-  std::optional<int64_t> number;   // the number of this file, counted from 0
-  std::optional<int64_t> count;    // how many files the set has
-  std::optional<int64_t> tensors;  // how many tensors all files of the set have
+  std::optional<int64_t> number;   // index of this file, counted from 0
+  std::optional<int64_t> count;    // number of files in the set
+  std::optional<int64_t> tensors;  // number of tensors in all files of the set
 };
 
-// Reads only headers. If the file is one of a set (`NAME-00001-of-00005.gguf`),
-// reads the headers of all files of the set. A set with missing files, or with
-// files of another set, is refused. With `header_only` the files may lack their
-// data, and their sizes are not checked. Returns nullopt after a finding.
+// Reads the header of a file. If the file is one of a set
+// (`NAME-00001-of-00005.gguf`), reads the headers of all files of the set. A
+// set with missing files, or with files of another set, is refused. With
+// `header_only` the files may lack their data, and their sizes are not checked.
+// Returns nullopt after a finding.
 std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
                                  Findings& findings);
-// Reads the header of this file only, even if the file is one of a set, and
-// sets `split`. Returns nullopt after a finding.
+// Reads the header of a single file, even if the file is one of a set, and sets
+// `*split`. Returns nullopt after a finding.
 std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
                                      GgufSplit* split, Findings& findings);
 // Reads the header of a complete file in memory. Returns nullopt after a

@@ -1,9 +1,8 @@
 // Reads a set of GGUF files. llama.cpp splits a model into files
-// `NAME-00001-of-00003.gguf`, and loads the model if it is given the name of
-// one of them. In the same way, shardc reads the complete set if it is given
-// one file; the other files must be in the same folder. The metadata of a file
-// may also have its number and the number of files. Both must then be equal to
-// those in its name:
+// `NAME-00001-of-00003.gguf`, and loads the complete model if the user passes
+// the name of one of them. shardc does the same, and the other files must be in
+// the same folder. The metadata of a file may also state its number and the
+// number of files. Both must then agree with the file's name:
 //
 //   llama-00001-of-00003.gguf, and 00002 is absent  ->  1 file is missing
 #include <string_view>
@@ -23,8 +22,8 @@ namespace {
 
 class GgufSetReader {
  public:
-  // `name` is the name of a file in `folder`. `folder` ends in a slash or is
-  // empty.
+  // `name` is the name of one file of the set, which is in `folder`. `folder`
+  // ends in a slash or is empty.
   GgufSetReader(std::string folder, const NumberedName& name, bool header_only,
                 Findings& findings)
       : folder_(std::move(folder)),
@@ -112,8 +111,8 @@ class GgufSetReader {
   Findings& findings_;
   ManifestBuilder builder_;
   std::unordered_set<std::string> known_;
-  std::optional<int64_t> tensors_;  // number of tensors in the files' metadata
-  int64_t number_ = 0;              // number of the next file, counted from 0
+  std::optional<int64_t> tensors_;  // number of tensors that the metadata state
+  int64_t number_ = 0;              // index of the next file, counted from 0
   std::string last_;
 };
 

@@ -12,7 +12,7 @@
 namespace shardc::gguf {
 
 // A data type and its number in ggml. The numbers 4, 5, 31 to 33 and 36 to 38
-// belonged to types that ggml has removed.
+// are absent, because ggml has removed their types.
 struct GgmlType {
   uint32_t id;
   Dtype dtype;
@@ -32,10 +32,10 @@ inline constexpr GgmlType kTypes[] = {
     {35, block::kTq2_0}, {39, block::kMxfp4},
 };
 
-// The types of metadata values that the reader distinguishes.
+// The types of metadata values that the reader of GGUF distinguishes.
 enum ValueType : uint32_t {
   kUint32 = 4,
-  kInt32 = 5,  // types 0 to 5 are the integers of up to 32 bits
+  kInt32 = 5,  // 0 to 5 are the integers of up to 32 bits
   kBool = 7,
   kString = 8,
   kArray = 9,
@@ -43,8 +43,8 @@ enum ValueType : uint32_t {
   kInt64 = 11,
   kValueTypes = 13,
 };
-// The bytes of a metadata value, indexed by ValueType; 0 for strings and
-// arrays, whose sizes vary.
+// The number of bytes of a metadata value, indexed by ValueType. It is 0 for
+// strings and arrays, which have no fixed size.
 inline constexpr std::array<size_t, kValueTypes> kValueBytes = {
     1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 

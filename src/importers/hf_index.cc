@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kLongestName = 255;
 
 // Returns whether the name ends in `.safetensors`. Case is ignored, because
-// some file systems ignore it.
+// some file systems ignore case.
 bool HasSuffix(std::string_view name) {
   constexpr std::string_view kSuffix = ".safetensors";
   if (name.size() < kSuffix.size()) return false;
@@ -33,8 +33,8 @@ bool HasSuffix(std::string_view name) {
                     });
 }
 
-// Returns the reason for which a file name is refused, or an empty text if the
-// name is accepted.
+// Returns the reason why a file name is refused, or an empty text if the name
+// is accepted.
 std::string_view Fault(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name.size() > kLongestName) return "is longer than file names may be";

@@ -1,7 +1,7 @@
 // Determines the format of a manifest from its first bytes, or from the file
 // name if the bytes are ambiguous. Standard input and gzip files are read
-// completely. Of other binary files only the headers are read, so the time
-// depends on the number of tensors and not on their bytes:
+// completely. Of other binary files only the headers are read. The time
+// therefore depends on the number of tensors and not on their bytes:
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
@@ -28,7 +28,7 @@ namespace {
 
 enum class Kind { kSafetensors, kGguf, kText };
 
-// A file name without `.gz`, and the format that its ending suggests.
+// A file name without `.gz`, and the formats that its ending suggests.
 struct Name {
   std::string_view base;
   bool safetensors = false;
@@ -45,9 +45,9 @@ struct Name {
   }
 };
 
-// Returns the format. A safetensors file begins with the length of its header
-// in 8 bytes. The length is less than 2^32, so bytes 4 to 7 are zero. JSON has
-// no zero bytes.
+// Returns the format of a file that begins with `first`. A safetensors file
+// begins with the length of its header in 8 bytes. The length is less than
+// 2^32, so bytes 4 to 7 are zero. JSON has no zero bytes.
 Kind KindOf(std::string_view first, const Name& name) {
   if (IsGguf(first)) return Kind::kGguf;
   constexpr std::string_view kZeros("\0\0\0\0", 4);
@@ -59,8 +59,8 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
-// Returns whether a text file is read in parts. Indices and files of less than
-// 1 MiB are not, and neither are files of more than kTextLimitBytes.
+// Returns whether a text file is read in parts. Only files of at least 1 MiB
+// and at most kTextLimitBytes are read in parts, and indices never are.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;
   return !name.index && file.size() >= kLeastBytes &&

@@ -2,11 +2,11 @@
 // of src/model. Each format has its own files.
 // Includes: source, model, stored.
 //
-// This file reads a manifest of any format and recognises the format by the
-// content. shardc's JSON and nested trees are parsed by the callback `json`,
-// because src/importers may not include src/parse. The other formats are
-// safetensors and GGUF files, directories of safetensors files, Hugging Face
-// indices, and the checkpoints that src/stored reads.
+// This file reads a manifest of any format, which it recognises by the content.
+// The callback `json` parses shardc's JSON and nested trees, because
+// src/importers may not include src/parse. The other formats are safetensors
+// and GGUF files, directories of safetensors files, Hugging Face indices, and
+// the checkpoints that src/stored reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -23,25 +23,25 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads a JSON manifest of the most common form without building a
-// JsonDocument, which would be slower. Returns nullopt for any other text,
-// valid or invalid. The full parser then reads the text.
+// A function that reads a JSON manifest of the most common form. It is faster
+// than the full parser, because it builds no JsonDocument. It returns nullopt
+// for any other text, valid or invalid, which the full parser then reads.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// Reads a manifest of the most common form of shardc's JSON from a file in
-// parts, so that the complete text is never in memory. Returns nullopt for any
-// other file.
+// A function that reads a manifest of the most common form of shardc's JSON
+// from a file in parts, so that the complete text is never in memory. It
+// returns nullopt for any other file.
 using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;
 
 struct ManifestOptions {
-  bool header_only = false;              // binary files may lack their data
+  bool header_only = false;              // whether files may lack their data
   PlainManifestReader plain = {};        // may be empty
   StreamedManifestReader streamed = {};  // may be empty; for large files
   std::string stdin_name = "<stdin>";
 };
 
-// Reads a manifest. The path "-" is standard input. Only the headers of
+// Reads a manifest. The path "-" means standard input. Only the headers of
 // safetensors and GGUF files are read, but standard input and gzip files are
 // read completely. Returns nullopt after a finding.
 std::optional<Manifest> ReadManifest(const std::string& path,

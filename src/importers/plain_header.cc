@@ -1,11 +1,11 @@
 // Reads common headers of safetensors files in one pass, which is faster than
-// the full reader. If a header is uncommon or invalid, the pass ends, and the
-// full reader, which has the error messages, reads the text again:
+// the full reader. If a header is uncommon or invalid, the pass ends. The full
+// reader, which has the error messages, then reads the text again:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
 //   ... "data_offsets":[0,9] ...           the full reader refuses it
 //
-// The format's own library writes tensors in the order of their data, so their
+// The safetensors library writes tensors in the order of their data, so their
 // ranges usually need no sorting.
 #include "importers/plain_header.h"
 
@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// A lower bound of the length of a tensor's entry in the header:
+// A lower bound of the length of a tensor's entry in the header, such as
 // `"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}`.
 constexpr size_t kLeastBytes = 50;
 
@@ -30,7 +30,7 @@ class PlainHeaderReader {
   PlainHeaderReader(std::string_view text, PlainHeader& header)
       : json_(text), header_(header) {
     // Reserving too much costs no memory, because the operating system provides
-    // only pages that are written.
+    // memory only for pages that are written.
     header_.entries.reserve(text.size() / kLeastBytes);
   }
 
@@ -103,7 +103,8 @@ class PlainHeaderReader {
     return HasType(type, entry);
   }
 
-  // Reads a dtype. Returns false if it is not in safetensors' spelling.
+  // Reads a dtype. Returns false if the dtype is not spelled as safetensors
+  // spells it.
   bool DtypeOf(FlatType& type) {
     std::string_view text;
     if (!json_.String(text)) return false;
@@ -115,8 +116,8 @@ class PlainHeaderReader {
     return dtype_ && text == DtypeName(*dtype_);
   }
 
-  // Sets the entry's type. Returns whether the bytes of the type equal the
-  // length of the entry's data range.
+  // Sets the entry's type. Returns whether the number of bytes of the type
+  // equals the length of the entry's data range.
   bool HasType(const FlatType& flat, PlainHeader::Entry& entry) {
     const auto number = numbers_.Of(flat);
     if (!number) return false;
@@ -134,13 +135,13 @@ class PlainHeaderReader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed as `types`
+  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed by type
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };
 
-// Returns the end of the data, or nullopt unless the ranges are in ascending
-// order without gaps.
+// Returns the end of the data. Returns nullopt if the ranges are not in
+// ascending order or have gaps.
 template <typename At>
 std::optional<int64_t> EndOf(size_t count, const At& at) {
   int64_t end = 0;

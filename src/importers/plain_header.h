@@ -1,5 +1,5 @@
-// Reads common safetensors headers without a JsonDocument and without an
-// allocation per tensor.
+// A fast reader of common safetensors headers. It builds no JsonDocument, and
+// allocates no memory for single tensors.
 #ifndef SHARDC_IMPORTERS_PLAIN_HEADER_H_
 #define SHARDC_IMPORTERS_PLAIN_HEADER_H_
 
@@ -15,8 +15,8 @@ namespace shardc {
 
 struct PlainHeader {
   struct Entry {
-    std::string_view name;  // view into the text
-    uint32_t type = 0;      // index into `types`
+    std::string_view name;  // a view into the header's text
+    uint32_t type = 0;      // index into PlainHeader::types
     int64_t begin = 0, end = 0;
   };
   std::vector<Entry> entries;
@@ -25,10 +25,10 @@ struct PlainHeader {
   std::vector<uint32_t> by_name;  // indices of the entries, sorted by name
 };
 
-// Returns the contents of a common header, equal to those that the full reader
-// (safetensors.h) returns. Returns nullopt for any other text, valid or
-// invalid. `data_size` is the number of bytes after the header, or nullopt if
-// the file lacks its data.
+// Returns the contents of a common header. They are equal to those that the
+// full reader (safetensors.h) returns. Returns nullopt for any other text,
+// valid or invalid. `data_size` is the number of bytes after the header, or
+// nullopt if the file lacks its data.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

@@ -2,7 +2,8 @@
 // length N, an unsigned 64-bit little-endian integer. N bytes with a JSON
 // object follow, which may be padded with spaces, and then the data. The
 // tensors' ranges must cover the data without gaps or overlaps. Each tensor is
-// checked alone first (types, numbers, dtype, size), then all ranges together.
+// first checked separately (types, numbers, dtype, size), and then all ranges
+// together.
 //
 // Example: `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
 // bytes of data is one tensor. With 9 bytes of data it is a finding.
@@ -29,7 +30,7 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kMaxHeader = 100'000'000;  // the reference reader's limit
+constexpr int64_t kMaxHeader = 100'000'000;  // as in the reference reader
 constexpr int64_t kLengthBytes = 8;
 
 std::string Quoted(std::string_view name) {
@@ -38,8 +39,8 @@ std::string Quoted(std::string_view name) {
          (name.size() > kShown ? "...`" : "`");
 }
 
-// Returns help for a file that is not safetensors but was probably saved under
-// this name by mistake, such as a Git LFS pointer.
+// Returns a help text for a file that is not safetensors but was probably saved
+// under this name by mistake, such as a Git LFS pointer.
 std::string Guess(std::string_view text) {
   if (text.starts_with("version https://git-lfs")) {
     return "this is a Git LFS pointer: run `git lfs pull` to fetch the weights";
@@ -55,9 +56,9 @@ std::string Guess(std::string_view text) {
   return {};
 }
 
-// Checks the header's length before memory is allocated for the header. Returns
-// nullopt after a finding. `available` is the number of bytes of the file,
-// including the 8 bytes of the length.
+// Checks and returns the header's length, before memory is allocated for the
+// header. `available` is the number of bytes of the file, including the 8 bytes
+// of the length. Returns nullopt after a finding.
 std::optional<int64_t> HeaderLength(const SourceRef& source,
                                     std::string_view first, int64_t available,
                                     Findings& findings) {
@@ -259,8 +260,9 @@ class HeaderReader {
     return false;
   }
 
-  // Checks the ranges in ascending order: each must begin where the previous
-  // one ended. An empty tensor may be between two ranges, but not inside one.
+  // Checks the ranges in ascending order. Each range must begin where the
+  // previous range ended. The data of an empty tensor may be between two
+  // ranges, but not inside a range.
   void CheckRanges(const Place& whole) {
     std::vector<size_t> order(header_.entries.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -302,7 +304,7 @@ class HeaderReader {
   Findings& findings_;
   std::optional<int64_t> data_size_;
   SafetensorsHeader header_;
-  std::vector<JsonValue> places_;  // the JSON of each entry, for findings
+  std::vector<JsonValue> places_;  // JSON value of each entry, for findings
 };
 
 SafetensorsHeader HeaderOf(const PlainHeader& plain, size_t data_offset) {

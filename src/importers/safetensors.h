@@ -1,5 +1,6 @@
-// Reads the headers of safetensors files: the length N as an unsigned 64-bit
-// little-endian integer, N bytes of JSON, data.
+// Reads the headers of safetensors files. Such a file consists of the header's
+// length N as an unsigned 64-bit little-endian integer, N bytes of JSON, and
+// the data.
 //
 // The reader checks the header's size (at most 100 MB, and inside the file) and
 // its JSON, which may be padded with white space. It checks each dtype and
@@ -26,7 +27,7 @@ struct SafetensorsEntry {
   std::string name;
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  int64_t begin = 0;  // relative to data_offset
+  int64_t begin = 0;  // first byte, counted from data_offset
   int64_t end = 0;
   bool operator==(const SafetensorsEntry&) const = default;
 };
@@ -36,37 +37,38 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t data_offset = 0;  // 8 + header length
   // Indices of the entries, sorted by the bytes of their names. Empty if the
-  // header was parsed as a JsonDocument, which does not sort them.
+  // header was parsed as a JsonDocument, because that parser does not sort
+  // them.
   std::vector<uint32_t> by_name;
 };
 
-// Reads and checks a file's header. With `header_only`, and for names that end
-// in `.safetensors.header`, the file may lack its data. Returns nullopt after a
-// finding.
+// Reads and checks the header of a file. The file may lack its data if
+// `header_only` is true, or if its name ends in `.safetensors.header`. Returns
+// nullopt after a finding.
 std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
                                                        bool header_only,
                                                        Findings& findings);
 
 // Reads and checks a header in memory, which the caller has already
 // decompressed. If `file_size` is nullopt, the data may be absent, and its size
-// is not checked. If `plain`, headers of the usual form are parsed without a
-// JsonDocument, which is faster; the result is the same, and `by_name` is set.
-// Returns nullopt after a finding.
+// is not checked. If `plain` is true, headers of the usual form are parsed
+// without a JsonDocument, which is faster. The result is the same, and
+// `by_name` is set. Returns nullopt after a finding.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);
 
-// A Hugging Face index. For each tensor, in the order of the index, it has the
-// tensor's name and the name of a file in the index's folder.
+// A Hugging Face index. `weight_map` lists the tensors in the order of the
+// index. Each tensor has a name and the name of a file in the index's folder.
 struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;
   std::string directory;  // the index's folder, without a trailing slash
 };
 std::optional<HfIndex> ReadHfIndex(const std::string& path, Findings& findings);
-// Parses an index faster than ParseHfIndex, because it makes no JsonDocument.
+// Parses an index faster than ParseHfIndex, because it builds no JsonDocument.
 // Supports only the usual form: the members `weight_map` and `metadata`, and
-// strings of ASCII without escapes. For such an index the result is that of
-// ParseHfIndex. For any other text, valid or invalid, returns nullopt, and the
+// strings of ASCII without escapes. For such an index the result equals that of
+// ParseHfIndex. Returns nullopt for any other text, valid or invalid, and the
 // caller must use ParseHfIndex.
 std::optional<HfIndex> ReadPlainIndex(std::string_view text,
                                       const std::string& path);

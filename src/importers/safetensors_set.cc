@@ -1,7 +1,8 @@
 // Reads the headers of all files of a checkpoint. If the checkpoint has an
-// index, the headers are compared with it in both directions: each listed
-// tensor must be in its file, and each tensor of a file must be listed. If the
-// folder has none of the files, only the names in the index are used. Example:
+// index, the headers are compared with the index in both directions: each
+// listed tensor must be in its file, and each tensor of a file must be listed.
+// If the folder has none of the files, only the names in the index are used.
+// Example:
 //
 //   {a: f1, b: f1}, and f1 holds a and c
 //     ->  b is not in f1, although the index lists it there
@@ -36,7 +37,7 @@ std::string Join(const std::string& directory, const std::string& name) {
   return directory == "." ? name : directory + "/" + name;
 }
 
-// Returns all names in a directory, sorted. Returns nullopt after a finding if
+// Returns the sorted names in a directory. Returns nullopt after a finding if
 // the directory cannot be read.
 std::optional<std::vector<std::string>> AllNames(const std::string& directory,
                                                  Findings& findings) {
@@ -49,7 +50,7 @@ std::optional<std::vector<std::string>> AllNames(const std::string& directory,
   return names;
 }
 
-// Returns the names that end in this suffix, without hidden files.
+// Returns the names that end in `suffix`, except the names of hidden files.
 std::vector<std::string> WithSuffix(std::vector<std::string> names,
                                     std::string_view suffix) {
   std::erase_if(names, [&](const std::string& name) {
@@ -76,7 +77,7 @@ class IndexedReader {
     const size_t before = findings_.errors();
     // shardc marks an index as unfinished while it replaces files of the set.
     // The index is compared before and after reading. If it is unchanged and
-    // unmarked both times, no run of shardc has changed the files in between.
+    // not marked both times, no run of shardc has changed the files in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -127,8 +128,8 @@ class IndexedReader {
     }
   }
 
-  // Returns whether the folder has at least one of the files. If so, each
-  // absent file is reported.
+  // Returns whether the folder has at least one of the files. If it has some of
+  // them, each absent file is reported.
   bool Present() {
     std::vector<std::string> missing;
     for (const std::string& name : names_) {
@@ -162,7 +163,7 @@ class IndexedReader {
     return std::move(set_);
   }
 
-  // Adds the findings about a file, each with a label that points at the index.
+  // Adds the findings about a file, each with a label that points to the index.
   void ReportIndex(const Findings& found) {
     for (Finding finding : found.all()) {
       finding.labels.push_back({place_, "the index that names it"});
@@ -220,8 +221,8 @@ class IndexedReader {
     }
   }
 
-  // Reports files that the index does not list, although they have the numbered
-  // names of its files (`-00001-of-00003`).
+  // Reports files that the index does not list, although their names are in the
+  // same numbered series as the listed files (`-00001-of-00003`).
   void CheckUnlistedFiles() {
     std::set<std::tuple<std::string_view, int64_t, std::string_view>> series;
     for (const std::string& name : names_) {
@@ -249,9 +250,11 @@ class IndexedReader {
   Place place_;
   Findings& findings_;
   SafetensorsSet set_;
-  std::vector<std::string> names_;  // distinct files, in the index's order
+  // Names of distinct files, in the index's order.
+  std::vector<std::string> names_;
   std::unordered_map<std::string, size_t> file_ids_;
-  // Every file and entry that has a tensor, keyed by the tensor's name.
+  // All pairs of a file and an entry that contain a tensor, keyed by the
+  // tensor's name.
   std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
       held_;
 };
@@ -284,13 +287,14 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
 
 // Reports that a folder has neither safetensors files nor files of a format of
 // stored/table.h. If file names suggest another format, such as pickled PyTorch
-// tensors, the finding names it.
+// tensors, the finding states this format.
 void AddNoCheckpoint(const std::string& folder,
                      const std::vector<std::string>& names,
                      Findings& findings) {
   struct Form {
     std::string_view begin;
-    // Suffix of a name. If the text ends with `-`, it may be in any place.
+    // The ending of a name. If the text ends with `-`, it may be anywhere in
+    // the name.
     std::string_view part;
     std::string_view name;
     std::string_view help;
@@ -330,8 +334,8 @@ void AddNoCheckpoint(const std::string& folder,
 }
 
 // Reads all safetensors files of a folder that has no index. A missing file is
-// recognised by the numbers in the files' names, or by traces of a run that has
-// not finished.
+// detected by the numbers in the files' names, or by the journal or part files
+// of an unfinished run.
 std::optional<SafetensorsSet> ReadUnindexed(
     const std::string& folder, const std::vector<std::string>& names,
     bool header_only, Findings& findings) {
@@ -354,9 +358,9 @@ std::optional<SafetensorsSet> ReadUnindexed(
   const SetWatch watch(paths);
   auto set = ReadFiles(paths, header_only, findings);
   if (!set || watch.RefuseChanged(findings)) return std::nullopt;
-  // A run may have started after the first check and may have replaced some of
-  // the files before `watch` recorded them. Therefore unfinished runs are
-  // searched again.
+  // A run may have started after the first check, and may have replaced some
+  // files before `watch` recorded their states. Therefore the check for
+  // unfinished runs is repeated.
   const auto now = AllNames(folder, findings);
   if (!now || RefuseUnfinishedRun(folder, *now, findings)) return std::nullopt;
   return set;
@@ -398,7 +402,7 @@ bool IsInFolder(const std::string& folder, const std::string& path,
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
   // Broken links, and links to anything but a regular file, are accepted here.
-  // Opening them fails with a finding.
+  // Opening them later fails with a finding.
   if (error || IsUnder(root, file) || !fs::is_regular_file(file, error)) {
     return true;
   }

@@ -1,6 +1,6 @@
 // Reads a checkpoint of one or several safetensors files as one list of
-// tensors. The path is the path of a file, of a Hugging Face index, or of a
-// folder with an index or files.
+// tensors. The checkpoint's path leads to a file, to a Hugging Face index, or
+// to a folder that contains an index or files.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 
@@ -23,7 +23,7 @@ struct SafetensorsSet {
   struct Tensor {
     std::string name;
     // The entry is files[file].header.entries[entry]. Both numbers are -1 if
-    // the set is an index without its files, so that only names are known.
+    // the index was read without its files, so that only names are known.
     int32_t file = -1;
     int32_t entry = -1;
   };
@@ -40,18 +40,18 @@ struct SafetensorsSet {
 };
 
 // Returns whether the file at `path` is inside the checkpoint's `folder` after
-// links are resolved. Adds a finding (path) if it is not. In Hugging Face's
-// cache, the files of a snapshot are links to the folder `blobs` next to it,
+// links are resolved. If not, adds a finding (path). In Hugging Face's cache,
+// the files of a snapshot are links to the folder `blobs` next to the snapshot,
 // and such links are accepted. Broken links, and links to anything but a
 // regular file, are accepted as well, because opening them fails.
 bool IsInFolder(const std::string& folder, const std::string& path,
                 Findings& findings);
 
 // Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
-// an index must hold exactly the tensors that it lists. If the folder has none
-// of the files, only the names are known, and a note reports this. A set with
-// missing files is refused, and so is the path of one of several files of a set
-// (set_folder.h). Returns nullopt after a finding.
+// an index must contain exactly the tensors that the index lists. If the folder
+// has none of the files, only the names are known, and a note reports this. A
+// set with missing files is refused, and so is the path of a single file of a
+// larger set (set_folder.h). Returns nullopt after a finding.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

@@ -1,9 +1,9 @@
-// Decides by file names whether a set is complete. In each series of numbered
-// names all numbers up to the count must be present, and no run that writes the
-// set may be unfinished. Numbers start at 1. They start at 0 in a series that
-// has a file 0 and no file whose number is the count. This file also refuses
-// shards of a split, single files of a set, and sets that change while they are
-// read.
+// Determines by file names whether a set is complete. In each series of
+// numbered names, all numbers up to the count must be present. No run that
+// writes the set may be unfinished. Numbers start at 1. They start at 0 in a
+// series that has a file 0 and no file whose number is the count. This file
+// also refuses shards of a split, single files of a set, and sets that change
+// while they are read.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing
@@ -41,7 +41,8 @@ int64_t NumberOf(std::string_view digits) {
   return digits.size() > kMostDigits ? 1'000'000'000'000'000'000 : number;
 }
 
-// Returns a list of at most kNamesShown names: "`a`, `b` and 3 more".
+// Returns a list of at most kNamesShown names, such as "`a`, `b` and 3 more".
+// `count` is the number of all names.
 std::string NameList(const std::vector<std::string>& names, int64_t count) {
   std::string out;
   for (size_t i = 0; i < names.size() && i < kNamesShown; ++i) {
@@ -61,7 +62,7 @@ std::string_view BaseName(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// The files that have the same prefix, suffix and count in their names.
+// The files whose names have the same prefix, suffix and count.
 struct Series {
   NumberedName example;
   std::set<int64_t> numbers;
@@ -368,7 +369,7 @@ bool SetWatch::RefuseChanged(Findings& findings) const {
 
 bool IsUnfinishedIndex(const std::string& path) {
   constexpr size_t kFirstBytes = 64;
-  Findings findings;  // an unreadable file is reported by its reader
+  Findings findings;  // ignored: the file's reader reports the error
   const auto file = InputFile::Open(path, findings);
   const auto head = file ? file->Head(kFirstBytes, findings) : std::nullopt;
   return head && head->find(kUnfinishedSchema) != std::string::npos;

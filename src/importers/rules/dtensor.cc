@@ -1,8 +1,9 @@
-// Converts PyTorch's placements, one for each mesh axis, to specs. In a spec,
-// axes that shard the same dimension are usually in the mesh's order. A strided
-// placement (`_StridedShard`) changes this order. Its factor is the number of
-// parts into which later axes of the mesh have already split the dimension, so
-// its axis follows these axes in the spec:
+// Converts PyTorch's DTensor placements, one for each mesh axis, to specs. In a
+// spec, axes that shard the same dimension are usually in the mesh's order. A
+// strided placement (`_StridedShard`) changes this order. Its factor is the
+// number of parts into which later axes of the mesh have already split the
+// dimension. The axis of the strided placement therefore follows these axes in
+// the spec:
 //
 //   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
@@ -14,7 +15,7 @@ namespace shardc::imports {
 namespace {
 
 struct Placed {
-  int64_t dim = -1;  // -1 if the value is replicated
+  int64_t dim = -1;  // sharded dimension; -1 if the value is replicated
   int64_t factor = 1;
 };
 
@@ -54,9 +55,9 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// Inserts an axis into a spec, behind the axes whose sizes multiply to its
-// factor. Returns false if no such axes exist. The caller inserts the mesh's
-// last axis first.
+// Inserts an axis into a spec, behind the axes whose sizes multiply to the
+// factor of its placement. Returns false if no such axes exist. The caller
+// inserts the axes from the mesh's last axis to its first axis.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);

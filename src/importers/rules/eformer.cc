@@ -12,9 +12,9 @@
 namespace shardc::imports {
 namespace {
 
-// Returns whether these axis rules are valid in a rules file. Returns false
-// after a finding if the name of a mesh axis is invalid or occurs twice in a
-// rule.
+// Returns whether these axis rules would be valid in a rules file. Returns
+// false after a finding if the name of a mesh axis is invalid or occurs twice
+// in a rule.
 bool CanBeRead(const AxisRules& rules, const Place& place, Findings& findings) {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     if (!rules.given[i]) continue;

@@ -1,6 +1,6 @@
 // Makes rules from a list of names and specs. The pattern of a rule matches the
-// given names and no other name of the source. Names that differ only in
-// numbers share a rule if their specs are equal:
+// names from which it was made and no other name of the source. Names that
+// differ only in numbers share a rule if their specs are equal:
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
@@ -31,9 +31,9 @@ char SeparatorOf(const std::vector<Param>& params) {
   return dots > 0 ? '.' : '/';
 }
 
-// Returns a part of a name without the number at its end: an empty text for
-// `12` and, with `suffixes`, `layers_` for `layers_12`. Returns other parts
-// unchanged.
+// Returns a part of a name without the number at its end. For `12` it is an
+// empty text. For `layers_12` it is `layers_` if `suffixes` is true. Other
+// parts are returned unchanged.
 std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   size_t end = part.size();
   while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
@@ -42,8 +42,8 @@ std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   return number ? part.substr(0, end) : part;
 }
 
-// Converts a name such as `h.1.up` to a pattern that matches it with any
-// numbers.
+// Converts a name such as `h.1.up` to a pattern that matches the name with any
+// numbers in place of its numbers.
 std::string TemplatePattern(std::string_view name, char separator,
                             bool suffixes) {
   std::string out = "^";
@@ -93,11 +93,11 @@ void NamePaths(std::vector<NamedSpec>& params) {
   }
 }
 
-// Returns a key of a path. The key is quoted as Python's repr quotes it: a
-// backslash precedes each backslash, and also each `'` if the key contains both
-// kinds of quotes. `at` is the offset after the opening quote. It is set to the
-// offset after the bracket that follows the closing quote. Returns nullopt if
-// the closing quote is missing.
+// Reads a quoted key of a key path. The key is quoted as Python's repr quotes
+// it: a backslash precedes each backslash, and also each `'` if the key
+// contains both kinds of quotes. `at` is the offset after the opening quote. It
+// is set to the offset after the bracket that follows the closing quote.
+// Returns nullopt if the closing quote is missing.
 std::optional<std::string> QuotedKey(std::string_view path, size_t& at) {
   const char quote = path[at - 1];
   std::string key;
@@ -154,8 +154,8 @@ ImportedRule RuleOf(std::string pattern, const NamedRule& param) {
   return made;
 }
 
-// Adds the rules of all parameters. Names that differ only in numbers get one
-// rule together if their specs are equal, and one rule each otherwise. Returns
+// Adds the rules of all parameters. Names that differ only in numbers share one
+// rule if their specs are equal; otherwise each name gets its own rule. Returns
 // false after a finding if a name occurs twice.
 template <class Param>
 bool Fold(const std::vector<Param>& params, Imported& imported,
@@ -184,9 +184,9 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // If no other name differs from this one only in numbers, a number at the
-    // end of a word, as in `Dense_0`, may be part of the name. The pattern then
-    // contains this number.
+    // A number at the end of a word, as in `Dense_0`, may be a part of the
+    // name. The pattern therefore contains this number if no other name differs
+    // from this name only in numbers.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
@@ -218,8 +218,8 @@ std::string NameOfPath(std::string_view path) {
     return std::string(path);
   }
   std::vector<std::string> parts;
-  bool is_attribute = false;            // the last part is `.name`, not a key
-  size_t i = path.find_first_of("[.");  // after the argument's own name
+  bool is_attribute = false;            // the last part is `.name`
+  size_t i = path.find_first_of("[.");  // after the argument's name
   while (i < path.size()) {
     const char c = path[i];
     if (c == '[') {
@@ -244,12 +244,12 @@ std::string NameOfPath(std::string_view path) {
       is_attribute = true;
       i = end;
     } else if (path[i] == '/') {
-      ++i;  // the slash between the keys of a dump
+      ++i;  // the slash between the keys of a MaxText dump
     } else {
-      return std::string(path);  // not a key path: a name with brackets
+      return std::string(path);  // a name with brackets
     }
   }
-  // Variables of flax.nnx hold their array in the attribute `value`, which is
+  // Variables of flax.nnx store their array in the attribute `value`, which is
   // not part of the name. A key `value` is part of the name, as in the
   // projection `attn/value`.
   if (parts.size() > 1 && is_attribute && parts.back() == "value") {

@@ -1,6 +1,6 @@
-// Imports logical axis rules from Python source, as flax.linen and t5x write
-// them: a list of pairs. The first element of a pair is a logical axis. The
-// second is a mesh axis, a tuple of mesh axes, or None.
+// Imports logical axis rules from Python source, in the form of flax.linen and
+// t5x: a list of pairs. The first element of a pair is a logical axis. The
+// second element is a mesh axis, a tuple of mesh axes, or None.
 //
 //   [("batch", "data"), ("mlp", "model"), ("embed", None)]
 #include "importers/rules/importer.h"

@@ -1,18 +1,18 @@
 // Imports transformers' tensor parallel plans. A plan maps keys to styles. A
-// key is the name of a parameter or of a module, with `*` for numbers. A
-// parameter has the style of its own key or, without such a key, the style of
-// its module's key. Each of these patterns begins with `(?:^|\.)`:
+// key is the name of a parameter or of a module, with `*` for numbers. The
+// style of a parameter is that of its own key or, if the plan has no such key,
+// that of its module's key. Each of these patterns begins with `(?:^|\.)`:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
 //     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
 //         ...\.[^.]+$ [null, tp]
 //
 // Most styles shard a dimension that is counted from the last dimension, so the
-// number of dimensions must be known. A manifest states it, and keys that match
-// no parameter get no rule then. Without a manifest, a key that may be the
-// tensor of stacked experts is assumed to have three dimensions, or two if it
-// is a bias. Embeddings are recognised by their names, because their weights
-// are transposed.
+// number of dimensions must be known. A manifest states it. With a manifest,
+// keys that match no parameter get no rule. Without a manifest, a key of
+// stacked experts is assumed to have three dimensions, or two if it is a bias.
+// Embeddings are recognised by their names, because their weights are
+// transposed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -34,14 +34,14 @@
 namespace shardc::imports {
 namespace {
 
-// The dimension of a weight [out, in] that a style shards. A weight of experts
-// is [experts, out, in].
+// The dimension of a weight [out, in] that a style shards. A weight of stacked
+// experts has the dimensions [experts, out, in].
 enum class Split : uint8_t {
   kReplicated,
   kOut,
   kIn,
   kFirst,      // the dimension of experts
-  kPackedOut,  // out, packed: several parts, each of them split
+  kPackedOut,  // out, which has several parts, each of them split
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -52,8 +52,8 @@ struct Style {
   Split split = Split::kReplicated;
 };
 
-// The styles of the plans of old and new versions of transformers. A style that
-// only reshards activations leaves the weights replicated.
+// The styles in the plans of old and new versions of transformers. If a style
+// only reshards activations, the weights are replicated.
 constexpr std::array kStyles = {
     Style{"colwise", Split::kOut},
     Style{"colwise_rep", Split::kOut},
@@ -108,8 +108,8 @@ bool HasExperts(std::string_view key) {
   return false;
 }
 
-// Returns which dimension of a weight of this rank is sharded; nullopt if the
-// weight is replicated.
+// Returns the dimension that is sharded in a weight of this rank. Returns
+// nullopt if the weight is replicated.
 std::optional<size_t> DimOf(Split split, size_t rank) {
   switch (split) {
     case Split::kReplicated:
@@ -130,7 +130,7 @@ std::optional<size_t> DimOf(Split split, size_t rank) {
 }
 
 // Returns a pattern for a key such as `layers.*.q_proj`. The pattern matches
-// from the start of any part of a name.
+// the key at the start of any part of a name.
 std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
@@ -146,20 +146,20 @@ struct Key {
   std::string name;
   Split split = Split::kReplicated;
   Place place;
-  std::string generic;  // the name with `*` in place of its numbers
+  std::string generic;  // the name with `*` in place of numbers
 
   bool IsOfOneLayer() const { return generic != name; }
 };
 
-// Returns whether the name is the key, or ends with a dot and the key.
+// Returns whether the name is the key, or ends with a dot followed by the key.
 bool EndsWithKey(std::string_view name, std::string_view key) {
   return name == key ||
          (name.ends_with(key) && name[name.size() - key.size() - 1] == '.');
 }
 
-// Returns whether `a` determines the split of names that match both keys: `a`
-// has the number of a layer and `b` has `*`, or `a` is longer and ends with
-// `b`.
+// Returns whether the style of `a` is used for names that match both keys. This
+// is so if `a` has a layer's number and `b` has `*`, or if `a` is longer and
+// ends with `b`.
 bool HasPriority(const Key& a, const Key& b) {
   if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
     return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
@@ -188,8 +188,8 @@ class TpPlan {
       if (!AddMatching(out, all, findings)) return std::nullopt;
     } else {
       for (const size_t key : KeysInOrder()) AddRules(keys_[key]);
-      // A parameter's own key has priority over its module's key, and the first
-      // matching rule is used.
+      // The first matching rule is used. A parameter's own key takes precedence
+      // over its module's key, so rules of parameters come first.
       for (auto* rules : {&of_params_, &of_modules_}) {
         for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
       }
@@ -201,7 +201,7 @@ class TpPlan {
   }
 
  private:
-  // Returns the plan: the document's root, or the member that contains it.
+  // Returns the plan, which is the document's root or one of its members.
   std::optional<JsonValue> PlanIn(JsonValue root, Findings& findings) const {
     const std::array<std::string_view, 4> members = {"tp_plan", "_tp_plan",
                                                      "base_model_tp_plan", ""};
@@ -241,17 +241,16 @@ class TpPlan {
   }
 
   // Returns the indices of the keys in the order of the plan, with two
-  // exceptions, because the first matching rule is used. A longer key comes
-  // before a key that it ends with, and a key with a layer's number comes
-  // before a key with `*`.
+  // exceptions, because the first matching rule is used. A longer key precedes
+  // a key that is its ending, and a key with a layer's number precedes a key
+  // with `*`.
   std::vector<size_t> KeysInOrder() const {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // The keys are sorted by these tuples. The first element is the smallest
     // index of the key itself and of all shorter keys that match the same
-    // names, so that the key comes before them. Among keys with the same first
-    // element, keys with a layer's number come first, and then keys with more
-    // parts.
+    // names, so the key precedes them. Among keys with the same first element,
+    // keys with a layer's number come first, and then keys with more parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
@@ -274,8 +273,8 @@ class TpPlan {
   void AddRules(const Key& one) {
     const auto& [key, split, place, generic] = one;
     const std::string pattern = KeyPattern(key);
-    // The key may itself be the name of a parameter. Its rank is then assumed:
-    // 3 for stacked experts, 2 for biases of experts, and 1 for all others.
+    // The key may be the name of a parameter. Its rank is then assumed: 3 for
+    // stacked experts, 2 for biases of experts, and 1 for all others.
     const size_t own_rank = !HasExperts(key)        ? 1
                             : key.ends_with("bias") ? 2
                                                     : 3;
@@ -288,10 +287,10 @@ class TpPlan {
     Put(of_modules_, pattern + "\\.[^.]+$", split, 2, place);
   }
 
-  // Returns the key of a parameter or module: the longest key with a layer's
-  // number in which the name ends. If no such key exists, returns the longest
-  // key in which the name ends after its numbers are replaced by `*`. Returns
-  // null if neither exists.
+  // Returns the key of a parameter or module. It is the longest key with a
+  // layer's number that is an ending of the name. If there is none, it is the
+  // longest key that is an ending of the name with `*` in place of its numbers.
+  // Returns null if there is no such key.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
     for (const bool of_one_layer : {true, false}) {
@@ -309,8 +308,8 @@ class TpPlan {
     return nullptr;
   }
 
-  // The parameters of one rule: all that have the same key and the same last
-  // part of the name.
+  // The parameters of one rule. They have the same key and the same last part
+  // of the name.
   struct Match {
     const Key* key = nullptr;
     // The last part of the parameter's name, such as ".weight", if the key is
@@ -320,10 +319,10 @@ class TpPlan {
     size_t rank = 0;
   };
 
-  // Adds a rule for each pair of a key and a last part of a name that occurs in
-  // the manifest. Sets `all` to whether each parameter has a rule. Returns
-  // false after a finding (inexpressible) if a style shards different
-  // dimensions of two parameters of one rule.
+  // Adds a rule for each pair of a key and a last part of a name in the
+  // manifest. Sets `all` to whether each parameter has a rule. Returns false
+  // after a finding (inexpressible) if a style shards different dimensions of
+  // two parameters of one rule.
   bool AddMatching(Imported& out, bool& all, Findings& findings) {
     bool numbered = false;  // whether a key has a layer's number
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -364,8 +363,8 @@ class TpPlan {
     return true;
   }
 
-  // Finds the key of a parameter. Adds this key, and the keys of all modules
-  // that contain the parameter, to `used`.
+  // Finds the key of a parameter. Adds to `used` this key, and the keys of all
+  // modules that contain the parameter.
   Match MatchOf(const std::string& name, std::set<const Key*>& used) const {
     Match match;
     match.key = KeyOf(name);
@@ -382,9 +381,9 @@ class TpPlan {
     return match;
   }
 
-  // Returns the dimension that is sharded, or nullopt. A vector of a module has
-  // no input dimension, so `rowwise` leaves it replicated. A vector with its
-  // own key, such as attention sinks, is sharded unless it is a bias.
+  // Returns the sharded dimension, or nullopt. A vector of a module has no
+  // input dimension, so `rowwise` leaves it replicated. A vector with its own
+  // key, such as attention sinks, is sharded unless it is a bias.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool own =
@@ -397,9 +396,9 @@ class TpPlan {
   }
 
   // Adds the rules in the order of the plan, except where the first matching
-  // rule would be wrong. A parameter's own key comes before its module's key, a
-  // key with a layer's number before a key with `*`, and a longer key before a
-  // key that it ends with.
+  // rule would be wrong. A parameter's own key precedes its module's key, a key
+  // with a layer's number precedes a key with `*`, and a longer key precedes a
+  // key that is its ending.
   void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
     std::vector<const std::pair<const std::string, Match>*> sorted;
     for (const auto& match : matches) sorted.push_back(&match);
@@ -409,8 +408,8 @@ class TpPlan {
       return std::tuple(a_module, a->second.key, a->second.leaf) <
              std::tuple(b_module, b->second.key, b->second.leaf);
     });
-    // Adds the first remaining rule. If another remaining rule must come before
-    // it, adds the first such rule instead, and so on.
+    // Adds the first remaining rule. If another remaining rule must precede it,
+    // adds that rule instead, and checks that rule in the same way.
     while (!sorted.empty()) {
       auto next = sorted.begin();
       for (auto before = next; before != sorted.end();) {
@@ -429,8 +428,8 @@ class TpPlan {
     }
   }
 
-  // Adds a note about keys that are not the name of a parameter or module of
-  // the manifest.
+  // Adds a note that lists the keys that match no parameter or module of the
+  // manifest.
   void NameUnused(const std::set<const Key*>& used, Imported& out) const {
     std::string names;
     for (const Key& key : keys_) {
@@ -472,7 +471,7 @@ class TpPlan {
   std::string axis_, symbol_;
   const Manifest* manifest_;
   std::vector<Key> keys_;  // in the order of the plan
-  std::map<std::string, size_t, std::less<>> by_name_;  // indices of `keys_`
+  std::map<std::string, size_t, std::less<>> by_name_;  // index in `keys_`
   std::vector<ImportedRule> of_params_, of_modules_;
 };
 

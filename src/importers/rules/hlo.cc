@@ -1,10 +1,10 @@
 // Converts XLA's shardings to specs over a mesh. The shardings are read from
 // the output of `export hlo`, or from the parameters of a compiled program's
-// text. A sharding that lists devices (`{devices=[2,1]0,1}`) or describes them
-// by an iota (`{devices=[2,4]<=[8]}`) names no axes. They are inferred from the
-// devices of the tiles (hlo_tiles.h). A program has many parameters and few
-// distinct shardings, so the spec of each sharding's text is cached, up to
-// kMostKept bytes of texts.
+// text. A sharding lists devices (`{devices=[2,1]0,1}`) or describes them by an
+// iota (`{devices=[2,4]<=[8]}`), but names no axes. The axes are inferred from
+// the devices of the tiles (hlo_tiles.h). A program has many parameters and few
+// distinct shardings, so the spec of each sharding's text is cached. The cached
+// texts have at most kMostKept bytes.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>
@@ -27,8 +27,9 @@ namespace shardc::imports {
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 20;
-// Limits on the work: the number of tiles times dimensions of all distinct
-// shardings, and the bytes of cached sharding texts.
+// Limits on the work. kMostSteps limits the sum, over all distinct shardings,
+// of tiles times dimensions. kMostKept limits the bytes of cached sharding
+// texts.
 constexpr int64_t kMostSteps = 1 << 28;
 constexpr size_t kMostKept = size_t{16} << 20;
 
@@ -55,8 +56,8 @@ class HloShardings {
     return std::move(imported_);
   }
 
-  // Reads the sharding that begins at the cursor, such as
-  // `{devices=[2,4]<=[8]}`. Returns nullopt after a finding.
+  // Reads the sharding at the cursor, such as `{devices=[2,4]<=[8]}`. Returns
+  // nullopt after a finding.
   std::optional<Spec> Sharding(Scan& scan) {
     Scan end = scan;
     for (int brace = 0; brace < 2 && end.Find("}"); ++brace) {
@@ -112,11 +113,11 @@ class HloShardings {
     return true;
   }
 
-  // Fills `positions_`, which converts the device numbers that `export hlo`
-  // writes. On a mesh of several slices, a device's number differs from its
-  // position in the mesh (model/mesh_layout.h). Compiled programs number their
-  // partitions by position, so they need no conversion. Returns false after a
-  // finding.
+  // Fills `positions_`, which converts device numbers in the output of `export
+  // hlo` to positions. On a mesh of several slices (pods), a device's number
+  // differs from its position in the mesh (model/mesh_layout.h). Compiled
+  // programs number their partitions by position, so their numbers are not
+  // converted. Returns false after a finding.
   bool NumberDevices(const Place& place) {
     if (!imported_.mesh || imported_.mesh->slices == 1) return true;
     if (imported_.mesh->devices > kMostDevices) {
@@ -133,7 +134,8 @@ class HloShardings {
     return true;
   }
 
-  // Reads lines such as `"name": {...}`, or the instructions of a program.
+  // Reads lines such as `"name": {...}`, or the instructions of a compiled
+  // program.
   bool ReadText() {
     size_t begin = 0;
     const std::string_view text = source_->text();
@@ -256,7 +258,7 @@ class HloShardings {
     return SpecOf(*dims, *devices, rank, scan.PlaceOf(begin, scan.at()));
   }
 
-  // Returns the device numbers in the order of the tiles, or nullopt after a
+  // Reads the device numbers in the order of the tiles. Returns nullopt after a
   // finding.
   std::optional<std::vector<int64_t>> Devices(Scan& scan) {
     std::vector<int64_t> out;
@@ -272,7 +274,8 @@ class HloShardings {
     return IotaOf(scan);
   }
 
-  // Reads the rest of an iota after `<=[`, such as `2,4]T(1,0)`.
+  // Reads the rest of an iota after `<=[`, such as `2,4]T(1,0)`. Returns the
+  // numbers that the iota describes.
   std::optional<std::vector<int64_t>> IotaOf(Scan& scan) {
     const auto sizes = Numbers(scan, "]");
     if (!sizes) return std::nullopt;
@@ -337,7 +340,7 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Reads the rest of a sharding by axis names, such as `{mesh['a'=2,'b'=4],
+  // Reads the rest of a sharding that names axes, such as `{mesh['a'=2,'b'=4],
   // [{'a'}, {}]}`.
   std::optional<Spec> Named(Scan& scan) {
     Mesh mesh;
@@ -381,8 +384,9 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Reads the rest of `device_ids=(`: `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. Sets
-  // the slices of `mesh`, unless the import has a mesh already.
+  // Reads the devices after `device_ids=(`, such as `[2,2,2]T(1,0,2)),` or
+  // `0,2,1,3),`. Sets the slices of `mesh`, unless the import already has a
+  // mesh.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     const bool iota = scan.Take("[");
@@ -429,7 +433,7 @@ class HloShardings {
   // The position in the mesh, indexed by device number. Empty if the position
   // of each device is its number.
   std::vector<int64_t> positions_;
-  std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
+  std::map<std::string, Spec, std::less<>> known_;  // by sharding text
   size_t kept_ = 0;
   int64_t steps_ = 0;
 };
@@ -446,7 +450,7 @@ std::vector<std::optional<Spec>> SpecsOfShardings(
   Request request;
   request.source = source;
   request.mesh = mesh;
-  Findings refused;  // not reported: callers print the text
+  Findings refused;  // findings are ignored: callers print the text
   HloShardings reader(request, refused);
   std::vector<std::optional<Spec>> out;
   for (const std::string_view one : shardings) {

@@ -13,10 +13,10 @@
 
 namespace shardc::imports {
 
-// Returns the specs of shardings such as `{devices=[2,4]<=[8]}`, which must be
-// views of the source's text. The spec is nullopt if a sharding is malformed,
-// if no spec over the mesh expresses it, or if it exceeds a limit of `import
-// hlo`.
+// Returns the spec of each sharding, such as `{devices=[2,4]<=[8]}`. The texts
+// must be views of the source's text. A spec is nullopt if the sharding is
+// malformed, if no spec over the mesh is equal to it, or if it exceeds a limit
+// of `import hlo`.
 std::vector<std::optional<Spec>> SpecsOfShardings(
     const SourceRef& source, const Mesh& mesh,
     std::span<const std::string_view> shardings);

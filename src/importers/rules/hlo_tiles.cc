@@ -1,11 +1,12 @@
 // Infers the axes that shard a tensor from the devices of neighbouring tiles.
-// The mesh of this example has the axes a:2 and b:4:
+// In this example, the mesh has the axes a:2 and b:4:
 //
 //   {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
 //   Along dimension 0 the tiles are on devices 0 1 2 3, a step along b
 //     ->  [b, null]
 //
-// A spec is accepted only if it places every tile as the sharding does.
+// A spec is accepted only if it places every tile on the same device as the
+// sharding.
 #include "importers/rules/hlo_tiles.h"
 
 #include "model/mesh_layout.h"
@@ -14,11 +15,11 @@
 namespace shardc::imports {
 namespace {
 
-// Finds the axes that shard one dimension, the minor axis first. Suppose that
-// the axes found so far split the dimension into n parts. The tile n steps
-// after tile 0 is then on a device that differs from tile 0's only in its
-// coordinate on the next axis. Returns false if no axes split the dimension
-// into `parts` parts.
+// Finds the axes that shard one dimension, beginning with the minor axis.
+// Suppose that the axes found so far split the dimension into n parts. Then
+// compare tile 0 with the tile that is n steps after it. Their devices differ
+// only in the coordinate on the next axis. Returns false if no axes split the
+// dimension into `parts` parts.
 bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
              const std::vector<int64_t>& devices, AxisGroup& group) {
   for (int64_t step = 1; step < parts;) {
@@ -53,7 +54,8 @@ std::vector<Digit> DigitsOf(const Mesh& mesh, const AxisGroup& group) {
   return digits;
 }
 
-// Returns whether the spec places each tile on the device of the sharding.
+// Returns whether the spec places each tile on the device that the sharding
+// states.
 bool Holds(const Mesh& mesh, const Tiles& tiles, const Spec& spec) {
   std::vector<std::vector<Digit>> digits;
   for (const AxisGroup& group : spec) digits.push_back(DigitsOf(mesh, group));

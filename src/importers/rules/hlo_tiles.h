@@ -1,4 +1,4 @@
-// Finds the spec that places tiles of a tensor on given devices.
+// Finds the spec that places the tiles of a tensor on given devices.
 #ifndef SHARDC_IMPORTERS_RULES_HLO_TILES_H_
 #define SHARDC_IMPORTERS_RULES_HLO_TILES_H_
 
@@ -13,14 +13,14 @@
 namespace shardc::imports {
 
 struct Tiles {
-  const std::vector<int64_t>& dims;  // tiles of each dimension, then the copies
-  const std::vector<int64_t>& devices;  // each tile's position in the mesh
+  const std::vector<int64_t>& dims;  // tiles along each dimension, then copies
+  const std::vector<int64_t>& devices;  // position of each tile in the mesh
   size_t rank = 0;                      // rank of the tensor
 };
 
-// Returns the spec over the mesh that places these tiles on these devices, or
-// nullopt if no spec does. The number of tiles must equal the number of devices
-// of the mesh.
+// Returns the spec over the mesh that places each tile on its device, or
+// nullopt if no spec does this. The number of tiles must equal the number of
+// devices of the mesh.
 std::optional<Spec> SpecOfTiles(const Mesh& mesh, const Tiles& tiles);
 
 }  // namespace shardc::imports

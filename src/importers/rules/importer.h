@@ -22,22 +22,24 @@ namespace shardc::imports {
 
 struct Request {
   SourceRef source;
-  // `--symbol` selects one of a file's rule sets. `--set` sets the values of
-  // flags.
+  // `symbol` is the value of the flag `--symbol`, which selects one of a file's
+  // rule sets. `values` are the values of flags of the imported program, which
+  // `--set` sets.
   std::string symbol;
   std::map<std::string, std::string> values;
   std::string matching;      // `--matching`
-  SourceRef names;           // `--names`: logical names; null if not given
+  SourceRef names;           // `--names`: file of logical names; or null
   std::optional<Mesh> mesh;  // `--mesh`
   std::string axis;          // `--axis`
-  // `--manifest`: the parameters to which the rules apply; null if not given.
+  // `--manifest`: the parameters to which the rules apply; null if the flag is
+  // not given.
   const Manifest* manifest = nullptr;
 };
 
 struct Importer {
   std::string_view name;
-  std::string_view what;   // lower case, for lists of formats
-  std::string_view flags;  // flags that only some formats have: "--set"
+  std::string_view what;   // description in lower case, for lists of formats
+  std::string_view flags;  // flags that not all formats have, e.g. "--set"
   std::optional<Imported> (*read)(const Request& request, Findings& findings);
 };
 

@@ -9,7 +9,7 @@
 namespace shardc::imports {
 namespace {
 
-// Reads `dcn`, the number of slices along each axis.
+// Reads `dcn`, the list of the number of slices (pods) along each axis.
 bool ReadDcn(JsonValue value, Mesh& mesh, Findings& findings) {
   std::vector<int64_t> dcn;
   int64_t slices = 1;

@@ -10,8 +10,8 @@
 
 namespace shardc::imports {
 
-// Reads {"axes": [{"name", "size"}, ...], "dcn": [...]}; nullopt after a
-// finding. Without a list `axes`, the mesh has no axes.
+// Reads a mesh such as {"axes": [{"name", "size"}, ...], "dcn": [...]}. Returns
+// nullopt after a finding. If there is no list `axes`, the mesh has no axes.
 std::optional<Mesh> JsonMesh(JsonValue value, Findings& findings);
 
 }  // namespace shardc::imports

@@ -5,7 +5,7 @@
 //   tensor_parallel_axes: [mlp], parameter_axis_resources: {mlp: data}
 //     ->  mlp: data, embed: data (the default of fsdp_axis)
 //
-// Newer versions write `mesh:` and have other defaults.
+// Newer versions of Levanter write `mesh:` and have other defaults.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -79,8 +79,8 @@ class LevanterConfig {
                   "version has");
   }
 
-  // Applies the entries in the order of Levanter's TrainerConfig, where a later
-  // entry overrides an earlier one.
+  // Applies the entries of an older configuration in the order of Levanter's
+  // TrainerConfig. A later entry overrides an earlier entry.
   bool ReadOlder(const YamlNode& trainer) {
     const auto data = AxisGroup{"data"};
     AxisGroup batch = {"replica",
@@ -127,8 +127,8 @@ class LevanterConfig {
     return true;
   }
 
-  // Maps a name, or each name of a list, to `axes`. If the key is absent, maps
-  // `absent` instead, unless `absent` is empty.
+  // Maps the name, or each name of the list, at `key` to `axes`. If the key is
+  // absent, maps the name `absent`, unless `absent` is empty.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);
@@ -146,7 +146,7 @@ class LevanterConfig {
   }
 
   // Checks that the axis has the same size in the mesh and in the file. A size
-  // of -1 in the file means all remaining devices, and is not checked.
+  // of -1 in the file means all remaining devices. It is not checked.
   bool IsSize(const YamlNode& node, const std::string& axis) {
     const auto size = ReadInteger(context_, node, "`" + axis + "`", {-1});
     if (!size) return false;
@@ -177,8 +177,9 @@ class LevanterConfig {
                        });
   }
 
-  // Checks the number of replicas. The file has two numbers, replicas within a
-  // slice and across slices, and the mesh has one axis for their product.
+  // Checks the number of replicas. The file states two numbers: the replicas
+  // within a slice (pod), and the replicas across slices. The mesh has one axis
+  // for their product.
   bool CheckReplicas(const YamlNode& trainer) {
     int64_t product = 1;
     const YamlNode* last = nullptr;

@@ -1,5 +1,5 @@
 // Applies logical axis rules to the logical names of the parameters' dimensions
-// (`--names`), and makes exact rules (exact.h) from the specs:
+// (`--names`). The resulting specs become exact rules (exact.h):
 //
 //   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
@@ -13,8 +13,8 @@
 namespace shardc::imports {
 namespace {
 
-// Reads a parameter's logical names: a list such as ["embed", "mlp"], or the
-// object of MaxText's `logical_shardings.json`.
+// Reads the logical names of a parameter's dimensions. They are a list such as
+// ["embed", "mlp"], or an object in MaxText's `logical_shardings.json`.
 std::optional<Spec> NamesOf(JsonValue value, Findings& findings) {
   if (value.IsObject()) {
     const auto spec = value.Find("partition_spec");

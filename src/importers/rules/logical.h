@@ -1,5 +1,5 @@
-// Converts logical axis rules to rules for parameters whose logical names are
-// given (`--names`).
+// Converts logical axis rules to rules for parameters. The logical names of the
+// parameters' dimensions are read from the file of `--names`.
 #ifndef SHARDC_IMPORTERS_RULES_LOGICAL_H_
 #define SHARDC_IMPORTERS_RULES_LOGICAL_H_
 
@@ -12,18 +12,21 @@
 
 namespace shardc::imports {
 
-// Reads the file of `--names`: MaxText's dump, or {"name": ["embed", "mlp"]}.
+// Reads the file of `--names`, which is MaxText's dump, or JSON such as
+// {"name": ["embed", "mlp"]}.
 std::optional<std::vector<LogicalNames>> ReadLogicalNames(
     const SourceRef& source, Findings& findings);
 
-// Makes exact rules for the parameters of `--names`, with the specs that
-// `resolve` returns over `--mesh`. Returns nullopt after a finding.
+// Makes one exact rule for each parameter in the file of `--names`. `resolve`
+// returns the spec of a parameter over the mesh of `--mesh`. Returns nullopt
+// after a finding.
 std::optional<Imported> ImportNamed(
     const Request& request, Findings& findings,
     const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// Makes exact rules for the parameters of `--names` by an ordered list of
-// logical axis rules. Returns nullopt after a finding.
+// Makes one exact rule for each parameter in the file of `--names`. The specs
+// follow from `rules`, an ordered list of logical axis rules. Returns nullopt
+// after a finding.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings);

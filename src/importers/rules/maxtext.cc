@@ -1,6 +1,6 @@
-// Imports MaxText's `logical_axis_rules` in YAML: a list of pairs. The first
-// element of a pair is a logical axis. The second is a mesh axis, a list of
-// mesh axes, or null.
+// Imports MaxText's `logical_axis_rules` in YAML, which is a list of pairs. The
+// first element of a pair is a logical axis. The second element is a mesh axis,
+// a list of mesh axes, or null.
 //
 //   logical_axis_rules: [['mlp', ['fsdp', 'tensor']], ['norm', 'tensor']]
 #include <utility>

@@ -1,5 +1,5 @@
-// Imports MaxText's `named_shardings.json`, which has the spec and the mesh of
-// every parameter. All meshes must be equal. Names are JAX's key paths:
+// Imports MaxText's `named_shardings.json`, which states the spec and the mesh
+// of every parameter. All meshes must be equal. The names are key paths of JAX:
 //
 //   .params/['params']/['decoder']/['kernel']  ->  params/params/decoder/kernel
 #include "importers/rules/exact.h"

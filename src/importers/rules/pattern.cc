@@ -1,7 +1,7 @@
 // Translates globs and Python's patterns to RE2, one character at a time. In a
-// character class of a glob, `!` becomes `^`, and characters that have a
-// special meaning in RE2 are escaped. Python's patterns are copied, except for
-// syntax that RE2 reads in another way than Python:
+// character class of a glob, `!` becomes `^`, and characters with a special
+// meaning in RE2 are escaped. Python's patterns are copied, except for syntax
+// that means something else in RE2 than in Python:
 //
 //   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
 //   Python  kernel\Z          ->  kernel\z
@@ -17,8 +17,8 @@ bool IsSpecial(char c) {
 }
 
 // Returns the offset after the character class, such as `[ab]`, that begins at
-// `at`, or npos if the class does not end. In a glob, `!` negates the class,
-// and a backslash is an ordinary member.
+// `at`. Returns npos if the class does not end. In a glob, `!` negates the
+// class, and a backslash is an ordinary member of the class.
 size_t ClassEnd(std::string_view text, size_t at, bool glob) {
   size_t i = at + 1;
   if (i < text.size() && text[i] == (glob ? '!' : '^')) ++i;
@@ -29,7 +29,7 @@ size_t ClassEnd(std::string_view text, size_t at, bool glob) {
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
-// Returns the number of a repetition as RE2 requires it, without leading zeros.
+// Returns the number of a repetition without leading zeros, as RE2 requires it.
 std::string Count(std::string_view digits) {
   const size_t first = digits.find_first_not_of('0');
   return first == std::string_view::npos ? "0"
@@ -37,8 +37,8 @@ std::string Count(std::string_view digits) {
 }
 
 // Translates the repetition, such as `{2}` or `{,3}`, that begins at `at`, and
-// sets `at` to the position of its last character. Returns `{`, and does not
-// change `at`, for braces that Python reads as literal text.
+// sets `at` to the position of its last character. If Python reads the braces
+// as literal text, returns `{` and does not change `at`.
 std::string Repetition(std::string_view pattern, size_t& at) {
   size_t end = at + 1;
   const auto digits = [&] {
@@ -59,14 +59,15 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Returns the size of the `^`, `$`, `\A` or `\z` at `at`, or 0 for other text.
+// Returns the length of the anchor `^`, `$`, `\A` or `\z` at `at`, or 0 for
+// other text.
 size_t EdgeSize(std::string_view pattern, size_t at) {
   const std::string_view rest = pattern.substr(at);
   if (rest.starts_with('^') || rest.starts_with('$')) return 1;
   return rest.starts_with("\\A") || rest.starts_with("\\z") ? 2 : 0;
 }
 
-// Returns whether the `^`, `$`, `\A` or `\z` at `at` is at an end of the
+// Returns whether the text `^`, `$`, `\A` or `\z` at `at` is at an end of the
 // pattern or of one of its alternatives.
 bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
   const size_t end = at + size;
@@ -81,9 +82,9 @@ bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
 
 // Returns a pattern that matches only within one part of a name. Dots and
 // negated classes no longer match the separator. `^`, `$`, `\A` and `\z` at the
-// pattern's ends are removed, because they meant the ends of the part, but RE2
-// would match them only at the ends of the name. A pattern with an unclosed
-// class is returned unchanged.
+// pattern's ends are removed. They meant the ends of the part, but RE2 would
+// match them only at the ends of the name. A pattern with an unclosed class is
+// returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);
@@ -118,7 +119,8 @@ std::string WithinPart(std::string_view pattern, char separator) {
   return out;
 }
 
-// Converts the members of a glob's class, such as `!a\b`, to a class of RE2.
+// Converts the members of a character class of a glob, such as `!a\b`, to a
+// class of RE2.
 std::string ClassOf(std::string_view members) {
   std::string out = "[";
   if (members.starts_with('!')) {

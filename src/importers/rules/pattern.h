@@ -1,4 +1,4 @@
-// Translates other systems' patterns to RE2 patterns, which are searched in a
+// Translates patterns of other systems to RE2 patterns, which are searched in a
 // name.
 #ifndef SHARDC_IMPORTERS_RULES_PATTERN_H_
 #define SHARDC_IMPORTERS_RULES_PATTERN_H_
@@ -9,19 +9,21 @@
 
 namespace shardc::imports {
 
-// Returns a pattern that matches the text literally: `a\.b` for `a.b`.
+// Returns a pattern that matches the text literally, such as `a\.b` for `a.b`.
 std::string Literal(std::string_view text);
 // Returns the pattern `^name$` with the name escaped.
 std::string EntireName(std::string_view name);
-// Translates Python's fnmatch, which matches entire names: `*.q_proj.*`.
+// Translates a pattern of Python's fnmatch, such as `*.q_proj.*`, which matches
+// entire names.
 std::string FromGlob(std::string_view glob);
-// Translates a Python pattern, whose syntax differs from RE2's in details such
-// as `\Z` and `{,3}`.
+// Translates a pattern of Python's `re`. Its syntax differs from RE2's in
+// details such as `\Z` and `{,3}`.
 std::string FromPython(std::string_view pattern);
-// Returns a pattern that matches consecutive parts of a path, the first part by
-// the first pattern and so on. Each pattern must match a complete part:
-// (`attn`, `(q|k)`) becomes `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. Dots and
-// negated classes in the patterns do not match the separator.
+// Returns a pattern for consecutive parts of a path. The first pattern must
+// match the first part completely, the second pattern the second part and so
+// on. For example, (`attn`, `(q|k)`) becomes
+// `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. Dots and negated classes in the patterns
+// do not match the separator.
 std::string FromParts(std::span<const std::string> parts, char separator);
 
 }  // namespace shardc::imports

@@ -1,4 +1,4 @@
-// Imports rule sets from Python source. A rule set is a list of (pattern,
+// Imports rule sets from Python source. A rule set is a list of pairs (pattern,
 // PartitionSpec), a dict whose keys are complete names, or a tree of specs,
 // whose paths are the names. It may be a constant, a class attribute or the
 // result of a function. A PartitionAxis is imported as axis rules. The source
@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::ptrdiff_t kMostComments = 40;
 
-// Returns the axis rule that a logical axis uses in generation modes; nullopt
-// if it uses the same rule in all modes.
+// Returns the axis rule that resolves a logical axis in generation modes.
+// Returns nullopt if the same axis rule is used in all modes.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   const Token* token = FindToken(name);
   if (token == nullptr || !token->rule) return std::nullopt;
@@ -35,10 +35,10 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
 }
 
 // Keeps the meaning of a spec that Python code resolves in `mode`. In Python
-// such a spec is the same in every mode of the plan, but the logical axes in a
-// rule are resolved in the plan's mode. If `mode` is a generation mode, logical
-// axes are replaced by the names of their decode rules, which are the same in
-// every mode. For other modes, a logical axis may have other mesh axes in
+// such a spec is the same in every mode of the plan. In a rule, logical axes
+// are resolved in the plan's mode. If `mode` is a generation mode, logical axes
+// are replaced by the names of their decode rules, which are the same in every
+// mode. If `mode` is another mode, a logical axis may have other mesh axes in
 // decode. The rule then gets explicit specs for decode and insert, with the
 // mesh axes of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
@@ -100,7 +100,8 @@ class RulesModuleReader {
     Findings axes;
     const bool fine = ReadAxes(imported, axes);
     if (!fine) imported.axes = {};
-    // Axes that cannot be read are reported only if no rule set is imported.
+    // A PartitionAxis that cannot be read is reported only if no rule set is
+    // imported.
     const PySymbol* chosen = Choose(symbols, AnyAxes(imported) || !fine);
     if (chosen == nullptr) findings_.Append(std::move(axes));
     if (findings_.HasErrors()) return std::nullopt;
@@ -133,10 +134,11 @@ class RulesModuleReader {
     return true;
   }
 
-  // Returns the rule set to import: the only one of the file, or the one that
-  // `--symbol` names. Otherwise returns null after a finding; a file without
-  // rule sets is no finding if `any_axes` and no `--symbol` is given. Without
-  // `--symbol`, warns of constants that may hold rules too.
+  // Returns the rule set to import. It is the only one of the file, or the one
+  // that `--symbol` names. Otherwise returns null after a finding. If
+  // `any_axes` is true and no `--symbol` is given, a file without rule sets is
+  // not a finding. Without `--symbol`, warns about other constants that may
+  // contain rules.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
@@ -194,9 +196,9 @@ class RulesModuleReader {
     }
   }
 
-  // Returns the symbols that `--symbol` names, by their full or last name. A
-  // symbol that a class inherits counts only under its full name, or if no
-  // class defines one of this name itself.
+  // Returns the symbols that `--symbol` names, by their full name or by its
+  // last part. A symbol that a class inherits is returned only for its full
+  // name, or if no class itself defines a symbol of this name.
   std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> own, inherited;
     for (const PySymbol& symbol : symbols) {
@@ -294,8 +296,8 @@ class RulesModuleReader {
     return true;
   }
 
-  // Sets the spec, modes, place and comments of a rule. `whole` is the text of
-  // the rule, whose comments are imported. Returns false after a finding.
+  // Sets the spec, modes, place and comments of a rule. `whole` is the rule's
+  // complete text, whose comments are imported. Returns false after a finding.
   bool MakeRule(const PyValue& spec, const PyValue& whole,
                 const AxisRules& axes, ImportedRule& made) {
     auto read = SpecOf(source_, spec, findings_);
@@ -307,9 +309,9 @@ class RulesModuleReader {
     return true;
   }
 
-  // Applies the mode in which Python resolves a spec. The spec of a bundle is
-  // not changed, because eformer uses the bundle's own mode. Returns false
-  // after a finding.
+  // Adapts a rule to the mode in which Python resolves its spec. The spec of a
+  // bundle is not changed, because eformer uses the bundle's own mode. Returns
+  // false after a finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;
@@ -317,7 +319,7 @@ class RulesModuleReader {
     if (spec.items[0].is == PyIs::kResolved) {
       return ReadMode(spec.items[0], axes, made);
     }
-    if (spec.fields.empty()) return true;  // none given: the plan's mode
+    if (spec.fields.empty()) return true;  // no mode is given: the plan's mode
     const PyValue& given = spec.fields[0].second;
     const auto mode = ModeOf(given);
     if (mode) {
@@ -363,8 +365,8 @@ class RulesModuleReader {
     return text;
   }
 
-  // Returns the comments of a rule: on lines of their own directly above it,
-  // inside it, and at the end of its last line.
+  // Returns the comments of a rule. They are on separate lines directly above
+  // the rule, inside it, and at the end of its last line.
   std::vector<std::string> CommentsOf(const PyValue& whole) {
     std::vector<std::string> out;
     const std::string_view text = source_->text();
@@ -390,7 +392,7 @@ class RulesModuleReader {
   }
 
   // Returns whether only comments, white space and `(` are between the comment
-  // and `begin`, so that the comment belongs to the rule.
+  // and the offset `begin` of a rule. The comment then belongs to this rule.
   bool Adjoins(const PyComment& comment, size_t begin) const {
     const std::string_view text = source_->text();
     size_t at = comment.begin;

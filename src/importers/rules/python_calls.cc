@@ -1,5 +1,5 @@
-// Evaluates calls of PartitionSpec and similar constructors, of a few built-in
-// functions of Python, and of the functions and classes of the file:
+// Evaluates calls in Python source: of PartitionSpec and similar constructors,
+// of a few built-in functions, and of the functions and classes of the file:
 //
 //   class B(A):
 //     def rules(self): return (("x", P()),) + super().rules()
@@ -20,9 +20,8 @@ bool IsSuper(const PyNode& node) {
          node.items[0].text == "super";
 }
 
-// Appends the names of the functions whose results these statements assign to
-// `name` or `self.name`. A class whose constructor is called is appended as
-// well.
+// Finds the calls whose results these statements assign to `name` or
+// `self.name`. Appends the name of each function or class that is called.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {
@@ -93,7 +92,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     PyValue value = Value(node.items[1], scope, owner);
     if (name != "list" && name != "dict") return value;
     // `list(x)` and `dict(x)` make a copy. Later changes of the copy must not
-    // change `x`.
+    // change `x`, so the elements are copied.
     if (!Make(BytesOf(value.items))) {
       return Unknown(node, std::string(kPyTooInvolved));
     }
@@ -108,7 +107,8 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     return Value(node.items[2], scope, owner);
   }
   if (CallsInner(node)) {
-    // Its names are those of the function around it, which are not looked up.
+    // An inner function reads names of the function around it. These names are
+    // not looked up.
     ForgetCalls(node, scope, owner);
     return Unknown(node, "what `" + TextOf(function) + "` returns");
   }
@@ -124,8 +124,8 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
 }
 
 // Evaluates calls of built-in functions: range, enumerate, zip, dict with
-// keywords, the methods items, keys and values of a dict, and the constructors
-// of the file's classes. Returns nullopt for any other call.
+// keywords, and the methods items, keys and values of a dict. Also evaluates
+// the constructors of the file's classes. Returns nullopt for any other call.
 std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
                                             const PyNode& node, PyScope& scope,
                                             const PyClass* owner) {
@@ -207,8 +207,8 @@ PyValue PyEvaluator::Range(const PyNode& node, const PyValue& given) {
   return Sized(std::move(out), node);
 }
 
-// Evaluates zip or, with `counted`, enumerate, in which the first elements of
-// the tuples are the numbers from 0.
+// Evaluates zip. If `counted` is true, evaluates enumerate, in which the first
+// elements of the tuples are the numbers from 0.
 PyValue PyEvaluator::Zipped(const PyNode& node, const PyValue& given,
                             bool counted) {
   PyValue out = Simple(PyIs::kSequence, node);
@@ -283,8 +283,8 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
 
 // Returns the class of the object `self.name`. If no function changes the class
 // attribute `name`, it is the class of that attribute. Otherwise it is the
-// class that `sub_configs` names, or else the only class whose object
-// `__init__` assigns to `name`. Returns nullptr if the class is unknown.
+// class that `sub_configs` names, or else the only class of which `__init__`
+// assigns an object to `name`. Returns nullptr if the class is unknown.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {
@@ -312,7 +312,8 @@ const PyClass* PyEvaluator::MemberClass(const PyClass& of,
 
 // Returns whether the name is the starred parameter of a function, as in `def
 // f(*args)`. The evaluator calls functions without additional arguments, so
-// `args` is empty, and a call `g(*args)` inside of `f` is evaluated as `g()`.
+// `args` is empty. A call `g(*args)` inside `f` is therefore evaluated as
+// `g()`.
 bool PyEvaluator::IsPassedOn(const PyNode& node, const PyScope& scope) {
   if (node.kind != PyKind::kName) return false;
   const auto at = scope.find(node.text);
@@ -334,7 +335,8 @@ std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
       if (!IsPassedOn(list, scope)) return std::nullopt;
       continue;
     }
-    // The first argument of `Base.rules(self)` is the object itself.
+    // In a call such as `Base.rules(self)`, the first argument is the object
+    // itself.
     if (i == 1 && next == 1 && keyword.empty() && item.kind == PyKind::kName &&
         IsSelf(item.text)) {
       continue;
@@ -360,7 +362,7 @@ struct Argument {
   const PyNode* value = nullptr;
 };
 
-// Returns the arguments of a call of `function`, each with its parameter. Omits
+// Returns the arguments of a call of `function` with their parameters. Omits
 // `self`, and arguments without a parameter.
 std::vector<Argument> ArgumentsOf(const PyStatement& function,
                                   const PyNode& call) {
@@ -400,7 +402,8 @@ void PyEvaluator::ForgetArguments(const PyStatement& function,
                                   const PyNode& call, PyScope& scope,
                                   const PyClass* object) {
   for (const Argument& one : ArgumentsOf(function, call)) {
-    // A function may change the value through a part of it, such as `x["q"]`.
+    // A function may change a list or dict through a part of it, such as
+    // `x["q"]`.
     const PyNode* whole = one.value;
     while (whole->kind == PyKind::kPart) whole = &whole->items[0];
     if (whole->kind != PyKind::kName) continue;
@@ -456,7 +459,7 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   for (const Argument& one : ArgumentsOf(*method.function, node)) {
     if (one.value->kind != PyKind::kName || one.value->text != name) continue;
     // A recursive call changes only what the function's other statements
-    // change, so it is not searched again.
+    // change, so a function that is already being searched is skipped.
     const std::pair followed(method.function, std::string(one.parameter));
     if (!followed_.insert(followed).second) continue;
     ++calls_;

@@ -13,8 +13,8 @@
 
 namespace shardc::imports {
 
-// A position in the tokens. After the first finding the position is the last
-// token, so that loops over the tokens stop.
+// A position in a list of tokens. After the first finding the position is the
+// last token, so that loops over the tokens end.
 class PyCursor {
  public:
   // `findings` must outlive this object.
@@ -23,7 +23,7 @@ class PyCursor {
         tokens_(std::move(tokens)),
         findings_(findings) {}
 
-  // Returns whether there is no finding yet.
+  // Returns whether no finding has been added yet.
   bool good() const { return good_; }
   const PyTokenAt& Now(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -55,8 +55,8 @@ class PyCursor {
   // Adds a finding (python-syntax) at the current token.
   void Refuse(std::string message);
 
-  // Counts nested statements and expressions. Returns false, after a finding
-  // with this message, if the nesting is too deep.
+  // Enters a nested statement or expression. Returns false after a finding with
+  // this message if the nesting is too deep.
   bool Enter(std::string message);
   void Leave() { --depth_; }
 

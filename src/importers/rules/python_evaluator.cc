@@ -1,7 +1,7 @@
 // Evaluates Python expressions without a Python interpreter. Names are looked
 // up in the function, its class and the module, and loops run over known
-// values. A value that cannot be evaluated in this way is unknown. It keeps the
-// reason, which a finding prints if the value is needed:
+// values. A value that cannot be evaluated in this way is unknown. An unknown
+// value stores the reason, which a finding states if the value is needed:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's
@@ -15,8 +15,9 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum bytes of all values of a file. The bytes of a value that several
-// names share are added once. Real files need less than 4 MiB.
+// The largest number of bytes of all values of a file together. The bytes of a
+// value that several names share are counted once. Real files need less than 4
+// MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
 
 bool Returns(const std::vector<PyStatement>& body) {
@@ -26,7 +27,7 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
-// Returns whether the list belongs to this value or to a value nested in it.
+// Returns whether `list` is shared by this value or by a value nested in it.
 bool Holds(const PyValue& value, const PyList<PyValue>& list) {
   if (value.items.SharesWith(list)) return true;
   const auto in = [&](const PyValue& one) { return Holds(one, list); };
@@ -96,7 +97,8 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
               Unknown(changed.value, "`" + name + "`, which is changed here,");
         }
       }
-      // The values of calls are not used here, so the calls are not evaluated.
+      // The results of these calls are not used, so the calls are not
+      // evaluated.
       ForgetCalls(one, scope, owner);
   }
 }
@@ -107,7 +109,7 @@ PyValue PyEvaluator::Value(const PyNode& node, PyScope& scope,
     return Unknown(node, std::string(kPyTooInvolved));
   }
   PyValue value = Evaluated(node, scope, owner);
-  // The bytes are added even if they exceed the limit, so that the next call
+  // The bytes are added even if they exceed the limit. The next call then
   // refuses to make a value.
   made_ += BytesOf(value);
   return value;
@@ -232,7 +234,8 @@ std::string PyEvaluator::TextOf(const PyNode& node) const {
 void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
   const auto at = scope.find(one.name);
-  if (at == scope.end()) {  // a name of the module or another object
+  // The name belongs to the module, or is an attribute of another object.
+  if (at == scope.end()) {
     ForgetCalls(one, scope, owner);
     scope[one.name] = Unknown(one.value, "what `" + one.name + "` holds");
     return;

@@ -17,13 +17,14 @@
 
 namespace shardc::imports {
 
-// The maximum number of evaluation steps for all functions of a file.
+// The largest number of evaluation steps for all functions of a file together.
 inline constexpr int64_t kPyStepLimit = 5'000'000;
-// The maximum depth of nested function calls.
+// The largest depth of nested function calls.
 inline constexpr int kPyCallLimit = 20;
 inline constexpr std::string_view kPyTooInvolved =
     "this value, which takes too many steps to evaluate,";
-// The text that marks the unknown value of `args` in `def f(*args)`.
+// The text of an unknown value that marks it as the value of `args` in a
+// function `def f(*args)`.
 inline constexpr std::string_view kPyStarred = "*";
 
 using PyScope = std::map<std::string, PyValue, std::less<>>;
@@ -35,27 +36,29 @@ struct PyClass {
   PyFunctions functions;
   // The attributes of `self` that its functions assign or change.
   std::set<std::string, std::less<>> assigned;
-  // The classes in which Python looks up a name, in this order: the class
-  // itself, then its bases. The list ends at the first base that the file does
-  // not define.
+  // The classes in which Python looks up a name, in order: the class itself,
+  // then its base classes. The list ends at the first base class that the file
+  // does not define.
   std::vector<const PyClass*> order;
 };
 
-// A function, and the class that defines it; null for a function outside of
-// classes.
+// A function, and the class that defines it. `in` is null for a function
+// outside of classes.
 struct PyMethod {
   const PyStatement* function = nullptr;
   const PyClass* in = nullptr;
 };
 
-// Returns an attribute of the class or of its bases, or nullptr if none of them
-// has it.
+// Returns an attribute of the class or of its base classes. Returns nullptr if
+// none of these classes has the attribute.
 const PyValue* AttributeOf(const PyClass& of, std::string_view name);
-// Returns whether a function of the class or of its bases assigns or changes an
-// attribute of `self`. An object's value may then differ from the class's.
+// Returns whether a function of the class or of its base classes assigns or
+// changes the attribute `name` of `self`. The attribute of an object may then
+// differ from the attribute of its class.
 bool SetsAttribute(const PyClass& of, std::string_view name);
-// Returns a method of the class or of its bases. With `after`, searches only
-// the classes that follow `after` in `of.order`, as Python's super() does.
+// Returns a method of the class or of its base classes. If `after` is not null,
+// searches only the classes that follow `after` in `of.order`, as Python's
+// super() does.
 PyMethod MethodOf(const PyClass& of, std::string_view name,
                   const PyClass* after = nullptr);
 
@@ -68,17 +71,17 @@ struct PyNames {
 
 class PyEvaluator {
  public:
-  // `names` grows while Step runs the module's statements. All arguments must
-  // outlive the evaluator.
+  // `names` are the names of the module. They may be added while Step runs the
+  // module's statements. All arguments must outlive the evaluator.
   PyEvaluator(std::string_view text,
               const std::map<std::string, std::string>& values,
               const PyNames& names)
       : text_(text), values_(values), names_(names) {}
 
   // Calls a function on an object of the class `owner` and returns the result.
-  // A parameter has the value that `--set` gives it, or else its default.
-  // Boolean parameters with their defaults are added to `defaults`. `in` is the
-  // class that defines the function.
+  // `in` is the class that defines the function. The value of a parameter is
+  // the one that `--set` assigns to it, or else its default. Boolean parameters
+  // with their defaults are added to `defaults`.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
   // Runs a statement that does not define a function or class. It may change
@@ -86,18 +89,19 @@ class PyEvaluator {
   void Step(const PyStatement& one, PyScope& scope, const PyClass* owner);
   PyValue Value(const PyNode& node, PyScope& scope, const PyClass* owner);
 
-  // Returns whether the limit on steps is reached, so that statements may have
-  // been left out.
+  // Returns whether the limit on steps is reached. Some statements may then not
+  // have been run.
   bool IsExhausted() const { return steps_ > kPyStepLimit; }
 
-  // Calls `visit` with each name outside of a function that the functions that
-  // a statement calls change. A name may be visited several times.
+  // Finds the functions that a statement calls, and calls `visit` with each
+  // name outside of these functions that they change. A name may be visited
+  // several times.
   void VisitChanged(const PyStatement& one, const PyClass* owner,
                     const std::function<void(const std::string& name)>& visit);
 
  private:
-  // Calls a function and returns the result. A parameter that is not in `given`
-  // has the value that `--set` gives it, or else its default.
+  // Calls a function and returns the result. If a parameter is not in `given`,
+  // its value is the one that `--set` assigns to it, or else its default.
   PyValue Called(const PyMethod& method, const PyClass* owner, PyScope given);
   // Runs statements. Returns the value of the first `return` that is reached,
   // or nullopt if no `return` is reached.
@@ -105,80 +109,85 @@ class PyEvaluator {
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
-  // Marks as unknown all names whose values the statements change, directly or
+  // Marks all names as unknown whose values the statements change, directly or
   // through calls.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyClass* owner, const PyValue& unknown);
-  // Call ForgetArguments for each call in a statement or an expression. The
-  // calls themselves are not evaluated.
+  // Both functions call ForgetArguments for each call in a statement or an
+  // expression. The calls themselves are not evaluated.
   void ForgetCalls(const PyStatement& one, PyScope& scope,
                    const PyClass* owner);
   void ForgetCalls(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Undecided(const PyNode& at, const PyValue& condition) const;
-  // Returns an unknown value for a `value` whose truth is not known.
+  // Returns an unknown value, because it is not known whether `value` is true.
   PyValue UnknownTruth(const PyNode& at, const PyValue& value) const;
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
   void Put(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Returns whether a value is a list or a dict. If one name of such a value
-  // changes it, the change is visible under all its names.
+  // Returns whether a value is a list or a dict. Several names may refer to the
+  // same list or dict. A change through one name is then visible through all of
+  // them.
   bool IsList(const PyValue& value) const;
   // Called if the statement `at` changes a list or dict through one of its
-  // names. Marks all other names of the same list or dict in `scope` as
-  // unknown.
+  // names. Marks all other names in `scope` that refer to the same list or dict
+  // as unknown.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
   // Calls ForgetOthers for each list and dict that is nested in a value,
   // because the statement `at` may change any of them.
   void ForgetInside(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Returns the function of the file that a call runs: for a class its
-  // `__init__`; and the class of the object that it is called on.
+  // Returns the function of the file that a call runs, and the class of the
+  // object on which the function is called. If the call constructs an object,
+  // the function is `__init__`.
   std::pair<PyMethod, const PyClass*> RunBy(const PyNode& call,
                                             const PyScope& scope,
                                             const PyClass* owner);
-  // Returns the names outside of a function that it changes, directly or by
-  // calls: lists that grow, and names that it declares as `global`.
+  // Returns the names outside of a function that the function changes, directly
+  // or through calls. They are names of lists that grow, and names that the
+  // function declares as `global`.
   const std::set<std::string>& ChangedOutside(const PyStatement& function,
                                               const PyClass* owner);
-  // The names that a search of ChangedOutside has found, and the functions that
-  // it has visited or is going to visit.
+  // The state of a search by ChangedOutside: the names that it has found, and
+  // the functions that it has visited or will visit.
   struct Outside;
-  // Adds the names that one function changes, and the functions that it calls.
+  // Adds to `found` the names that one function changes, and the functions that
+  // it calls.
   void AddChanged(const PyStatement& function, const PyClass* owner,
                   Outside& found);
-  // Marks as unknown the names of the module that a function changes, which
-  // `call` runs.
+  // Marks the names of the module as unknown that `function` changes. `call` is
+  // the call that runs the function.
   void ForgetOutside(const PyStatement& function, const PyClass* owner,
                      const PyNode& call, PyScope& scope);
-  // What a function's body has that concerns names of other scopes.
+  // The parts of a function's body that concern names of other scopes.
   struct Inner {
-    // The functions that are defined inside of it, by name. Branches may define
-    // several of one name.
+    // The functions that are defined inside the function, by name. Branches may
+    // define several functions with the same name.
     std::multimap<std::string, const PyStatement*, std::less<>> functions;
-    std::set<std::string> changed;  // names that these functions change
+    std::set<std::string> changed;  // names that the inner functions change
     // The names that the function declares as `global` or `nonlocal`.
     std::set<std::string> declared;
   };
   Inner InnerOf(const PyStatement& function, const PyClass* owner);
-  // Marks as unknown the names of a function's scope that the functions inside
-  // of it change.
+  // Marks the names of a function's scope as unknown that its inner functions
+  // change.
   void ForgetInner(PyScope& scope, const PyStatement& at);
-  // Returns whether the call calls a function that is defined inside of the
-  // function that is called.
+  // Returns whether `call` calls an inner function of the function that is
+  // being evaluated.
   bool CallsInner(const PyNode& call) const;
-  // If `function`, which `call` runs, changes lists and dicts through its
-  // parameters, marks the arguments as unknown.
+  // Marks arguments of `call` as unknown. These are the lists and dicts that
+  // `function`, which `call` runs, changes through its parameters.
   void ForgetArguments(const PyStatement& function, const PyNode& call,
                        PyScope& scope, const PyClass* object);
   // If `call` calls a function of the file, marks as unknown the lists and
-  // dicts that the function changes through its parameters, and the names of
-  // the module that it changes.
+  // dicts that the function changes through its parameters. Also marks the
+  // names of the module that the function changes.
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
-  // Returns whether one of the statements changes the value of a parameter, or
-  // passes it to a function of the file that changes it. `list` is whether the
-  // value is a list: `+=` changes a list, but makes a new tuple.
+  // Returns whether one of the statements changes the value of the parameter
+  // `name`, or passes the value to a function of the file that changes it.
+  // `list` states whether the value is a list, because `+=` changes a list but
+  // makes a new tuple.
   bool Changes(const std::vector<PyStatement>& body, std::string_view name,
                bool list, const PyClass* owner);
   bool Changes(const PyNode& node, std::string_view name, bool list,
@@ -187,28 +196,29 @@ class PyEvaluator {
   // limit.
   bool PutItem(const PyValue& key, const PyValue& value, PyValue& dict);
   void Loop(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Assigns a value to the names of a loop's target.
+  // Assigns a value to the names of a loop's target, such as `a, b`.
   void Bind(const PyNode& target, const PyValue& value, PyScope& scope);
   // Returns the values that a loop over `value` visits, in order.
   PyValue Elements(PyValue value, const PyNode& node);
   PyValue Each(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Evaluates the clauses of a comprehension from index `clause` on, and
-  // appends the results to `out`. If a clause is unknown, `out` becomes
+  // Evaluates the clauses of a comprehension, beginning with index `clause`,
+  // and appends the results to `out`. If a clause is unknown, `out` becomes
   // unknown.
   void EachFrom(const PyNode& node, size_t clause, PyScope& scope,
                 const PyClass* owner, PyValue& out);
   PyValue Format(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Part(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Adds the bytes of a new value to the bytes of all values. Returns false if
-  // the sum exceeds the limit.
+  // Adds the bytes of a new value to the total of all values. Returns false if
+  // the total exceeds the limit.
   bool Make(int64_t bytes);
   PyValue Evaluated(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Returns the value of the name at the place where `node` uses it.
+  // Returns the value of a name. The place of the value is `node`, where the
+  // name is used.
   PyValue Named(const PyNode& node, const PyScope& scope);
   PyValue Copied(const PyValue& value, const PyNode& node);
   PyValue Attribute(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Appends the items of `from` to `to`. `from` is the value of `name` in
-  // `*name`.
+  // Appends the items of `from` to `to`. `from` is the value that is spread in
+  // an expression such as `*name`.
   void Spread(const PyValue& from, const PyNode& node, PyValue& to);
   PyValue Several(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Sum(const PyNode& node, PyScope& scope, const PyClass* owner);
@@ -223,14 +233,15 @@ class PyEvaluator {
   std::pair<PyMethod, const PyClass*> FunctionOf(const PyNode& function,
                                                  const PyScope& scope,
                                                  const PyClass* owner);
-  // Returns the class of an expression's value, or nullptr if it is not known.
+  // Returns the class of an expression's value, or nullptr if the class is
+  // unknown.
   const PyClass* ClassOf(const PyNode& node, const PyScope& scope,
                          const PyClass* owner);
   const PyClass* ClassNamed(std::string_view name) const;
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
   static bool IsPassedOn(const PyNode& node, const PyScope& scope);
   // Returns the values of a call's arguments, keyed by parameter. Returns
-  // nullopt if an argument has no known parameter.
+  // nullopt if an argument belongs to no known parameter.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,
                                PyScope& scope, const PyClass* owner);
   PyValue Arguments(PyIs is, const PyNode& node, PyScope& scope,
@@ -240,14 +251,15 @@ class PyEvaluator {
   const std::map<std::string, std::string>& values_;
   const PyNames& names_;
   std::vector<std::string>* defaults_ = nullptr;
-  const PyClass* in_ = nullptr;  // the class of the function that is called
-  // The functions that Changes is searching, each with the parameter whose
-  // changes it searches. A recursive call is not searched again.
+  const PyClass* in_ = nullptr;  // class that defines the current function
+  // The functions that Changes is searching. Each is stored with the parameter
+  // whose changes are searched. A recursive call is not searched again.
   std::set<std::pair<const PyStatement*, std::string>> followed_;
-  // The results of ChangedOutside, by function and class of the object.
+  // The results of ChangedOutside, keyed by the function and the class of the
+  // object.
   std::map<std::pair<const PyStatement*, const PyClass*>, std::set<std::string>>
       outside_;
-  const Inner* inner_ = nullptr;  // of the function that is called
+  const Inner* inner_ = nullptr;  // inner functions of the current function
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };

@@ -1,8 +1,8 @@
 // A recursive descent parser of Python's expressions with one method for each
 // level of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
 // comparisons, sums, terms, and atoms with their calls and indices. Arithmetic
-// operators other than `+` become kOther. Their precedence does not matter
-// then, so the method for sums parses them. Code that rule sets do not need is
+// operators other than `+` become kOther. Their precedence is not needed then,
+// so the method for sums parses them. Code that rule sets do not need is
 // skipped to the end of its brackets or of its line:
 //
 //   A + (lambda x: y)[1:]  ->  add(name A, part(other))
@@ -19,7 +19,7 @@ namespace shardc::imports {
 namespace {
 
 constexpr int kHeightLimit = 1000;
-constexpr int kClauseLimit = 8;  // limit on the clauses of a comprehension
+constexpr int kClauseLimit = 8;  // largest number of clauses in a comprehension
 
 }  // namespace
 
@@ -29,9 +29,9 @@ PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
   for (const PyNode& item : items) {
     node.height = std::max(node.height, item.height + 1);
   }
-  // The text of a long chain of operators or calls has no nested brackets, but
-  // its tree is as high as the chain is long. Other code recurses into the tree
-  // and relies on this limit.
+  // Limit the height of the tree, because other code recurses into it. A long
+  // chain of operators or calls has no nested brackets, but its tree is as high
+  // as the chain is long.
   if (node.height > kHeightLimit) {
     Refuse("this is nested too deeply");
     items.clear();
@@ -167,7 +167,7 @@ PyNode PyExpressionParser::Compared() {
       break;
     }
     // Python evaluates `a == b == c` as `a == b and b == c`. No PyKind
-    // represents this, so it becomes kOther.
+    // represents this chain, so it becomes kOther.
     left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
                 &PyExpressionParser::Sum);
   }
@@ -221,8 +221,8 @@ PyNode PyExpressionParser::Term() {
       Next();
       std::vector<PyNode> items;
       items.push_back(std::move(node));
-      // In `add = rules.append` or `map(rules.append, x)` the method may be
-      // called later.
+      // In `add = rules.append` or `map(rules.append, x)`, the method may be
+      // called later, so `rules` may change.
       if (ChangesObject(name) && !IsOperator("(")) {
         std::string changed = NameOf(items[0]);
         if (!changed.empty()) bound_.push_back(std::move(changed));
@@ -239,8 +239,8 @@ PyNode PyExpressionParser::Term() {
   return node;
 }
 
-// Parses `x[...]`. The node has the index of `x["a"]`, `x[0]` and `x[name]`. It
-// has no index for slices and all other expressions.
+// Parses `x[...]`. The node contains the index of `x["a"]`, `x[0]` and
+// `x[name]`. For slices and all other expressions, it contains no index.
 PyNode PyExpressionParser::Part(PyNode of) {
   const size_t begin = of.begin;
   std::vector<PyNode> items;
@@ -368,7 +368,7 @@ PyNode PyExpressionParser::Atom() {
   return {};
 }
 
-// Parses adjacent strings, which Python joins to one string.
+// Parses adjacent strings, which Python joins to a single string.
 PyNode PyExpressionParser::Strings() {
   const size_t begin = Now().begin;
   bool known = true;
@@ -395,9 +395,9 @@ PyNode PyExpressionParser::Strings() {
   return Made(PyKind::kFormat, begin, std::move(items));
 }
 
-// Parses the text between the braces of an f-string: a name, or an attribute
-// such as `self.name`. All other expressions, conversions and formats are
-// kOther.
+// Parses the text between the braces of an f-string, which may be a name, or an
+// attribute such as `self.name`. All other expressions, conversions and formats
+// become kOther.
 PyNode PyExpressionParser::Inserted(std::string_view text, size_t begin) {
   const auto part = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

@@ -16,31 +16,33 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names since the last call of TakeBound that `:=` has bound, and
-  // those whose values a call such as `x.append(1)` has changed. The method
-  // `x.append` without a call may be called later, so its `x` is returned, too.
+  // Returns names whose values may have changed since the last call of
+  // TakeBound. These are names that `:=` has bound, and names whose values a
+  // call such as `x.append(1)` has changed. If the method `x.append` occurs
+  // without a call, it may be called later, so `x` is returned, too.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
-  // Removes the last of the names that TakeBound would return.
+  // Removes the last of the names that the next call of TakeBound would return.
   void DropBound() {
     if (!bound_.empty()) bound_.pop_back();
   }
 
-  // Parses expressions separated by commas as a tuple. With `targets`, stops at
-  // the `in` of a loop.
+  // Parses expressions separated by commas as a tuple. With `targets`, parses
+  // the targets of a loop, and stops at the word `in`.
   PyNode Sequence(bool targets = false);
   PyNode StarOrExpression();
   PyNode Expression();
-  // Skips brackets with their content, or the rest of an expression, and
-  // returns a node of the kind kOther.
+  // Skips brackets with their content, or the rest of an expression. Returns a
+  // node of the kind kOther.
   PyNode Other();
-  // Does the same as Other() for an expression that starts at `begin` and has
-  // been parsed up to the current token. The returned node starts at `begin`.
+  // Skips the rest of an expression that starts at `begin` and has been parsed
+  // up to the current token. Returns a node of the kind kOther that starts at
+  // `begin`.
   PyNode Other(size_t begin);
   // Parses the arguments of a call of `function`.
   PyNode Call(PyNode function);
 
-  // Returns a node that ends before the current token. Refuses a tree that is
-  // too high.
+  // Returns a node that starts at `begin` and ends before the current token.
+  // Refuses a tree that is too high.
   PyNode Made(PyKind kind, size_t begin, std::vector<PyNode> items = {},
               std::string text = {});
 
@@ -56,8 +58,8 @@ class PyExpressionParser : public PyCursor {
               PyNode (PyExpressionParser::*next)());
   PyNode Term();
   PyNode Part(PyNode of);
-  // Parses the clauses of a comprehension up to the bracket `close`. `items`
-  // are its element or, in a dict, its key and value.
+  // Parses the clauses of a comprehension up to the bracket `close`. `items` is
+  // the element before the clauses or, in a dict, the key and the value.
   PyNode Each(size_t begin, std::vector<PyNode> items, std::string_view close);
   void SkipItem();
   PyNode Atom();

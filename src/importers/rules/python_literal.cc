@@ -1,6 +1,6 @@
-// Compares values by their content and not by their places in the text. The
-// truth of a value is the same as in Python: zero and an empty text, sequence,
-// dict or partition spec are false:
+// Compares values by their content, without their places in the text. A value
+// is true or false as in Python: zero and an empty text, sequence, dict or
+// partition spec are false:
 //
 //   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
 #include "importers/rules/python_literal.h"
@@ -15,7 +15,8 @@
 namespace shardc::imports {
 namespace {
 
-// Returns whether a number in Python's notation is zero: `0`, `0.0e1`, `0x_0`.
+// Returns whether a number in Python's notation is zero, such as `0`, `0.0e1`
+// or `0x_0`.
 bool IsZero(std::string_view number) {
   const bool prefixed = number.size() > 1 && number[0] == '0' &&
                         std::isalpha(static_cast<unsigned char>(number[1])) &&

@@ -1,5 +1,5 @@
-// The names that expressions and assignments have, and those whose values calls
-// change:
+// Finds the names that expressions and assignments bind, and the names whose
+// values calls change:
 //
 //   a, (b, *c.d) = x        ->  binds a and b and the attribute c.d
 //   rules["q"].append(x)    ->  changes rules
@@ -57,7 +57,7 @@ std::string ChangedName(const PyNode& call) {
   const PyNode& function = call.items[0];
   if (!ChangesObject(function.text)) return {};
   const PyNode* object = &function.items[0];
-  // `list.append(rules, x)` is `rules.append(x)`.
+  // The call `list.append(rules, x)` means `rules.append(x)`.
   const bool of_class = object->kind == PyKind::kName &&
                         (object->text == "list" || object->text == "dict");
   if (of_class && call.items.size() > 1) object = &call.items[1];

@@ -1,4 +1,5 @@
-// Finds the names outside of a function that it changes when it is called:
+// Finds the names outside of a function that a call of the function changes.
+// Their values are unknown after the call:
 //
 //   RULES = [("a", P())]
 //   def register(name): RULES.append((name, P("tp")))
@@ -14,14 +15,16 @@
 namespace shardc::imports {
 namespace {
 
-// The names that a function binds, those that it declares as `global` or
-// `nonlocal`, and those whose lists it may change: they grow, or a call has
-// them as an argument.
+// Three sets of names in a function. `bound` are the names that it binds, and
+// `declared` the names that it declares as `global` or `nonlocal`. `touched`
+// are the names of lists that it may change: the lists grow, or are passed to a
+// call.
 struct Names {
   std::set<std::string_view> bound, declared, touched;
 
-  // Returns whether a change of the name is visible outside of the function. An
-  // attribute, such as `C.rules`, is if its object is not the function's own.
+  // Returns whether a change of the name is visible outside of the function. A
+  // change of an attribute, such as `C.rules`, is visible if the function did
+  // not bind the object `C` itself.
   bool IsOutside(std::string_view name) const {
     const std::string_view object = name.substr(0, name.find('.'));
     return object != "self" && object != "cls" &&
@@ -77,17 +80,18 @@ Names NamesIn(const PyStatement& function) {
   return out;
 }
 
-// Calls `visit` for each call in an expression. Adds the number of nodes to
-// `steps`.
+// Calls `visit` for each call in an expression. Adds the number of the
+// expression's nodes to `steps`.
 void ForEachCall(const PyNode& node, int64_t& steps, const auto& visit) {
   ++steps;
   if (node.kind == PyKind::kCall) visit(node);
   for (const PyNode& item : node.items) ForEachCall(item, steps, visit);
 }
 
-// Calls `visit` for each of these statements, and those inside of them, that
-// defines a function or declares names as `global` or `nonlocal`. Statements
-// inside of functions and classes are not visited.
+// Calls `visit` for each statement of `body` that defines a function or
+// declares names as `global` or `nonlocal`. Also visits such statements in
+// nested blocks, such as the body of an `if`, but not inside functions and
+// classes.
 void ForEachInner(const std::vector<PyStatement>& body, const auto& visit) {
   for (const PyStatement& one : body) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kGlobal) {
@@ -137,11 +141,11 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
   const auto search = [&](const auto& self,
                           const std::vector<PyStatement>& body) -> void {
     for (const PyStatement& one : body) {
-      // Above the limit every value is unknown, whatever functions change.
+      // Above the limit every value is unknown, so the names need not be found.
       if (++steps_ > kPyStepLimit) return;
       if (one.act == PyAct::kClass || one.act == PyAct::kGlobal) continue;
       if (one.act == PyAct::kDefine) {
-        // A function inside may change names of this function, too.
+        // An inner function may change names of this function, too.
         std::set<std::string> before = std::exchange(found.names, {});
         AddChanged(one, owner, found);
         const auto inner = std::exchange(found.names, std::move(before));
@@ -150,7 +154,7 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
       }
       add(one.name);
       for (const std::string& name : one.names) add(name);
-      // `rules = RULES; rules.append(x)` changes RULES.
+      // The statements `rules = RULES; rules.append(x)` change RULES.
       if (one.act == PyAct::kAssign && one.value.kind == PyKind::kName &&
           names.IsOutside(one.value.text) && names.touched.contains(one.name) &&
           Changes(function.body, one.name, true, owner)) {
@@ -165,7 +169,7 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
     }
   };
   search(search, function.body);
-  // `def f(x=RULES): x.append(1)` changes RULES.
+  // A function `def f(x=RULES): x.append(1)` changes RULES.
   for (const auto& [name, value] : function.parameters) {
     if (value && value->kind == PyKind::kName &&
         Changes(function.body, name, true, owner)) {
@@ -216,7 +220,8 @@ void PyEvaluator::ForgetOutside(const PyStatement& function,
     const auto own = scope.find(name);
     const bool has_own = own != scope.end();
     if (has_own && own->second.is == PyIs::kUnknown) continue;
-    // A name that a function declares as `global` is the module's in its scope.
+    // If a function declares a name as `global`, the name in its scope is that
+    // of the module.
     const bool is_module =
         &scope == &names_.globals ||
         (inner_ != nullptr && inner_->declared.contains(name));

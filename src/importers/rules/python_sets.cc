@@ -1,5 +1,6 @@
 // Finds the rule sets among the values of a file. A list of pairs of a pattern
-// and a spec is one. A value that is partly unknown may be one, too:
+// and a spec is a rule set. A value that is partly unknown may be a rule set,
+// too:
 //
 //   LLAMA = [("wq", P("tp"))]             a rule set
 //   RULES = merged(LLAMA)                 may be one, by its name
@@ -15,7 +16,8 @@
 namespace shardc::imports {
 namespace {
 
-// Returns whether at least one entry is a pattern with a spec.
+// Returns whether at least one entry of the value is a pair of a pattern and a
+// spec.
 bool HasRules(const PyValue& value) {
   if (value.is == PyIs::kDict) {
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
@@ -33,8 +35,8 @@ bool HasRules(const PyValue& value) {
              });
 }
 
-// Returns whether a function seems, by its name, to return a tree of specs,
-// although a part of its value is unknown because it depends on a flag.
+// Returns whether a part of a function's value depends on a flag that is not
+// set, and the function's name suggests that it returns a tree of specs.
 bool MayHaveTree(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && HangsOnFlag(symbol.value) &&
@@ -42,10 +44,10 @@ bool MayHaveTree(const PySymbol& symbol) {
           name.find("sharding") != std::string::npos);
 }
 
-// Returns an unknown part of a value that would be a rule set with it: all of
-// it, the spec of a pattern, or the pattern of a spec. Returns null if there is
-// none. `named` states whether a name suggests rules; the spec of a text, as in
-// ("a", f()), counts only then.
+// Returns an unknown part of a value that would otherwise be a rule set. The
+// part is the complete value, the spec of a pattern, or the pattern of a spec.
+// Returns null if there is no such part. `named` states whether a name suggests
+// rules. The unknown spec of a text, as in ("a", f()), is returned only then.
 const PyValue* UnknownPart(const PyValue& value, bool named) {
   if (value.is == PyIs::kUnknown) return &value;
   if (value.is != PyIs::kSequence) return nullptr;
@@ -66,8 +68,8 @@ bool SuggestsRules(const PySymbol& symbol) {
          name.find("partition_spec") != std::string::npos;
 }
 
-// Returns whether a function seems, by its name, to return rules, but a part of
-// its value is unknown.
+// Returns whether a function probably returns rules, judging by its name, and a
+// part of its value is unknown.
 bool MayHaveRules(const PySymbol& symbol) {
   return symbol.is_function && SuggestsRules(symbol) &&
          UnknownPart(symbol.value, true) != nullptr;

@@ -1,4 +1,4 @@
-// The rule sets among the values of a Python file.
+// Finds the rule sets among the values of a Python file.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_SETS_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_SETS_H_
 
@@ -8,16 +8,18 @@
 
 namespace shardc::imports {
 
-// Returns whether the value is a pattern: a text, or a list of the texts that
-// follow each other in a name.
+// Returns whether the value is a pattern. A pattern is a text, or a list of
+// texts for consecutive parts of a name.
 bool IsPatternLike(const PyValue& value);
 
-// Returns the symbols that hold rules: lists and dicts of patterns. If the
-// file has trees of specs and no list, returns the trees instead.
+// Returns the symbols (named values) that contain rules: lists and dicts of
+// patterns. If the file has trees of specs and no such list, returns the trees
+// instead.
 std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols);
 
-// Returns the unknown part of a constant that seems to hold rules, by its name
-// or because it is made of PartitionSpecs. Returns null for other symbols.
+// Returns the unknown part of a symbol that probably contains rules, either by
+// its name or because it is made of PartitionSpecs. Returns null for other
+// symbols.
 const PyValue* UnknownRules(const PySymbol& symbol);
 
 }  // namespace shardc::imports

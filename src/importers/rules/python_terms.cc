@@ -1,5 +1,5 @@
-// Evaluates names, literals, operators and comprehensions. Calls are in
-// python_calls.cc.
+// Evaluates the names, literals, operators and comprehensions of Python
+// expressions. Calls are evaluated in python_calls.cc.
 //
 //   {f"h{i}": P() for i in range(2)}  ->  {"h0": P(), "h1": P()}
 #include <algorithm>
@@ -13,11 +13,12 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum of the summed sizes of all values that are read through names. It
-// limits the time for code that doubles a value with each line.
+// The limit on the sum of the sizes of all values that are read through names.
+// It limits the time for code that doubles the size of a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
 
-// Returns whether two keys of a dict are equal texts or numbers.
+// Returns whether two keys of a dict are equal. Only texts and numbers are
+// compared.
 bool RepeatsKey(const PyValue& dict) {
   std::set<std::string_view> seen;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
@@ -255,7 +256,7 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
   PyScope inside = scope;
   steps_ += static_cast<int64_t>(inside.size());
   EachFrom(node, dict ? 2 : 1, inside, owner, out);
-  // Other names that calls in the comprehension change are the caller's.
+  // The calls in the comprehension may also change names of the caller's scope.
   ForgetCalls(node, scope, owner);
   return Sized(std::move(out), node);
 }
@@ -323,7 +324,8 @@ PyValue PyEvaluator::Format(const PyNode& node, PyScope& scope,
   return Simple(PyIs::kText, node, std::move(text));
 }
 
-// Evaluates `x["key"]` of a dict and `x[0]` of a sequence.
+// Evaluates the index expressions `x["key"]` of a dict and `x[0]` of a
+// sequence.
 PyValue PyEvaluator::Part(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   if (node.items.size() == 2) {

@@ -1,11 +1,12 @@
 // Splits Python source into tokens in one pass. Ends of lines inside brackets
-// are ignored. Outside of brackets, the indentation of a line opens and closes
-// blocks:
+// are ignored. Outside of brackets, a change of the indentation opens or closes
+// a block:
 //
 //   if x:          name name : newline
 //     y = 'a' 'b'  indent name = string string newline dedent
 //
-// The text of a string token is its value, so `'\\d'` and `r'\d'` are equal.
+// The text of a string token is the string's value, so `'\\d'` and `r'\d'` have
+// equal tokens.
 #include "importers/rules/python_tokens.h"
 
 #include <algorithm>
@@ -103,8 +104,8 @@ class Tokenizer {
     }
   }
 
-  // Reads the indentation of a line. An empty line, or a line with only a
-  // comment, opens and closes no block. Returns true at the end of the text.
+  // Reads the indentation of a line. An empty line, and a line with only a
+  // comment, open and close no block. Returns true at the end of the text.
   bool Indentation() {
     size_t width = 0, i = at_;
     for (; i < text_.size(); ++i) {
@@ -226,7 +227,7 @@ class Tokenizer {
         const bool plain = plain_;
         Replacement();
         if (!good_) return;
-        plain_ = plain;  // strings inside the braces have changed it
+        plain_ = plain;  // restored, because strings in the braces set it
         parts.push_back(std::move(value));
         parts.emplace_back(text_.substr(from, at_ - 1 - from));
         value.clear();
@@ -301,7 +302,7 @@ class Tokenizer {
         number = number << 4 | static_cast<uint32_t>(digit);
       }
       if (number >= 0xd800 && number < 0xe000) {
-        plain_ = false;  // half of a surrogate pair, in no UTF-8 text
+        plain_ = false;  // half of a surrogate pair, which UTF-8 cannot encode
         return;
       }
       if (number > kLastCodePoint) {
@@ -316,7 +317,7 @@ class Tokenizer {
       }
       AppendUtf8(value, number);
     } else if (c == 'N') {
-      plain_ = false;  // a \N{...} escape is not evaluated
+      plain_ = false;  // the value of a \N{...} escape is not computed
     } else {
       // Python keeps the backslash of an unknown escape.
       value += '\\';
@@ -370,7 +371,7 @@ class Tokenizer {
   bool plain_ = true;  // whether the current string's value is known
   size_t nested_ = 0;
   std::vector<size_t> indents_ = {0};
-  std::vector<size_t> brackets_;  // offsets of the open brackets
+  std::vector<size_t> brackets_;  // offsets of brackets that are still open
 };
 
 }  // namespace

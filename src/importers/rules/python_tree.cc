@@ -39,7 +39,7 @@ void TakeCalls(PyNode& node, std::vector<PyNode>& to) {
   if (HasCall(node)) to.push_back(std::move(node));
 }
 
-// Moves the expressions of the statements that contain calls to `to`.
+// Moves the expressions that contain calls out of the statements, to `to`.
 void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
   for (PyStatement& inside : body) {
     if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
@@ -52,7 +52,7 @@ void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
 }
 
 // Marks a statement as unknown. It is not known which statements of its body
-// run, or how often.
+// run, or how often they run.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);
@@ -68,8 +68,8 @@ bool Leaves(const std::vector<PyStatement>& body) {
   });
 }
 
-// Parses a call that changes a value into a statement: `rules.append(x)`,
-// `rules.extend(x)` or `tree.update(x)`. Returns false for other expressions.
+// Converts a call that changes a value to a statement: `rules.append(x)`,
+// `rules.extend(x)` or `tree.update(x)`. Returns false for other calls.
 bool Method(PyNode& call, PyStatement& made) {
   std::string name = ChangedName(call);
   if (name.empty() || call.items.size() != 2) return false;
@@ -104,7 +104,7 @@ class PyStatementParser : private PyExpressionParser {
   }
 
  private:
-  // Skips to the end of the line, including lines inside brackets.
+  // Skips to the end of the line. Lines inside brackets belong to it.
   void SkipLine() {
     while (Now().kind != PyToken::kNewline && Now().kind != PyToken::kEnd) {
       Next();
@@ -112,7 +112,7 @@ class PyStatementParser : private PyExpressionParser {
     if (Now().kind == PyToken::kNewline) Next();
   }
 
-  // Parses `: body`. The body is on the same line or is a block.
+  // Parses `: body`. The body is on the same line, or is an indented block.
   void Body(std::vector<PyStatement>& body) {
     if (!Take(":")) {
       Refuse("a colon is missing here");
@@ -168,8 +168,8 @@ class PyStatementParser : private PyExpressionParser {
       return;
     }
     if (Take("@")) {
-      // `@f` before a function calls `f` with it, and `@f(x)` what `f(x)`
-      // returns.
+      // The decorator `@f` calls `f` with the function below it. The decorator
+      // `@f(x)` calls the result of `f(x)` with the function.
       PyStatement call;
       call.begin = Now().begin;
       std::vector<PyNode> items;
@@ -230,8 +230,8 @@ class PyStatementParser : private PyExpressionParser {
     body.push_back(std::move(made));
   }
 
-  // Returns whether the line ends in a colon. Its first word then begins a
-  // block.
+  // Returns whether the line ends in a colon. The first word of such a line
+  // begins a block.
   bool BlockAhead() const {
     size_t i = at();
     while (token(i).kind != PyToken::kNewline &&
@@ -337,8 +337,7 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // Skips to the colon that precedes a body. Colons inside brackets are
-  // skipped.
+  // Skips to the colon before a body. Colons inside brackets are skipped too.
   void SkipHeader() {
     while (!(IsOperator(":") || AtLineEnd())) {
       if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
@@ -371,7 +370,7 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // Parses `match`. It is not known which of its cases runs.
+  // Parses a `match` statement. It is not known which of its cases runs.
   void Match(PyStatement& made) {
     SkipHeader();
     Take(":");
@@ -385,7 +384,7 @@ class PyStatementParser : private PyExpressionParser {
       const size_t from = at();
       SkipHeader();
       // Adds the names that a pattern binds. Names that the pattern only reads
-      // are added as well, because tokens do not distinguish them.
+      // are added as well, because the tokens of both are the same.
       for (size_t i = from; i < at(); ++i) {
         if (token(i).kind == PyToken::kName) {
           made.names.push_back(token(i).text);
@@ -405,7 +404,7 @@ class PyStatementParser : private PyExpressionParser {
     if (!runs) made.body.clear();
   }
 
-  // Parses an assignment of any form, or an expression.
+  // Parses an assignment of any form, or an expression that is a statement.
   void Simple(PyStatement& made) {
     PyNode first = Sequence();
     if (Take(":")) {

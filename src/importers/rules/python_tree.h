@@ -1,6 +1,6 @@
-// Parses the Python statements and expressions that rule sets need into a tree.
-// Other code becomes a node of the kind kOther with its place. It is an error
-// only if its value is needed.
+// Parses the Python statements and expressions that occur in rule sets into a
+// tree. Other code becomes a node of the kind kOther with its place. Such a
+// node is an error only if its value is needed.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 
@@ -21,11 +21,11 @@ enum class PyKind : uint8_t {
   kFalse,
   kNumber,
   kString,
-  kName,       // `text`
-  kAttribute,  // items: object; `text` the attribute
-  kSequence,   // tuple, list or set; items
+  kName,       // `text`: the name
+  kAttribute,  // items: object; `text`: the attribute's name
+  kSequence,   // items of a tuple, list or set
   kDict,       // items: key, value, key, value ...
-  kCall,       // items: function, arguments; `keywords`, empty if positional
+  kCall,       // items: function, arguments; `keywords`: "" if positional
   kAdd,        // items: left, right
   kChoice,     // items: value, condition, other value
   kAnd,
@@ -36,10 +36,10 @@ enum class PyKind : uint8_t {
   kStar,    // items: the sequence that is spread
   kPart,    // x[...]; items: x, and the index if it is a name or a literal
   kFormat,  // an f-string; items: texts and the values between them
-  // A comprehension. `items` are its element (in a dict: key, value), then the
-  // target and the values of each `for`, and the condition of each `if`.
-  // `keywords` has one of `item`, `key`, `value`, `for`, `in` and `if` for each
-  // of the items.
+  // A comprehension. `items` are its element (in a dict: key and value), then
+  // the target and the iterated value of each `for`, and the condition of each
+  // `if`. `keywords` has one of `item`, `key`, `value`, `for`, `in` and `if`
+  // for each of the items.
   kEach,
   kOther
 };
@@ -50,30 +50,33 @@ struct PyNode {
   size_t end = 0;
   std::string text;
   std::vector<PyNode> items;
-  std::vector<std::string> keywords;  // used by kCall and kEach
-  int height = 1;                     // height of the tree under this node
+  // Used by kCall and kEach, one for each item.
+  std::vector<std::string> keywords;
+  int height = 1;  // height of the tree under this node
 };
 
 enum class PyAct : uint8_t {
-  kAssign,   // `name` = value
-  kExtend,   // `name` += value, `name`.extend(value), `name`.update(value)
-  kAppend,   // `name`.append(value)
-  kPut,      // `name`[target] = value
-  kFor,      // for target in value: body
-  kGlobal,   // global and nonlocal: `names` are not the function's own
-  kLeave,    // break, continue, yield, raise
-  kReturn,   // value
-  kIf,       // value: the condition; body, other
-  kDefine,   // a function `name`; `parameters`, body
-  kClass,    // `name`; value: a call whose arguments are the bases; body
-  kBlock,    // with, try, else, finally: its body runs
-  kUnknown,  // `while`, `match` and the like: the values of `names` are
-             // unknown, and, with `returns`, whether the function ends there;
-             // target, value and `calls` may have calls that change arguments
+  kAssign,  // `name` = value
+  kExtend,  // `name` += value, `name`.extend(value), `name`.update(value)
+  kAppend,  // `name`.append(value)
+  kPut,     // `name`[target] = value
+  kFor,     // for target in value: body
+  kGlobal,  // global, nonlocal: the function does not own `names`
+  kLeave,   // break, continue, yield, raise
+  kReturn,  // value
+  kIf,      // value: the condition; body, other
+  kDefine,  // a function `name`; `parameters`, body
+  kClass,   // `name`; value: a call whose arguments are the bases; body
+  kBlock,   // with, try, else, finally: its body runs
+  // A statement such as `while` or `match`. The values of `names` are unknown.
+  // With `returns`, it is also unknown whether the function ends there.
+  // `target`, `value` and `calls` may contain calls that change their
+  // arguments.
+  kUnknown,
 };
 
-// The prefix of PyStatement::name for an attribute of `self`: the assignment
-// `self.rules = x` has the name `self.rules`.
+// The prefix of PyStatement::name for an attribute of `self`. For example, the
+// statement `self.rules = x` has the name `self.rules`.
 inline constexpr std::string_view kPySelf = "self.";
 
 struct PyStatement {
@@ -83,11 +86,12 @@ struct PyStatement {
   std::vector<std::string> names;
   bool returns = false;
   PyNode target, value;
-  // For kUnknown: the expressions of the statement's header and body that
+  // Used by kUnknown: the expressions in the statement's header and body that
   // contain calls. The member `body` is then empty.
   std::vector<PyNode> calls;
-  // The parameters of a function. `parameters` has names with their defaults;
-  // `starred` has the names of `*args` and `**kwargs`.
+  // The parameters of a function. `parameters` contains the names and defaults
+  // of ordinary parameters. `starred` contains the names of `*args` and
+  // `**kwargs`.
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
   std::vector<std::string> starred;
   std::vector<PyStatement> body, other;
@@ -98,8 +102,8 @@ struct PyModule {
   std::vector<PyComment> comments;  // in the file's order
 };
 
-// Returns nullopt after a finding: python-syntax, or a finding of
-// TokenizePython.
+// Parses a module. Returns nullopt after a finding: python-syntax, or a finding
+// of TokenizePython.
 std::optional<PyModule> ParsePython(const SourceRef& source,
                                     Findings& findings);
 

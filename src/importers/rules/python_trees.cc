@@ -1,5 +1,5 @@
-// Flattens a tree of specs into a list. A path in the tree is a parameter's
-// name:
+// Flattens a tree of specs into a list. The path to a spec in the tree is the
+// name of a parameter:
 //
 //   {"layers": [{"wq": P("tp")}]}  ->  layers/0/wq P("tp")
 #include "importers/rules/python_trees.h"
@@ -15,11 +15,11 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum depth of a tree, which limits the recursion. Trees of parameters
-// are only a few levels deep.
+// The largest depth of a tree, which limits the recursion. Real trees of
+// parameters are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
 // WithoutParts compares at most kSymbolLimit symbols, and about kPlaceLimit
-// specs of each. It removes nothing if there are more symbols.
+// specs of each symbol. If there are more symbols, it removes none of them.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {
@@ -27,9 +27,8 @@ bool HasParts(const PyValue& value) {
          value.is == PyIs::kObject;
 }
 
-// Calls `visit(key, part)` for each part of a dict, list or object. `key` is
-// nullptr for the parts of a list. Stops and returns false if `visit` returns
-// false.
+// Calls `visit(key, part)` for each part of a dict, list or object. For a list,
+// `key` is nullptr. If `visit` returns false, stops and returns false.
 bool Parts(const PyValue& value, const auto& visit) {
   if (value.is == PyIs::kDict) {
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
@@ -85,7 +84,7 @@ class Flattener {
 
   bool Add(const PyValue& value, const std::string& path, int depth) {
     if (value.is == PyIs::kNone) return true;
-    // A tuple of axis names is a spec and not a list of specs.
+    // A tuple of axis names is a spec, not a list of specs.
     const bool inner =
         HasParts(value) && (value.is != PyIs::kSequence || Holds(value, depth));
     if (!inner) {

@@ -1,5 +1,5 @@
-// Reads trees of specs in Python: nested dicts, lists and objects. The path to
-// a spec is the name of its parameter.
+// Reads trees of specs from Python values. A tree consists of nested dicts,
+// lists and objects. The path to a spec is the name of its parameter.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREES_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREES_H_
 
@@ -14,7 +14,7 @@
 namespace shardc::imports {
 
 struct PyLeaf {
-  std::string name;  // `layers/0/wq`
+  std::string name;  // path, such as `layers/0/wq`
   PyValue spec;
 };
 
@@ -25,25 +25,25 @@ bool IsSpecLike(const PyValue& value);
 // values.
 bool HoldsSpecs(const PyValue& value);
 
-// Returns whether a value, or a value nested in it, depends on a flag that is
-// not given.
+// Returns whether a value, or a value nested in it, depends on a flag that was
+// not set.
 bool HangsOnFlag(const PyValue& value);
 
-// Returns whether a dict holds specs nested in a further dict, list or object,
+// Returns whether a dict contains specs inside a further dict, list or object,
 // so that the names of the specs are paths. An object that contains a spec is
 // always a tree.
 bool IsTree(const PyValue& value);
 
 // Returns the leaves of a tree in the tree's order. Values None are skipped. A
 // leaf is usually a spec, but its value is not checked. Returns nullopt after a
-// finding (inexpressible) if a key cannot be a name, or if the tree is nested
-// more than 64 levels deep.
+// finding (inexpressible) if a key cannot be part of a name, or if the tree is
+// nested more than 64 levels deep.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);
 
-// Removes symbols whose specs are all part of another symbol's value, such as
-// functions that return a part of a tree. Returns the other symbols.
+// Returns the symbols (named values) except those whose specs are all part of
+// another symbol's value. For example, a function may return a part of a tree.
 std::vector<const PySymbol*> WithoutParts(
     const std::vector<const PySymbol*>& symbols);
 

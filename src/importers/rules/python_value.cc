@@ -1,5 +1,5 @@
-// Lists the values that a Python module defines: constants, attributes of
-// classes, and the results of its functions when they are called without
+// Lists the values that a Python module defines. They are constants, attributes
+// of classes, and the results of its functions when they are called without
 // arguments:
 //
 //   A = (("a", P("tp")),)
@@ -19,10 +19,10 @@
 namespace shardc::imports {
 namespace {
 
-constexpr size_t kOrderLimit = 100;  // base classes of one class
+constexpr size_t kOrderLimit = 100;  // most base classes of a class
 
-// Adds the names of the attributes of `self` that the statements of a function
-// assign or change.
+// Adds to `out` the names of the attributes of `self` that the statements of a
+// function assign or change.
 void AddAttributes(const std::vector<PyStatement>& body,
                    std::set<std::string, std::less<>>& out) {
   const auto add = [&](std::string_view name) {
@@ -44,7 +44,7 @@ bool HasNoRules(const PyNode& base) {
          base.text == "NamedTuple";
 }
 
-// The functions and methods whose results have the elements of their arguments
+// Functions and methods whose results contain the elements of their arguments
 // or of their object.
 constexpr std::string_view kKeepsElements[] = {
     "OrderedDict", "append", "chain",  "copy",          "deepcopy",
@@ -53,7 +53,8 @@ constexpr std::string_view kKeepsElements[] = {
     "sorted",      "sum",    "tuple",  "update",        "values",
     "zip"};
 
-// The depth to which a value is searched for a PartitionSpec: a list of pairs.
+// The depth to which a value is searched for a PartitionSpec. It suffices for a
+// list of pairs.
 constexpr int kSpecDepth = 3;
 
 bool HasSpec(const PyValue& value, int depth = kSpecDepth) {
@@ -64,8 +65,9 @@ bool HasSpec(const PyValue& value, int depth = kSpecDepth) {
                                   });
 }
 
-// Returns whether the expression has a PartitionSpec, or a name in `scope` or
-// `globals` whose value has one, as an element of its value.
+// Returns whether the value of an expression has a PartitionSpec as an element.
+// The expression may contain it directly, or as the value of a name in `scope`
+// or `globals`.
 bool MentionsSpecs(const PyNode& node, const PyScope& scope,
                    const PyScope& globals) {
   if (node.kind == PyKind::kName) {
@@ -88,7 +90,7 @@ bool MentionsSpecs(const PyNode& node, const PyScope& scope,
       [&](const PyNode& item) { return MentionsSpecs(item, scope, globals); });
 }
 
-// Reads the constants of a module, and then the values of its functions, which
+// Finds the constants of a module, and then the values of its functions, which
 // may use constants that are defined after them.
 class ModuleSymbols {
  public:
@@ -112,8 +114,8 @@ class ModuleSymbols {
 
  private:
   // Runs the statements of a body, and collects the functions and classes that
-  // it defines. The branches of an `if` are run by Step, so in a branch only
-  // the definitions are collected.
+  // it defines. Step runs the branches of an `if`, so only the definitions in a
+  // branch are collected here.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
@@ -151,7 +153,8 @@ class ModuleSymbols {
     });
   }
 
-  // Collects the names to which a statement gives a value with a PartitionSpec.
+  // Collects the names to which a statement assigns a value that contains a
+  // PartitionSpec.
   void AddMentions(const PyStatement& one, const PyScope& scope) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const auto mentions = [&](const PyNode& node) {
@@ -168,8 +171,8 @@ class ModuleSymbols {
     for (const PyStatement& inside : one.other) AddMentions(inside, scope);
   }
 
-  // If a statement in a class changes a list or dict of the module, such as
-  // `RULES.append(x)`, marks it as unknown.
+  // If a statement in a class changes a list or dict of the module, as
+  // `RULES.append(x)` does, marks the list or dict as unknown.
   void ForgetGlobals(const PyStatement& one, const PyScope& scope) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const bool grows = one.act == PyAct::kAppend || one.act == PyAct::kExtend ||
@@ -192,8 +195,8 @@ class ModuleSymbols {
     for (const PyStatement& inside : one.other) ForgetGlobals(inside, scope);
   }
 
-  // If the name is an attribute of a class, such as `C.rules`, gives it this
-  // unknown value.
+  // If the name is an attribute of a class, such as `C.rules`, sets the
+  // attribute to the value `unknown`.
   void ForgetAttribute(const std::string& name, const PyValue& unknown) {
     const size_t dot = name.find('.');
     if (dot == std::string::npos) return;
@@ -203,7 +206,7 @@ class ModuleSymbols {
   }
 
   // Marks an attribute of a class as unknown if a statement outside of the
-  // class assigns or changes it, such as `C.rules.append(x)`.
+  // class assigns or changes it, as `C.rules.append(x)` does.
   void ForgetAttributes(const PyStatement& one) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const auto forget = [&](const std::string& name) {
@@ -229,8 +232,8 @@ class ModuleSymbols {
       all.insert(all.end(), at->second.order.begin(), at->second.order.end());
       if (all.size() > kOrderLimit) break;
     }
-    // If two bases of a class share a base, the shared base comes after both of
-    // them, as in Python.
+    // As in Python, a base class that two bases of a class share comes after
+    // both of them.
     std::vector<const PyClass*> out;
     std::set<const PyClass*> seen = {&made};
     for (auto it = all.rbegin(); it != all.rend(); ++it) {
@@ -286,8 +289,8 @@ class ModuleSymbols {
       } else if (one.act == PyAct::kAssign || one.act == PyAct::kFor ||
                  one.act == PyAct::kUnknown) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
-        // Of `a = b = value`, the other names are listed as inherited, so that
-        // the value counts as one rule set.
+        // For `a = b = value`, the names after the first are listed as
+        // inherited. The value then represents a single rule set.
         Add(one.name, prefix, scope, false, listed, out);
         const bool same = one.act == PyAct::kAssign && !one.name.empty();
         for (const std::string& name : one.names) {
@@ -317,8 +320,8 @@ class ModuleSymbols {
   const PyModule& module_;
   PyNames names_;
   PyEvaluator evaluator_;
-  bool is_exhausted_ = false;  // not all statements of the module were run
-  // The names of PySymbol::mentions_specs, with their scopes.
+  bool is_exhausted_ = false;  // whether the limit on steps ended the run
+  // The names for which PySymbol::mentions_specs is true, with their scopes.
   std::set<std::pair<const PyScope*, std::string>> mentioned_;
 };
 

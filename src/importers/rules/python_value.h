@@ -1,6 +1,6 @@
-// Finds the values of Python expressions without a Python interpreter:
-// constants, class attributes, branches on known flags, functions without
-// arguments.
+// Finds the values of Python expressions without a Python interpreter. These
+// are constants, class attributes, branches on known flags, and results of
+// functions that are called without arguments.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 
@@ -18,23 +18,23 @@
 namespace shardc::imports {
 
 enum class PyIs : uint8_t {
-  kUnknown,  // `why` is the reason
+  kUnknown,  // an unknown value; `why` is the reason
   kNone,
   kBool,
   kNumber,
   kText,
-  kSymbol,  // a name that is not defined here: `HEAD`
+  kSymbol,  // a name that the file does not define: `HEAD`
   kSequence,
   kDict,      // items: key, value, key, value and so on
   kSpec,      // PartitionSpec(items...)
-  kResolved,  // pmag.resolve(items[0]); field: the `mode`, if given
+  kResolved,  // pmag.resolve(items[0]); fields: the `mode`, if given
   kAxes,      // PartitionAxis(fields)
   kObject     // an object of the class `text`, made with the arguments `fields`
 };
 
 struct PyField;
 
-// A list whose copies share memory until one of them grows.
+// A list whose copies share memory until an element is appended to one of them.
 template <class T>
 class PyList {
  public:
@@ -47,8 +47,8 @@ class PyList {
   bool SharesWith(const PyList& other) const {
     return all_ != nullptr && all_ == other.all_;
   }
-  // Makes an empty list. Its copies share this list, so SharesWith(copy) is
-  // true.
+  // Makes an empty list that can be shared. SharesWith returns true for this
+  // list and its copies.
   void Allocate() {
     if (all_ == nullptr) all_ = std::make_shared<std::vector<T>>();
   }
@@ -71,17 +71,17 @@ struct PyValue {
   std::string text;
   PyList<PyValue> items;
   PyList<PyField> fields;
-  size_t begin = 0, end = 0;  // its place in the text
-  // For an unknown value: the reason, the flag on which the value depends
-  // (`--set` may set the flag), and the place in the text that makes the value
-  // unknown.
+  size_t begin = 0, end = 0;  // place of the value in the text
+  // Members of an unknown value. `why` is the reason. `flag` is the flag on
+  // which the value depends and which `--set` may set. `why_begin` and
+  // `why_end` are the place in the text that makes the value unknown.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
   int64_t size = 1;  // number of nested values, including this one
 };
 
 struct PyField {
-  std::string first;  // the name of the field
+  std::string first;  // name of the field
   PyValue second;
 };
 
@@ -89,14 +89,14 @@ struct PyField {
 // result of a function. A function that a class inherits is listed for both
 // classes.
 struct PySymbol {
-  std::string name;  // `LlamaConfig.get_partition_rules`
+  std::string name;  // such as `LlamaConfig.get_partition_rules`
   PyValue value;
   bool is_function = false;
   bool is_inherited = false;
-  // Whether a statement that gives a constant its value has a PartitionSpec, or
-  // a name whose value has one.
+  // Whether a statement that assigns to this constant contains a PartitionSpec,
+  // or a name whose value contains one.
   bool mentions_specs = false;
-  // Flags that took their defaults: `fully_sharded=True`.
+  // Flags whose defaults were used, such as `fully_sharded=True`.
   std::vector<std::string> defaults;
 };
 
@@ -107,13 +107,13 @@ std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);
 
-// Returns whether the source contains every name to which `--set` assigns a
-// value, as a complete word. Adds a finding for the first missing name.
+// Returns whether the source contains, as a complete word, every name to which
+// `--set` assigns a value. Adds a finding for the first missing name.
 bool HasNames(const SourceRef& source,
               const std::map<std::string, std::string>& values,
               Findings& findings);
 
-// Returns the values of the file's calls of PartitionAxis.
+// Returns the value of each call of PartitionAxis in the file.
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
 
 }  // namespace shardc::imports

@@ -1,5 +1,5 @@
-// Reads another system's text from left to right. If the expected text does not
-// follow, Take returns false and has skipped only blanks:
+// Reads a text in another system's syntax from left to right. If the expected
+// text does not follow, Take returns false and has skipped only blanks:
 //
 //   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1
 #include "importers/rules/scan.h"

@@ -1,4 +1,4 @@
-// A cursor over another system's text.
+// A cursor over a text in another system's syntax.
 #ifndef SHARDC_IMPORTERS_RULES_SCAN_H_
 #define SHARDC_IMPORTERS_RULES_SCAN_H_
 
@@ -11,13 +11,13 @@
 
 namespace shardc::imports {
 
-// Returns the value of a hexadecimal digit; -1 for other characters.
+// Returns the value of a hexadecimal digit, or -1 for other characters.
 int HexDigit(char c);
 
 class Scan {
  public:
-  // `place` is the place of `text` in a file, or the place of the value that
-  // contains `text`.
+  // `place` is the place of `text` in a file. If `text` is the content of a
+  // value, it is the place of this value.
   Scan(std::string_view text, Place place) : text_(text), place_(place) {}
 
   bool AtEnd() const { return at_ >= text_.size(); }
@@ -25,20 +25,20 @@ class Scan {
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Blanks();
-  // Skips blanks and then `word`. Returns false if `word` does not follow the
+  // Skips blanks and then `word`. Returns false if other text follows the
   // blanks.
   bool Take(std::string_view word);
   // Moves past the next occurrence of `word`. Returns false if `word` does not
   // occur.
   bool Find(std::string_view word);
   std::optional<int64_t> Number();
-  // Reads a string in `'` or `"` and replaces its escapes. `\22` (two
-  // hexadecimal digits) becomes the byte with this value, and a backslash
-  // before any other character is removed. Returns nullopt if no string
-  // follows, or if the closing quote is missing.
+  // Reads a string in quotes `'` or `"` and replaces its escapes. `\22` (two
+  // hexadecimal digits) becomes the byte with this value. A backslash before
+  // any other character is removed. Returns nullopt if no string follows, or if
+  // the closing quote is missing.
   std::optional<std::string> Quoted();
-  // Reads a word of the characters [A-Za-z0-9_.-]. Returns an empty text if no
-  // such character follows.
+  // Reads a word of the characters [A-Za-z0-9_.-]. Returns an empty text if the
+  // next character is another one.
   std::string Word();
   std::string_view Since(size_t begin) const {
     return text_.substr(begin, at_ - begin);

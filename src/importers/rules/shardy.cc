@@ -1,13 +1,14 @@
 // Imports Shardy's MLIR: the mesh, and the shardings of the arguments of
-// `@main`. The name of an argument is its `jax.arg_info`. Without this
-// attribute, it is the name of the argument's location if no other argument has
-// the same location name. Otherwise it is `arg` and the argument's number:
+// `@main`. The name of an argument is its attribute `jax.arg_info`. If the
+// attribute is absent, the name is that of the argument's location, provided
+// that no other argument has the same location name. Otherwise it is `arg` and
+// the argument's number:
 //
 //   %arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //     loc("p['w']")  ->  ^w$ [tp, null]
 //
-// JSON is also accepted. It is an object in which `mesh` is the text of the
-// mesh, and `params` has the text of each parameter's sharding.
+// JSON is accepted too. It is an object in which `mesh` is the text of the
+// mesh, and `params` contains the text of each parameter's sharding.
 #include <algorithm>
 #include <map>
 
@@ -80,7 +81,7 @@ class ShardyModule {
     return false;
   }
 
-  // Reads `sdy.mesh @mesh = <["a"=2], device_ids=[1, 0]>`.
+  // Reads a mesh such as `sdy.mesh @mesh = <["a"=2], device_ids=[1, 0]>`.
   bool ReadMesh(Scan& scan) {
     if (!scan.Find("sdy.mesh @")) {
       scan.Refuse("there is no `sdy.mesh` here", findings_);
@@ -116,8 +117,8 @@ class ShardyModule {
     return true;
   }
 
-  // Reads `device_ids=[0, 2, 1, 3]`, which lists the device numbers in the
-  // row-major order of the mesh.
+  // Reads a list such as `device_ids=[0, 2, 1, 3]`, which has the device
+  // numbers in the row-major order of the mesh.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     if (!scan.Take("device_ids=[")) {
@@ -138,14 +139,14 @@ class ShardyModule {
                           mesh, findings_);
   }
 
-  // Reads the rest of an argument: `: tensor<8x4xf32> {attributes}` and an
+  // Reads an argument after its number: `: tensor<8x4xf32> {attributes}` and an
   // optional location.
   bool Argument(Scan& scan, int64_t number) {
     if (!scan.Take(":") || !scan.Take("tensor<") || !scan.Find(">")) {
       scan.Refuse("a tensor's type is missing here", findings_);
       return false;
     }
-    scan.Take(">");  // the end of `complex<f32>`, an element type
+    scan.Take(">");  // the second `>` of a type such as `complex<f32>`
     NamedSpec param;
     param.place = scan.PlaceOf(0, 0);
     if (scan.Take("{") && !Attributes(scan, param)) return false;
@@ -164,8 +165,8 @@ class ShardyModule {
     return true;
   }
 
-  // Reads the rest of a location and returns its name. The text is `"name")`,
-  // `"name"("file.py":1:2))` or `#loc5)`; other forms have no name. Returns
+  // Reads a location after `loc(` and returns its name. The text is `"name")`,
+  // `"name"("file.py":1:2))` or `#loc5)`. Other locations have no name. Returns
   // nullopt after a finding.
   std::optional<std::string> Location(Scan& scan) {
     const size_t begin = scan.at();
@@ -174,7 +175,7 @@ class ShardyModule {
       name = AliasOf(scan.Word());
     } else if (scan.Peek() == '"') {
       const auto quoted = scan.Quoted();
-      // A colon follows the path of a file.
+      // If a colon follows, the text is the path of a file and not a name.
       if (quoted && scan.Peek() != ':') name = *quoted;
     }
     for (int depth = 1; depth > 0;) {
@@ -193,8 +194,8 @@ class ShardyModule {
     return name;
   }
 
-  // Returns the name of an alias such as `#loc5 = loc("name")`, or an empty
-  // text if the alias has no name.
+  // Returns the name in the definition of an alias, such as `#loc5 =
+  // loc("name")`. Returns an empty text if the alias has no name.
   std::string AliasOf(const std::string& word) {
     if (!aliases_) ReadAliases();
     const auto found = aliases_->find(word);
@@ -260,7 +261,8 @@ class ShardyModule {
     return true;
   }
 
-  // Skips the value of an attribute, including its brackets and strings.
+  // Skips the value of an attribute, including the value's brackets and
+  // strings.
   bool Skip(Scan& scan) {
     int depth = 0;
     while (!scan.AtEnd()) {
@@ -278,7 +280,8 @@ class ShardyModule {
     return false;
   }
 
-  // Reads `#sdy.sharding<@mesh, [{"tp", ?}p0, {}], replicated={"dp"}>`.
+  // Reads a sharding such as `#sdy.sharding<@mesh, [{"tp", ?}p0, {}],
+  // replicated={"dp"}>`.
   bool Sharding(Scan& scan, NamedSpec& param) {
     const size_t begin = scan.at();
     if (!scan.Take("#sdy.sharding<@") || scan.Word() != mesh_ ||
@@ -332,10 +335,11 @@ class ShardyModule {
   Imported imported_;
   std::string mesh_;
   std::vector<NamedSpec> params_;
-  // The names of the arguments' locations, with the arguments' indices in
+  // The names of locations. Each is stored with the index of its argument in
   // `params_`.
   std::vector<std::pair<size_t, std::string>> locations_;
-  std::map<std::string, int> located_;  // number of arguments by location name
+  // Number of arguments, keyed by location name.
+  std::map<std::string, int> located_;
   std::optional<std::map<std::string, std::string>> aliases_;
   bool open_ = false;
 };

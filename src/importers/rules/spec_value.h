@@ -12,20 +12,21 @@
 
 namespace shardc::imports {
 
-// Reports a value that the file's text does not determine, at the place that
-// makes the value unknown.
+// Reports a value that cannot be determined from the file's text. The finding
+// points to the place that makes the value unknown.
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings);
 
-// Converts an entry of a spec: `None`, `"tp"` or a tuple of names. Returns
-// nullopt after a finding.
+// Converts an entry of a spec, such as `None`, `"tp"` or a tuple of names.
+// Returns nullopt after a finding.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts a spec: PartitionSpec(...), a bundle, the result of a call of
-// `resolve`, None, or a plain tuple. Returns nullopt after a finding.
+// Converts a spec. It may be PartitionSpec(...), a bundle, the result of a call
+// of `resolve`, None, or a plain tuple. Returns nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts PartitionAxis(head_axis="tp", ...). Returns nullopt after a finding.
+// Converts a value PartitionAxis(head_axis="tp", ...) to axis rules. Returns
+// nullopt after a finding.
 std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
                                 Findings& findings);
 

@@ -1,4 +1,4 @@
-// Reads mesh axes from other systems' YAML.
+// Reads mesh axes from the YAML files of other systems.
 #ifndef SHARDC_IMPORTERS_RULES_YAML_AXES_H_
 #define SHARDC_IMPORTERS_RULES_YAML_AXES_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc::imports {
 
-// Returns the value of a key, or null if the node is not a mapping or lacks the
-// key.
+// Returns the value of a key. Returns null if the node is not a mapping or does
+// not contain the key.
 const YamlNode* FindMember(const YamlNode& node, std::string_view key);
 
 // Reads an axis, a list of axes, or null. Returns nullopt for other values.
