@@ -56,8 +56,8 @@ class BlockQueue {
     }
   }
 
-  // Returns the next block with its tensor, or null after the last one or after
-  // a block has failed.
+  // Returns the next block and its tensor. Returns null if no block is left or
+  // if a block has failed.
   std::pair<std::shared_ptr<Work>, int64_t> Next() {
     const std::lock_guard lock(mutex_);
     while (!stop_) {

@@ -30,7 +30,7 @@ bool SpansDimension(const TransferTensor& tensor, size_t dim) {
 
 struct Folding {
   std::vector<size_t> first;   // first tensor dimension in each grid dimension
-  std::vector<int64_t> inner;  // elements of the other tensor dimensions in it
+  std::vector<int64_t> inner;  // product of the sizes of its other dimensions
 };
 
 Folding Fold(const TransferTensor& tensor) {

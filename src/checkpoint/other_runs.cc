@@ -6,7 +6,7 @@
 //   .shards-00002-of-00004.journal          a set of shards, process 2 of 4
 //   .a.safetensors-00000-of-00001.journal   the file `a.safetensors`
 //
-// A run that writes a set excludes all others in its folder, because its
+// A run that writes a set excludes all other runs in its folder, because its
 // journal does not show the names of the files. Runs that write single files
 // exclude only runs that write the same file.
 #include "checkpoint/other_runs.h"

@@ -32,8 +32,8 @@ std::vector<std::optional<uint32_t>> CheckFile(
     const std::vector<std::optional<uint32_t>>& expected);
 
 // The text of the index while the files of a new set replace the files of an
-// earlier set. No reader accepts this text as the index of a set. Its message is
-// an instruction to run the same command again.
+// earlier set. No reader accepts this text as the index of a set. Its message
+// is an instruction to run the same command again.
 inline constexpr std::string_view kResumeIndex =
     "{\"schema\": \"shardc.unfinished/v1\",\n"
     " \"message\": \"a run was interrupted while it put a new set in place of "
@@ -52,7 +52,7 @@ class OutputSet {
   // `reuse` was passed to the constructor.
   void TakeUp(const std::vector<bool>& own, const Journal& journal,
               Checksums& checksums);
-  // Returns whether the output already has its own name and all its pieces.
+  // Returns whether the output already has its final name and all its pieces.
   bool Complete(size_t output) const { return states_[output].complete; }
 
   // Opens an output's hidden file with its full size and its header. Returns

@@ -21,7 +21,7 @@
 namespace shardc {
 
 enum class Per : uint8_t { kDevice, kProcess, kShard };
-std::string_view PerName(Per per);  // "device"
+std::string_view PerName(Per per);  // such as "device"
 std::optional<Per> ParsePer(std::string_view text);
 
 struct IndexedParam {

@@ -15,7 +15,7 @@
 namespace shardc {
 
 struct Tile {
-  Region region;  // a region of the array
+  Region region;  // the region of the array that the tile covers
   std::vector<int64_t> chunks;
 };
 

@@ -20,7 +20,7 @@ namespace shardc {
 
 // An output format of the commands merge and reshard.
 struct OutputFormat {
-  std::string_view name;  // "orbax"
+  std::string_view name;  // such as "orbax"
   std::optional<stored::WriteForm> form;
   // A function that writes a tree. Null for safetensors files, which
   // RunTransfer writes.

@@ -406,7 +406,7 @@ class ModelConfigReader {
     if (config_.quant_group) return;
     const auto method = quantisation->Find("quant_method");
     if (method && method->IsString() && method->string() == "mxfp4") {
-      config_.quant_group = 32;  // OCP microscaling format
+      config_.quant_group = 32;  // of the OCP microscaling format
     }
   }
 

@@ -37,7 +37,7 @@ constexpr size_t kVersion = 2;
 // bytes, or each of the streams would have fewer than kMinStreamBytes bytes.
 constexpr size_t kMaxStreams = 16;
 constexpr size_t kMinStreamBytes = 128;
-// The bits of the header's flags.
+// Bits of the header's flags.
 constexpr size_t kShuffled = 1, kStored = 2, kBitShuffled = 4, kOneStream = 16;
 
 enum Compressor : size_t { kBloscLz, kLz4, kSnappy, kZlib, kZstd };

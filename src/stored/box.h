@@ -1,4 +1,4 @@
-// Rectangular parts of tensors.
+// Defines rectangular parts of tensors.
 #ifndef SHARDC_STORED_BOX_H_
 #define SHARDC_STORED_BOX_H_
 

@@ -53,7 +53,7 @@ constexpr std::array<uint32_t, 256> kBytes = [] {
 
 #ifdef SHARDC_CRC_INSTRUCTION
 
-constexpr size_t kRun = 4096;  // bytes of each of the three runs
+constexpr size_t kRun = 4096;  // bytes of each of the three parallel runs
 
 // Multiplies a CRC by x^(8 * Bytes), with one table for each byte of the CRC.
 template <size_t Bytes>

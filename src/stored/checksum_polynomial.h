@@ -8,7 +8,7 @@
 
 namespace shardc {
 
-inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bits reversed
+inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bit-reversed
 
 constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;

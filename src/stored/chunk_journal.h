@@ -24,7 +24,7 @@ struct WrittenChunk {
   size_t process = 0;
   int64_t offset = 0;
   int64_t bytes = 0;
-  uint32_t crc = 0;  // CRC-32C
+  uint32_t crc = 0;  // CRC-32C of the chunk's stored bytes
   bool is_held = false;
   std::string held;
 };

@@ -13,7 +13,7 @@
 namespace shardc::stored {
 
 struct Format {
-  std::string_view name;  // "PyTorch DCP", for messages
+  std::string_view name;  // for messages, such as "PyTorch DCP"
   // Returns whether the folder has this format. The format is recognised by the
   // names of files and subfolders, and by the first bytes of some files. An
   // incomplete or damaged folder may be recognised too.

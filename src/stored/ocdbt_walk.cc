@@ -25,7 +25,7 @@
 namespace shardc::stored {
 namespace {
 
-constexpr size_t kKeyLimitBytes = 65'535;  // tensorstore's limit
+constexpr size_t kKeyLimitBytes = 65'535;  // as in tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;

@@ -26,11 +26,11 @@ inline constexpr size_t kMostTensorDims = 64;
 // A global name that a pickle may contain, and its permitted use.
 struct PickleGlobal {
   enum class Use : uint8_t {
-    kConstant,     // as a value: torch.float32
-    kRecord,       // as the class of a record: NEWOBJ and BUILD
-    kCall,         // as a function whose arguments are kept: REDUCE
-    kDictionary,   // a call without arguments is an empty dictionary
-    kEnumeration,  // as a function, or as the class of a member
+    kConstant,     // a value that is kept as a name, such as torch.float32
+    kRecord,       // the class of a record (operations NEWOBJ and BUILD)
+    kCall,         // a function whose arguments are kept (operation REDUCE)
+    kDictionary,   // a function; a call without arguments makes a dictionary
+    kEnumeration,  // an enumeration: called as a function, or class of a member
     // Python's getattr, which some versions use to store a member of an
     // enumeration. Its arguments must be an enumeration and a text.
     kMember,

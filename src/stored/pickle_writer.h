@@ -22,10 +22,11 @@ class PickleWriter {
 
   void Op(pickle::Op op) { out_ += static_cast<char>(op); }
   void Int(int64_t value);
-  void Text(std::string_view text);  // UTF-8, less than 4 GiB
+  // Pushes a text in UTF-8 of less than 4 GiB.
+  void Text(std::string_view text);
   void Global(std::string_view module, std::string_view name);
-  void Ints(std::span<const int64_t> values);   // a tuple
-  void Sizes(std::span<const int64_t> values);  // a torch.Size
+  void Ints(std::span<const int64_t> values);   // pushes a tuple
+  void Sizes(std::span<const int64_t> values);  // pushes a torch.Size
   // Ends the pickle and returns it.
   std::string Take();
 

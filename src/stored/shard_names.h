@@ -23,7 +23,8 @@ struct ShardName {
   int64_t number = 0;
   int64_t count = 0;
 };
-// Returns nullopt for names that do not end in "-NUMBER-of-COUNT.safetensors".
+// Parses a file name. Returns nullopt for names that do not end in
+// "-NUMBER-of-COUNT.safetensors".
 std::optional<ShardName> ParseShardName(std::string_view name);
 
 // Adds the finding `missing` and returns true if the names in the folder show

@@ -18,8 +18,8 @@ namespace shardc::stored {
 struct TorchTensor {
   const TorchDtype* dtype = nullptr;  // never null
   Shape shape;
-  Shape strides;            // counted in elements
-  int64_t first = 0;        // element of the storage at which the tensor begins
+  Shape strides;      // counted in elements
+  int64_t first = 0;  // index in the storage of the tensor's first element
   int64_t data_offset = 0;  // offset of the storage in the file
   int64_t data_bytes = 0;
   uint32_t crc = 0;  // CRC-32 of the storage

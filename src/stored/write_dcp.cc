@@ -333,7 +333,7 @@ class DcpWriter {
 
   std::vector<std::string> files_;
   std::vector<WrittenChunk> chunks_;
-  NewFile file_;  // the first data file
+  NewFile file_;  // the open data file of the first process
   Findings& findings_;
   std::vector<Tensor> tensors_;
   std::vector<SavedValue> values_;

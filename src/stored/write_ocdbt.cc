@@ -119,7 +119,7 @@ std::string OcdbtWriter::LeafBody(size_t begin, size_t end) const {
       AppendVarint(offsets, static_cast<uint64_t>(entry.offset));
     }
   }
-  std::string out(1, '\0');  // the level of a leaf, 0
+  std::string out(1, '\0');  // level 0: a leaf
   AppendFiles(out, files_);
   AppendVarint(out, end - begin);
   return out + keys.prefixes + keys.lengths + keys.rests + lengths + kinds +

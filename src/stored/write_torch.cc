@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 // Rough size of everything except the elements.
 constexpr size_t kOthersBytes = 2048;
-constexpr uint64_t kFirstDay = 0x21;  // 1 January 1980
+constexpr uint64_t kFirstDay = 0x21;  // date of members, 1 January 1980
 
 class ZipWriter {
  public:
@@ -124,13 +124,13 @@ std::string TensorPickle(const TorchDtype& dtype, const Shape& shape) {
   out.Int(stored);
   out.Op(pickle::kTuple);
   out.Op(pickle::kBinPersId);
-  out.Int(0);  // first element
+  out.Int(0);  // index of the first element
   out.Ints(shape);
   out.Ints(strides);
   out.Op(pickle::kNewFalse);  // requires_grad
   out.Global("collections", "OrderedDict");
   out.Op(pickle::kEmptyTuple);
-  out.Op(pickle::kReduce);  // hooks
+  out.Op(pickle::kReduce);  // backward hooks, which are empty
   if (!typed) out.Global("torch", dtype.name);
   out.Op(pickle::kTuple);
   out.Op(pickle::kReduce);

@@ -35,7 +35,7 @@ struct ZarrArray {
   std::vector<Codec> codecs;  // the codecs of a chunk in the order of encoding
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
-  std::string fill;  // bytes of one element; empty if shardc cannot encode it
+  std::string fill;  // fill value in one element; empty: cannot be encoded
   // The key of a value consists of `prefix` and the indices of the value in its
   // grid, joined by `separator`. If `prefix` is empty and there are no indices,
   // the key is "0".

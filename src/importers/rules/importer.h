@@ -27,10 +27,10 @@ struct Request {
   // `--set` sets.
   std::string symbol;
   std::map<std::string, std::string> values;
-  std::string matching;      // `--matching`
+  std::string matching;      // value of the flag `--matching`
   SourceRef names;           // `--names`: file of logical names; or null
-  std::optional<Mesh> mesh;  // `--mesh`
-  std::string axis;          // `--axis`
+  std::optional<Mesh> mesh;  // mesh of the flag `--mesh`
+  std::string axis;          // value of the flag `--axis`
   // `--manifest`: the parameters to which the rules apply; null if the flag is
   // not given.
   const Manifest* manifest = nullptr;

@@ -241,7 +241,7 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // `*args` may no longer be empty
+    at->second.text.clear();  // removes the mark that `*args` is empty
     ForgetCalls(one, scope, owner);
     return;
   }
@@ -320,7 +320,7 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // `*args` may no longer be empty
+    at->second.text.clear();  // removes the mark that `*args` is empty
     ForgetCalls(one, scope, owner);
     return;
   }

@@ -102,7 +102,7 @@ PyNode PyExpressionParser::Choice() {
   std::vector<PyNode> items;
   items.push_back(std::move(value));
   items.push_back(Either());
-  if (!TakeWord("else")) return Other(begin);  // the `if` of a comprehension
+  if (!TakeWord("else")) return Other(begin);  // `if` of a comprehension
   items.push_back(Expression());
   return Made(PyKind::kChoice, begin, std::move(items));
 }

@@ -63,11 +63,11 @@ enum class PyAct : uint8_t {
   kFor,     // for target in value: body
   kGlobal,  // global, nonlocal: the function does not own `names`
   kLeave,   // break, continue, yield, raise
-  kReturn,  // value
-  kIf,      // value: the condition; body, other
-  kDefine,  // a function `name`; `parameters`, body
-  kClass,   // `name`; value: a call whose arguments are the bases; body
-  kBlock,   // with, try, else, finally: its body runs
+  kReturn,  // return `value`
+  kIf,      // if `value` (the condition): body; else: other
+  kDefine,  // def `name`(`parameters`): body
+  kClass,   // class `name`: body; value: a call with the bases as arguments
+  kBlock,   // with, try, else or finally, whose body is run
   // A statement such as `while` or `match`. The values of `names` are unknown.
   // With `returns`, it is also unknown whether the function ends there.
   // `target`, `value` and `calls` may contain calls that change their
