@@ -21,8 +21,8 @@ int64_t ChunkMemory(const stored::Array& array);
 // source has changed since the transfer was planned.
 bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings);
 
-// Writes and checks the same pieces as CopyPieces, for a transfer whose `tree`
-// is set.
+// Writes the pieces and sets their checksums as CopyPieces does, for a transfer
+// whose `tree` is set.
 bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options,
               Findings& findings);

@@ -58,8 +58,8 @@ class NewFolder {
 
  private:
   NewFolder() = default;
-  // Locks the open folder. Returns false after a finding if another run holds
-  // the lock.
+  // Locks the open folder. Returns false after a finding, for example if
+  // another run holds the lock.
   bool Lock(Findings& findings);
 
   std::string path_;

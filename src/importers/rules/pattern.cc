@@ -59,8 +59,8 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Returns the length of the text `^`, `$`, `\A` or `\z` at `at`, or 0 if `at` is
-// not the start of one of these texts.
+// Returns the length of the text `^`, `$`, `\A` or `\z` at `at`, or 0 if none
+// of them begins at `at`.
 size_t EdgeSize(std::string_view pattern, size_t at) {
   const std::string_view rest = pattern.substr(at);
   if (rest.starts_with('^') || rest.starts_with('$')) return 1;
