@@ -127,8 +127,7 @@ class PiecesReader {
 
  private:
   // Returns true after a finding if the folder has no index and its files show
-  // the reason: a run is unfinished, or the folder contains shards of tensors
-  // that another program has split.
+  // the reason: a run is unfinished, or the files are shards of split tensors.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;
