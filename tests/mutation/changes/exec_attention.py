@@ -67,7 +67,7 @@ ROWS = [
      'for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {',
      't < tile.row_end', 't <= tile.row_end', ''),
     ('exec/attention/attention_loops.cc',
-     'if (!(scores[i] <= top)) top = scores[i];  // a NaN becomes the largest',
+     'if (!(scores[i] <= top)) top = scores[i];',
      'scores[i] <= top', 'scores[i] < top',
      'of equal scores either is the largest'),
     ('exec/attention/attention_loops.cc',

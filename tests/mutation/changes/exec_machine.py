@@ -66,7 +66,7 @@ ROWS = [
      'return logit == right.logit && reference == right.reference &&',
      'logit == right.logit', 'logit != right.logit', ''),
     ('exec/kernels/quantize.cc',
-     'if (!(size <= largest)) largest = size;  // true for a NaN as well',
+     'if (!(size <= largest)) largest = size;  // also true if `size` is NaN',
      '!(size <= largest)', '!(!(size <= largest))', ''),
     ('exec/kernels/quantize.cc',
      'return static_cast<int32_t>(std::clamp(std::nearbyint(x / step), -top, top));',
