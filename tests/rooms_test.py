@@ -74,7 +74,7 @@ MAY_INCLUDE = {
     "verify/cases": {"source", "model", "floats", "resolve", "legalize",
         "dense", "exec/machine", "exec/attention", "exec/pages",
         "exec/operations"},
-    "verify/judge": {"source", "floats", "dense", "exec/machine",
+    "verify/judge": {"source", "floats", "comm", "dense", "exec/machine",
         "exec/attention", "verify/cases"},
     "verify/traces": {"source", "model", "floats", "comm", "dense",
         "exec/machine", "exec/attention", "exec/cache", "exec/pages",

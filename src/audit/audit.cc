@@ -1,16 +1,15 @@
 // Finds the collectives of a program and the bytes that each of them sends. The
-// collectives are the instructions with an opcode of kOpcodes, and each `send`
-// of a pipeline. Computations that the entry does not reach are skipped. An
-// asynchronous collective has a `-start` and a `-done`; only its `-start` is
+// collectives are the instructions with an opcode of a CollectiveDef, and each
+// `send` of a pipeline. Computations that the entry does not reach are skipped.
+// An asynchronous collective has a `-start` and a `-done`; only its `-start` is
 // counted. Bytes are computed from the operands' types, because the result of a
 // `-start` is a tuple that repeats the operands:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   %x is f32[4]: each device of a group of 2 sends 16 bytes
 //
-// First the bytes that one run of each collective sends are computed, and then
-// how often each computation runs (audit/runs.h). The report has the products
-// of both.
+// The bytes that one run of each collective sends are computed first, then how
+// often each computation runs (audit/runs.h). The report has their products.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -32,38 +31,24 @@ namespace {
 using hlo::AttributeOf;
 using hlo::MetadataOf;
 
-struct Opcode {
-  std::string_view name;
-  Collective kind;
-  bool at_most = false;
-};
-constexpr Opcode kOpcodes[] = {
-    {"all-gather", Collective::kAllGather},
-    {"all-reduce", Collective::kAllReduce},
-    {"reduce-scatter", Collective::kReduceScatter},
-    {"all-to-all", Collective::kAllToAll},
-    {"ragged-all-to-all", Collective::kAllToAll, true},
-    {"collective-permute", Collective::kPpermute},
-    {"collective-broadcast", Collective::kBroadcast},
-};
 // Pipelines write a permute as a `send` that is paired with a `recv`. A `send`
 // that is marked as a transfer to the host is not a collective.
-constexpr Opcode kSend = {"send", Collective::kPpermute};
+constexpr XlaOpcode kSend = {"send"};
 constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
 
-const Opcode* CollectiveOf(std::string_view name) {
+std::optional<CompiledCollective> CollectiveOf(std::string_view name) {
   if (name.ends_with("-start")) name.remove_suffix(6);
-  const auto* found = std::ranges::find(kOpcodes, name, &Opcode::name);
-  return found == std::end(kOpcodes) ? nullptr : found;
+  return FindOpcode(name);
 }
 
-const Opcode* FindOpcode(const hlo::Instruction& at) {
-  if (const Opcode* found = CollectiveOf(at.opcode)) return found;
+std::optional<CompiledCollective> CollectiveAt(const hlo::Instruction& at) {
+  if (const auto found = CollectiveOf(at.opcode)) return found;
   const bool pipeline =
       at.opcode == "send" &&
       at.attributes.find(kSendPairs) != std::string_view::npos &&
       at.attributes.find("is_host_transfer=true") == std::string_view::npos;
-  return pipeline ? &kSend : nullptr;
+  if (!pipeline) return std::nullopt;
+  return CompiledCollective{Collective::kPpermute, &kSend};
 }
 
 bool IsHostTransfer(const hlo::Instruction& at) {
@@ -87,7 +72,7 @@ bool MayMatter(std::string_view opcode) {
   constexpr std::string_view kOthers[] = {"send", "recv", "infeed", "outfeed",
                                           "custom-call"};
   return std::ranges::find(kOthers, opcode) != std::end(kOthers) ||
-         CollectiveOf(opcode) != nullptr;
+         CollectiveOf(opcode).has_value();
 }
 
 // A collective in a computation that the entry reaches. Its bytes are those
@@ -95,7 +80,7 @@ bool MayMatter(std::string_view opcode) {
 struct Found {
   Node node = 0;
   Block block = 0;
-  const Opcode* opcode = nullptr;
+  const XlaOpcode* opcode = nullptr;
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
@@ -244,9 +229,9 @@ class Auditor {
   // (ContinuesChain). Returns false after a finding.
   bool Add(Node node, Block block, Size& sent) {
     const hlo::Instruction at = graph_.At(node);
-    const Opcode* opcode = FindOpcode(at);
-    if (opcode == nullptr || ContinuesChain(at, block)) return true;
-    Found found{node, block, opcode, opcode->kind, nullptr, {}};
+    const auto collective = CollectiveAt(at);
+    if (!collective || ContinuesChain(at, block)) return true;
+    Found found{node, block, collective->opcode, collective->kind, nullptr, {}};
     // TPU programs write a reduce-scatter as a fusion of an all-reduce and of
     // the slice that each device keeps. The name of the fused computation
     // begins with `all-reduce-scatter`.
@@ -277,7 +262,7 @@ class Auditor {
   }
 
   bool ReadMembers(const hlo::Instruction& at, Found& found) {
-    const bool pairs = found.kind == Collective::kPpermute;
+    const bool pairs = DefOf(found.kind).route == Route::kShift;
     std::string_view text;
     if (found.opcode == &kSend) {
       text = at.attributes.substr(at.attributes.find(kSendPairs));
@@ -319,9 +304,9 @@ class Auditor {
         if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
-    // An all-to-all may have one operand for each peer. These operands are
-    // joined and counted as one array.
-    if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
+    // An all-to-all may have one operand for each peer. The operands are then
+    // counted as one array.
+    if (DefOf(found.kind).route == Route::kPairs && found.operands.size() > 1) {
       Join(found.operands);
     }
     for (Found::Operand& one : found.operands) one.sent = SentOf(found, one);
@@ -342,15 +327,8 @@ class Auditor {
     const int64_t width = packed ? 1 : operand.array.bits / 8;
     const Size bytes = elements * width;
     if (!bytes.Fits()) return bytes;
-    const int64_t n = found.members->size;
-    if (found.kind == Collective::kPpermute)
-      return bytes * found.members->edges;
-    // A broadcast is assumed to run in a ring that passes on chunks. Each
-    // member then sends all chunks except one.
-    if (found.kind == Collective::kBroadcast) {
-      return AllToAllSent(bytes.value(), n);
-    }
-    return BusiestSent(found.kind, elements.value(), width, n);
+    return CompiledSent(found.kind, elements.value(), width,
+                        found.members->size, found.members->edges);
   }
 
   // Returns the metadata of a collective. If the collective's own metadata have

@@ -29,6 +29,7 @@
 #include "audit/device_numbers.h"
 #include "audit/trace.h"
 #include "audit/uses.h"
+#include "comm/collective_def.h"
 #include "hlo/shapes.h"
 #include "source/checked.h"
 #include "source/index.h"
@@ -475,13 +476,9 @@ int64_t Sending::Sent(int64_t element_bits) const {
   const auto all = CheckedMul(elements, element_bits);
   if (!all) return kMost;
   const int64_t bytes = *all / 8 + (*all % 8 != 0 ? 1 : 0);
-  if (kind == Collective::kPpermute) {
-    return CheckedMul(bytes, edges).value_or(kMost);
-  }
-  if (kind == Collective::kBroadcast) return AllToAllSent(bytes, members);
   return element_bits % 8 == 0
-             ? BusiestSent(kind, elements, element_bits / 8, members)
-             : BusiestSent(kind, bytes, 1, members);
+             ? CompiledSent(kind, elements, element_bits / 8, members, edges)
+             : CompiledSent(kind, bytes, 1, members, edges);
 }
 
 std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,

@@ -39,9 +39,10 @@ bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
 }
 
+// Returns whether the dtype of the collective's operand is checked. Broadcasts
+// are left out.
 bool IsMover(Collective kind) {
-  return kind == Collective::kAllGather || kind == Collective::kAllToAll ||
-         kind == Collective::kPpermute;
+  return !DefOf(kind).reduces && kind != Collective::kBroadcast;
 }
 
 class Search {
@@ -318,7 +319,7 @@ class Search {
       // The permutes of a pipeline depend on each other, so they cannot be
       // combined and are skipped.
       const bool counts = one.calls.value() > 0 && one.sent.value() > 0 &&
-                          one.kind != Collective::kPpermute;
+                          DefOf(one.kind).route != Route::kShift;
       if (!counts) continue;
       if (one.sent.value() / one.times.value() >= kSmallBytes) continue;
       Group& group =

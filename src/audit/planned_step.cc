@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "audit/saved_json.h"
+#include "comm/collective_def.h"
 #include "source/checked.h"
 #include "source/json_members.h"
 #include "source/wording.h"
@@ -82,13 +83,9 @@ class PlannedStepReader {
                                       const JsonValue& kind, const Mesh& mesh) {
     PlannedSend out;
     const std::string name = kind.IsString() ? std::string(kind.string()) : "";
-    bool known = false;
-    for (size_t i = 0; i < kCollectiveCount; ++i) {
-      if (CollectiveName(Collective(i)) != name) continue;
-      out.kind = Collective(i);
-      known = true;
-    }
-    if (!known) return saved_.Refuse(kind, "no collective has this name");
+    const auto collective = FindCollective(name);
+    if (!collective) return saved_.Refuse(kind, "no collective has this name");
+    out.kind = *collective;
     const auto axes = op.Find("axes");
     if (!axes || !axes->IsArray()) {
       return saved_.Refuse(op, "the list `axes` of this op is missing");

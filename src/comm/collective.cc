@@ -10,6 +10,7 @@
 // = 60. The group sends 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "comm/collective_def.h"
@@ -74,6 +75,7 @@ constexpr CollectiveDef kDefs[] = {
     {
         .kind = Collective::kAllGather,
         .name = "all_gather",
+        .opcodes = {{{"all-gather"}}},
         .member_sent =
             [](int64_t elements, int64_t bytes, int64_t n, int64_t) {
               return AllGatherSent(Bytes(elements, bytes), n);
@@ -82,10 +84,12 @@ constexpr CollectiveDef kDefs[] = {
             [](int64_t elements, int64_t bytes, int64_t n) {
               return AllGatherSent(Bytes(elements, bytes), n);
             },
+        .times_backward = 2,
     },
     {
         .kind = Collective::kReduceScatter,
         .name = "reduce_scatter",
+        .opcodes = {{{"reduce-scatter"}}},
         .reduces = true,
         .member_sent = ReduceScatterSent,
         .busiest_sent =
@@ -96,7 +100,9 @@ constexpr CollectiveDef kDefs[] = {
     {
         .kind = Collective::kAllReduce,
         .name = "all_reduce",
+        .opcodes = {{{"all-reduce"}}},
         .reduces = true,
+        .in_place = true,
         .member_sent = AllReduceSent,
         .busiest_sent =
             [](int64_t elements, int64_t bytes, int64_t n) {
@@ -104,11 +110,13 @@ constexpr CollectiveDef kDefs[] = {
                   Size(elements - LeastTwoChunks(elements, n)) + elements;
               return (sent * bytes).value();
             },
+        .only_total = true,
         .passes = 2,
     },
     {
         .kind = Collective::kAllToAll,
         .name = "all_to_all",
+        .opcodes = {{{"all-to-all"}, {"ragged-all-to-all", true}}},
         .member_sent =
             [](int64_t elements, int64_t bytes, int64_t n, int64_t) {
               return AllToAllSent(Bytes(elements, bytes), n);
@@ -122,6 +130,7 @@ constexpr CollectiveDef kDefs[] = {
     {
         .kind = Collective::kPpermute,
         .name = "ppermute",
+        .opcodes = {{{"collective-permute"}}},
         // In a shift each device sends its block to another device. A group of
         // one device has no other device, so it sends nothing.
         .member_sent =
@@ -130,11 +139,13 @@ constexpr CollectiveDef kDefs[] = {
             },
         .busiest_sent = [](int64_t elements, int64_t bytes,
                            int64_t) { return Bytes(elements, bytes); },
+        .times_backward = 2,
         .route = Route::kShift,
     },
     {
         .kind = Collective::kBroadcast,
         .name = "broadcast",
+        .opcodes = {{{"collective-broadcast"}}},
         // The last device of the chain sends nothing.
         .member_sent =
             [](int64_t elements, int64_t bytes, int64_t n, int64_t member) {
@@ -142,18 +153,17 @@ constexpr CollectiveDef kDefs[] = {
             },
         .busiest_sent = [](int64_t elements, int64_t bytes,
                            int64_t) { return Bytes(elements, bytes); },
+        // Compiled programs are assumed to pass chunks on around a ring, in
+        // which each member sends all chunks but one.
+        .compiled_sent =
+            [](int64_t elements, int64_t bytes, int64_t n) {
+              return AllToAllSent(Bytes(elements, bytes), n);
+            },
+        .only_total = true,
+        .listed_if_sent = true,
     },
 };
-static_assert(std::size(kDefs) == kCollectiveCount);
-
-// Returns whether each record is at the index of its enumerator.
-constexpr bool AreInOrder() {
-  for (size_t i = 0; i < kCollectiveCount; ++i) {
-    if (static_cast<size_t>(kDefs[i].kind) != i) return false;
-  }
-  return true;
-}
-static_assert(AreInOrder());
+static_assert(HasRowOfEachCollective(kDefs));
 
 }  // namespace
 
@@ -163,9 +173,39 @@ const CollectiveDef& DefOf(Collective kind) {
 
 std::string_view CollectiveName(Collective kind) { return DefOf(kind).name; }
 
+std::optional<Collective> FindCollective(std::string_view name) {
+  const auto* const found =
+      std::ranges::find(kDefs, name, &CollectiveDef::name);
+  if (found == std::end(kDefs)) return std::nullopt;
+  return found->kind;
+}
+
+std::optional<CompiledCollective> FindOpcode(std::string_view opcode) {
+  for (const CollectiveDef& of : kDefs) {
+    for (const XlaOpcode& one : of.opcodes) {
+      if (!one.name.empty() && one.name == opcode) {
+        return CompiledCollective{of.kind, &one};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n) {
   return n == 1 ? 0 : DefOf(kind).busiest_sent(elements, element_bytes, n);
+}
+
+int64_t CompiledSent(Collective kind, int64_t elements, int64_t element_bytes,
+                     int64_t n, int64_t edges) {
+  const CollectiveDef& of = DefOf(kind);
+  if (of.route == Route::kShift) {
+    return (Size(elements) * element_bytes * edges).value();
+  }
+  if (of.compiled_sent == nullptr || n == 1) {
+    return BusiestSent(kind, elements, element_bytes, n);
+  }
+  return of.compiled_sent(elements, element_bytes, n);
 }
 
 }  // namespace shardc

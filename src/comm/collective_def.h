@@ -1,12 +1,16 @@
-// The definition of a collective: its name, the bytes that it sends, and the
-// properties on which its time depends, in one record. To add a collective, add
-// an enumerator, a record in collective.cc, and an entry in each executor
-// (exec/machine/collectives.cc, and collectives_ranks.cc for MPI). The formulas
-// are in collective.h.
+// The definition of a collective in one record: its names, the bytes that it
+// sends, the properties on which its time depends, and how the other rooms
+// treat it. To add a collective, add an enumerator, a record in collective.cc,
+// and a row in the table of each executor (exec/machine/collectives.cc, and
+// collectives_ranks.cc for several processes). The formulas are in
+// collective.h, and docs/extending.md has an example.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
 #define SHARDC_COMM_COLLECTIVE_DEF_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "comm/collective.h"
@@ -21,12 +25,24 @@ enum class Route : uint8_t {
   kShift,   // each device sends all its data to one other device
 };
 
+// An opcode of XLA, without `-start`.
+struct XlaOpcode {
+  std::string_view name = {};
+  // Whether the bytes are an upper bound, because each device decides when it
+  // runs how much of its operand it sends.
+  bool at_most = false;
+};
+
 struct CollectiveDef {
   Collective kind = Collective::kAllGather;
+  // The name in reports, JSON and projects.
   std::string_view name = {};
-  // True if the collective combines the members' elements by a sum or a
-  // maximum.
+  // The opcodes that are audited as this collective. Unused ones have no name.
+  std::array<XlaOpcode, 2> opcodes = {};
+  // Whether the result has sums or maxima of the members' elements.
   bool reduces = false;
+  // Whether the result can replace a member's operand in the operand's buffer.
+  bool in_place = false;
 
   // --- bytes ---
   //
@@ -39,6 +55,24 @@ struct CollectiveDef {
   // overflow; n must be more than 1.
   int64_t (*busiest_sent)(int64_t elements, int64_t element_bytes,
                           int64_t n) = nullptr;
+  // Like `busiest_sent`, for an instruction of a compiled program, whose
+  // algorithm may be another one. Null if the bytes are the same.
+  int64_t (*compiled_sent)(int64_t elements, int64_t element_bytes,
+                           int64_t n) = nullptr;
+  // The bytes that attention sends in its backward pass for this collective of
+  // its forward pass, as a multiple of the forward bytes. Gathered keys are
+  // gathered again and their gradients are reduce-scattered: 2. A ring passes
+  // both keys and gradients around: 2. An all-to-all is its own inverse: 1.
+  int times_backward = 1;
+
+  // --- verification ---
+  //
+  // Ranks send blocks directly to each other, not around a ring
+  // (exec/machine/collectives_ranks.cc). True if their bytes are then equal to
+  // `member_sent` only in total over all devices, and not for each device.
+  bool only_total = false;
+  // Whether the JSON of `verify` lists the collective only if it sent bytes.
+  bool listed_if_sent = false;
 
   // --- time ---
   //
@@ -50,6 +84,32 @@ struct CollectiveDef {
 };
 
 const CollectiveDef& DefOf(Collective kind);
+// Returns whether a table has one row for each collective, in the order of the
+// enumerators. Rows have a member `kind`.
+template <class Rows>
+constexpr bool HasRowOfEachCollective(const Rows& rows) {
+  size_t index = 0;
+  for (const auto& row : rows) {
+    if (static_cast<size_t>(row.kind) != index++) return false;
+  }
+  return index == kCollectiveCount;
+}
+// Returns the collective with this name, or nullopt.
+std::optional<Collective> FindCollective(std::string_view name);
+
+// A collective as a compiled program writes it. The opcode is never null.
+struct CompiledCollective {
+  Collective kind = Collective::kAllGather;
+  const XlaOpcode* opcode = nullptr;
+};
+// Returns the collective with an opcode of XLA, or nullopt.
+std::optional<CompiledCollective> FindOpcode(std::string_view opcode);
+// Returns the bytes that the busiest device sends in one run of a compiled
+// program's collective in groups of n, or INT64_MAX if they overflow. `edges`
+// is the most edges that leave one device, of a collective that is routed along
+// edges (Route::kShift); others do not use it.
+int64_t CompiledSent(Collective kind, int64_t elements, int64_t element_bytes,
+                     int64_t n, int64_t edges);
 
 }  // namespace shardc
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/collective_def.h"
 #include "source/size.h"
 #include "source/wording.h"
 
@@ -24,17 +25,8 @@ constexpr int64_t kMostDevices = 8192;
 // for overflow multiplies the sizes by this bound.
 constexpr int64_t kRoom = 1 << 10;
 
-// Returns the bytes that a collective of attention sends in the backward pass,
-// as a multiple of its forward bytes. Gathered keys are gathered again and
-// their gradients are reduce-scattered: 2. A ring passes both keys and
-// gradients around: 2. An all-to-all is its own inverse: 1.
-int64_t TimesBackward(Collective kind) {
-  return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
-                                                                         : 1;
-}
-
-// Returns `number` times `layers`, which may be a fraction for a stage of a
-// pipeline. The product is rounded, and is at most the largest 64-bit integer.
+// Returns the product of a number and of layers, of which a stage may have a
+// fraction; rounded, and saturated at the largest 64-bit integer.
 int64_t TimesLayers(int64_t number, double layers) {
   const double whole = std::floor(layers);
   const double rest = Real(number) * (layers - whole);
@@ -88,7 +80,7 @@ void AddAttention(const CostInputs& work, const Settings& settings,
     one.count = std::max<int64_t>(TimesLayers(repeats, layers), 1);
     out.transfers.push_back(one);
     if (work.mode != Mode::kTrain) continue;
-    const int64_t times = TimesBackward(one.kind);
+    const int64_t times = DefOf(one.kind).times_backward;
     one.backward = true;
     one.count = Times(one.count, times);
     one.sent = Times(one.sent, times);

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "comm/collective_def.h"
 #include "source/index.h"
 #include "source/size.h"
 #include "step/op_def.h"
@@ -206,10 +207,11 @@ class BufferLiveness {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
       const bool local = step.kind == InstructionKind::kLocal;
-      const bool reduces = step.kind == InstructionKind::kCollective &&
-                           step.collective == Collective::kAllReduce;
+      const bool in_place = step.kind == InstructionKind::kCollective &&
+                            DefOf(step.collective).in_place;
       if (home_[AsIndex(step.out)] != step.out ||
-          !(reduces || (local && MayOverwrite(graph_.ops[AsIndex(step.op)])))) {
+          !(in_place ||
+            (local && MayOverwrite(graph_.ops[AsIndex(step.op)])))) {
         continue;
       }
       HeldBuffer& own = homes_[AsIndex(step.out)];

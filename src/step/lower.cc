@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "comm/collective_def.h"
 #include "source/index.h"
 #include "step/factors.h"
 #include "step/preferences.h"
@@ -118,9 +119,7 @@ class Lowerer {
     for (const ReshardStep& step : PlanReshard(ShardingOf(from), to)) {
       const ValueId value = out_.slots[AsIndex(from)].value;
       gathered = gathered || (step.kind == InstructionKind::kCollective &&
-                              (step.collective == Collective::kAllGather ||
-                               step.collective == Collective::kAllToAll ||
-                               step.collective == Collective::kPpermute));
+                              !DefOf(step.collective).reduces);
       const int32_t slot = NewSlot(value, step.after, gathered);
       out_.code.push_back({.kind = step.kind,
                            .op = op_,

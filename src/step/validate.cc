@@ -136,8 +136,8 @@ class Checker {
         want.dims[step.dim] = to.dims[step.dim];
         if (step.shift != 0) CheckShift(step, from);
         break;
-      case Collective::kBroadcast:
-        Fail("a broadcast");
+      default:  // PlanReshard and Lower use no other collective
+        Fail("a " + std::string(CollectiveName(step.collective)));
         return;
     }
     Expect(to, want, "a collective");

@@ -53,6 +53,45 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("each name and each opcode of XLA belongs to one collective") {
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const CollectiveDef& of = DefOf(static_cast<Collective>(i));
+    CAPTURE(of.name);
+    CHECK(FindCollective(of.name) == of.kind);
+    CHECK(!of.opcodes[0].name.empty());
+    for (const XlaOpcode& opcode : of.opcodes) {
+      if (opcode.name.empty()) continue;
+      const auto found = FindOpcode(opcode.name);
+      REQUIRE(found);
+      CHECK(found->kind == of.kind);
+      CHECK(found->opcode == &opcode);
+    }
+  }
+  CHECK(FindOpcode("ragged-all-to-all")->opcode->at_most);
+  CHECK(!FindOpcode("all-to-all")->opcode->at_most);
+  CHECK(!FindOpcode(""));
+  CHECK(!FindOpcode("all_gather"));
+  CHECK(!FindCollective("all-gather"));
+  CHECK(!FindCollective(""));
+}
+
+TEST_CASE("the bytes of a compiled program's collectives, by hand") {
+  // 10 elements of 4 bytes. A broadcast is a ring of chunks, and a permute
+  // sends along each edge.
+  CHECK(CompiledSent(Collective::kBroadcast, 10, 4, 4, 0) == 3 * 10);
+  CHECK(CompiledSent(Collective::kBroadcast, 10, 4, 1, 0) == 0);
+  CHECK(CompiledSent(Collective::kPpermute, 10, 4, 2, 3) == 3 * 40);
+  CHECK(CompiledSent(Collective::kPpermute, 10, 4, 1, 0) == 0);
+  CHECK(CompiledSent(Collective::kPpermute, INT64_MAX / 8, 4, 2, 3) ==
+        INT64_MAX);
+  for (const Collective kind :
+       {Collective::kAllGather, Collective::kReduceScatter,
+        Collective::kAllReduce, Collective::kAllToAll}) {
+    CHECK(CompiledSent(kind, 10, 4, 4, 0) == BusiestSent(kind, 10, 4, 4));
+    CHECK(CompiledSent(kind, 10, 4, 1, 0) == 0);
+  }
+}
+
 TEST_CASE("bytes that do not fit 64 bits are reported as INT64_MAX") {
   const int64_t large = int64_t{1} << 61;
   CHECK(AllGatherSent(large, 8) == INT64_MAX);

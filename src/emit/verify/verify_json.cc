@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/collective.h"
+#include "comm/collective_def.h"
 #include "emit/verify/settings_json.h"
 #include "source/index.h"
 #include "verify/cases/features.h"
@@ -44,7 +44,7 @@ void WriteCommunication(JsonWriter& json, std::string_view key,
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto kind = static_cast<Collective>(i);
     const int64_t bytes = sent.Most(kind);
-    if (kind == Collective::kBroadcast && bytes == 0) continue;
+    if (DefOf(kind).listed_if_sent && bytes == 0) continue;
     json.Member(CollectiveName(kind), bytes);
   }
   json.EndObject();

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/collective_def.h"
 #include "exec/attention/staging.h"
 #include "source/index.h"
 #include "source/wording.h"
@@ -118,10 +119,8 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
   const exec::SentBytes sent = ledger.Sent();
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto kind = static_cast<Collective>(i);
-    const bool of_all =
-        kind == Collective::kAllReduce || kind == Collective::kBroadcast;
     const auto summed = [&](const std::vector<int64_t>& of) {
-      if (!of_all) return of;
+      if (!DefOf(kind).only_total) return of;
       return std::vector<int64_t>{
           std::accumulate(of.begin(), of.end(), int64_t{0})};
     };

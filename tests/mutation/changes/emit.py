@@ -347,6 +347,6 @@ ROWS = [
      'if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;',
      'report.mode != Mode::kTrain', 'report.mode == Mode::kTrain', ''),
     ('emit/verify/verify_json.cc',
-     'if (kind == Collective::kBroadcast && bytes == 0) continue;',
+     'if (DefOf(kind).listed_if_sent && bytes == 0) continue;',
      '0', '1', ''),
 ]
