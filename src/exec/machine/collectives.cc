@@ -1,17 +1,16 @@
-// Runs a collective in one process, group by group, on the arrays of all
-// devices. It records the bytes that each device would send: in a ring for
-// all_gather, reduce_scatter and all_reduce, and by the formulas of
-// comm/collective.h for the other collectives. A reduction is computed once for
-// all members, in ascending order of members, so every member has the same bits
-// with any number of threads.
+// In one process, a collective runs group by group on the devices' arrays. The
+// ledger gets the bytes that each device would send, by the formulas of
+// comm/collective.h: around a ring for all_gather, reduce_scatter and
+// all_reduce. A reduction is computed once for all members, in ascending order
+// of members, so every member has the same bits with any number of threads.
 //
 //   all_gather over tp=4 of 8 bytes each  ->  32 bytes; each sends 3 * 8
 #include "exec/machine/collectives.h"
 
 #include <algorithm>
-#include <functional>
+#include <utility>
 
-#include "comm/collective.h"
+#include "comm/collective_def.h"
 #include "exec/kernels/kernels.h"
 #include "exec/machine/collectives_ranks.h"
 #include "source/index.h"
@@ -21,23 +20,10 @@ namespace {
 
 int64_t ElementBytes(const Buffer& array) { return DtypeBits(array.dtype) / 8; }
 
-// Calls `body` for each group of devices over `axes`, with the members' ids.
-void ForGroups(Machine& machine, const AxisGroup& axes,
-               const std::function<void(const std::vector<int>&)>& body) {
-  for (const std::vector<int>& group : machine.mesh().Groups(axes)) {
-    body(group);
-  }
-}
+using Group = std::vector<int>;  // the ids of the members, in order
 
-void Record(Machine& machine, const CollectiveCall& call,
-            std::vector<int64_t> sent) {
-  const int64_t n = machine.mesh().Parts(call.axes);
-  if (n == 1) return;
-  machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
-}
-
-// Reduces the arrays of a group's members, in ascending order of their index.
-Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
+// Reduces the arrays of a group's members in ascending order.
+Buffer ReduceGroup(const Group& group, const CollectiveCall& call) {
   const PerDevice& in = *call.in;
   Buffer total = in[AsIndex(group[0])];
   for (size_t i = 1; i < group.size(); ++i) {
@@ -47,121 +33,112 @@ Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
   return total;
 }
 
-PerDevice AllGatherOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(call.axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    std::vector<const Buffer*> parts;
-    for (int member : group) parts.push_back(&in[AsIndex(member)]);
-    const Buffer whole = ConcatDim(parts, call.dim);
-    for (int member : group) {
-      out[AsIndex(member)] = whole;
-      sent[AsIndex(member)] = AllGatherSent(in[AsIndex(member)].Bytes(), n);
-    }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
+void AllGatherIn(const Group& group, const CollectiveCall& call,
+                 PerDevice& out) {
+  std::vector<const Buffer*> parts;
+  for (int member : group) parts.push_back(&(*call.in)[AsIndex(member)]);
+  const Buffer whole = ConcatDim(parts, call.dim);
+  for (int member : group) out[AsIndex(member)] = whole;
 }
 
-PerDevice ReduceScatterOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(call.axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(group, call);
-    const int64_t length = total.shape[call.dim] / n;
-    for (int64_t i = 0; i < n; ++i) {
-      const int member = group[AsIndex(i)];
-      out[AsIndex(member)] = SliceDim(total, call.dim, i * length, length);
-      sent[AsIndex(member)] =
-          ReduceScatterSent(total.Elements(), ElementBytes(total), n, i);
-    }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
-}
-
-PerDevice AllReduceOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(call.axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(group, call);
-    for (int64_t i = 0; i < n; ++i) {
-      out[AsIndex(group[AsIndex(i)])] = total;
-      sent[AsIndex(group[AsIndex(i)])] =
-          AllReduceSent(total.Elements(), ElementBytes(total), n, i);
-    }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
-}
-
-PerDevice AllToAllOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(call.axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    for (int64_t j = 0; j < n; ++j) {
-      std::vector<Buffer> slices;
-      for (int member : group) {
-        const Buffer& from = in[AsIndex(member)];
-        const int64_t length = from.shape[call.dim] / n;
-        slices.push_back(SliceDim(from, call.dim, j * length, length));
-      }
-      std::vector<const Buffer*> parts;
-      for (const Buffer& slice : slices) parts.push_back(&slice);
-      out[AsIndex(group[AsIndex(j)])] = ConcatDim(parts, call.concat_dim);
-      sent[AsIndex(group[AsIndex(j)])] =
-          AllToAllSent(in[AsIndex(group[AsIndex(j)])].Bytes(), n);
-    }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
-}
-
-PerDevice PpermuteOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  std::vector<int64_t> sent(in.size());
-  for (size_t d = 0; d < in.size(); ++d) {
-    out[d] = Buffer::Zeros(in[d].shape, in[d].dtype);
+void ReduceScatterIn(const Group& group, const CollectiveCall& call,
+                     PerDevice& out) {
+  const Buffer total = ReduceGroup(group, call);
+  const auto n = std::ssize(group);
+  const int64_t length = total.shape[call.dim] / n;
+  for (int64_t i = 0; i < n; ++i) {
+    const int member = group[AsIndex(i)];
+    out[AsIndex(member)] = SliceDim(total, call.dim, i * length, length);
   }
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    for (const auto& [source, target] : call.edges) {
-      const int from = group[AsIndex(source)];
-      const int to = group[AsIndex(target)];
-      out[AsIndex(to)] = in[AsIndex(from)];
-      if (from != to) sent[AsIndex(from)] += in[AsIndex(from)].Bytes();
-    }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
 }
 
-PerDevice BroadcastOf(Machine& machine, const CollectiveCall& call) {
-  const PerDevice& in = *call.in;
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(call.axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer& from = in[AsIndex(group[AsIndex(call.root)])];
-    for (int64_t i = 0; i < n; ++i) {
-      out[AsIndex(group[AsIndex(i)])] = from;
-      // A broadcast is a chain: each member sends to the next. The chain starts
-      // at the root and ends at the member before the root, which sends
-      // nothing.
-      const bool last = (i + 1) % n == call.root;
-      sent[AsIndex(group[AsIndex(i)])] = last ? 0 : from.Bytes();
+void AllReduceIn(const Group& group, const CollectiveCall& call,
+                 PerDevice& out) {
+  const Buffer total = ReduceGroup(group, call);
+  for (int member : group) out[AsIndex(member)] = total;
+}
+
+void AllToAllIn(const Group& group, const CollectiveCall& call,
+                PerDevice& out) {
+  const auto n = std::ssize(group);
+  for (int64_t j = 0; j < n; ++j) {
+    std::vector<Buffer> slices;
+    for (int member : group) {
+      const Buffer& from = (*call.in)[AsIndex(member)];
+      const int64_t length = from.shape[call.dim] / n;
+      slices.push_back(SliceDim(from, call.dim, j * length, length));
     }
-  });
-  Record(machine, call, std::move(sent));
-  return out;
+    std::vector<const Buffer*> parts;
+    for (const Buffer& slice : slices) parts.push_back(&slice);
+    out[AsIndex(group[AsIndex(j)])] = ConcatDim(parts, call.concat_dim);
+  }
+}
+
+void PpermuteIn(const Group& group, const CollectiveCall& call,
+                PerDevice& out) {
+  const PerDevice& in = *call.in;
+  for (int member : group) {
+    const Buffer& own = in[AsIndex(member)];
+    out[AsIndex(member)] = Buffer::Zeros(own.shape, own.dtype);
+  }
+  for (const auto& [source, target] : call.edges) {
+    out[AsIndex(group[AsIndex(target)])] = in[AsIndex(group[AsIndex(source)])];
+  }
+}
+
+void BroadcastIn(const Group& group, const CollectiveCall& call,
+                 PerDevice& out) {
+  const Buffer& from = (*call.in)[AsIndex(group[AsIndex(call.root)])];
+  for (int member : group) out[AsIndex(member)] = from;
+}
+
+void SentAlongEdges(const SimMesh& mesh, const Group& group,
+                    const CollectiveCall& call, std::vector<int64_t>& sent) {
+  for (const auto& [source, target] : call.edges) {
+    const int from = group[AsIndex(source)];
+    if (source == target || !mesh.Holds(from)) continue;
+    sent[AsIndex(from)] += (*call.in)[AsIndex(from)].Bytes();
+  }
+}
+
+// Counts the bytes by the formula of the collective's record. The chain of a
+// broadcast starts at the root, so members are counted from there.
+void SentByFormula(const SimMesh& mesh, const Group& group,
+                   const CollectiveCall& call, std::vector<int64_t>& sent) {
+  const CollectiveDef& of = DefOf(call.kind);
+  const auto n = std::ssize(group);
+  for (int64_t i = 0; i < n; ++i) {
+    const int device = group[AsIndex(i)];
+    if (!mesh.Holds(device)) continue;
+    const Buffer& own = (*call.in)[AsIndex(device)];
+    sent[AsIndex(device)] = of.member_sent(own.Elements(), ElementBytes(own), n,
+                                           (i + n - call.root) % n);
+  }
+}
+
+// How a collective runs in one process.
+struct Kernel {
+  Collective kind;
+  // Writes the results of a group's members.
+  void (*run)(const Group& group, const CollectiveCall& call, PerDevice& out);
+  // Writes the bytes that those members of a group send which are devices of
+  // this rank. `sent` is indexed by device, and 0 before the call.
+  void (*count)(const SimMesh& mesh, const Group& group,
+                const CollectiveCall& call,
+                std::vector<int64_t>& sent) = SentByFormula;
+};
+constexpr Kernel kKernels[] = {
+    {Collective::kAllGather, AllGatherIn},
+    {Collective::kReduceScatter, ReduceScatterIn},
+    {Collective::kAllReduce, AllReduceIn},
+    {Collective::kAllToAll, AllToAllIn},
+    {Collective::kPpermute, PpermuteIn, SentAlongEdges},
+    {Collective::kBroadcast, BroadcastIn},
+};
+static_assert(HasRowOfEachCollective(kKernels));
+
+const Kernel& KernelOf(Collective kind) {
+  return kKernels[static_cast<size_t>(kind)];
 }
 
 PerDevice Call(Machine& machine, const CollectiveCall& call) {
@@ -198,21 +175,24 @@ PerDevice RunCollective(Machine& machine, const CollectiveCall& call) {
   if (machine.mesh().transport() != nullptr) {
     return RunAcrossRanks(machine, call);
   }
-  switch (call.kind) {
-    case Collective::kAllGather:
-      return AllGatherOf(machine, call);
-    case Collective::kReduceScatter:
-      return ReduceScatterOf(machine, call);
-    case Collective::kAllReduce:
-      return AllReduceOf(machine, call);
-    case Collective::kAllToAll:
-      return AllToAllOf(machine, call);
-    case Collective::kPpermute:
-      return PpermuteOf(machine, call);
-    case Collective::kBroadcast:
-      return BroadcastOf(machine, call);
+  const std::vector<Group> groups = machine.mesh().Groups(call.axes);
+  PerDevice out(call.in->size());
+  for (const Group& group : groups) {
+    KernelOf(call.kind).run(group, call, out);
   }
-  return {};
+  RecordCall(machine, groups, call);
+  return out;
+}
+
+void RecordCall(Machine& machine, const std::vector<std::vector<int>>& groups,
+                const CollectiveCall& call) {
+  const int64_t n = machine.mesh().Parts(call.axes);
+  if (n == 1) return;
+  std::vector<int64_t> sent(call.in->size());
+  for (const Group& group : groups) {
+    KernelOf(call.kind).count(machine.mesh(), group, call, sent);
+  }
+  machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
 }
 
 PerDevice AllGather(Machine& machine, const AxisGroup& axes,

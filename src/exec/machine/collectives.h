@@ -48,6 +48,12 @@ struct CollectiveCall {
 // Runs the collective itself, without the machine's CollectiveSeam.
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call);
 
+// Adds the call to the ledger, with the bytes that each device of this rank
+// sends, unless the groups have one member. `groups` are those of the call's
+// axes (SimMesh::Groups).
+void RecordCall(Machine& machine, const std::vector<std::vector<int>>& groups,
+                const CollectiveCall& call);
+
 struct CollectiveSeam {
   std::function<PerDevice(Machine&, const CollectiveCall&)> run = RunCollective;
 };

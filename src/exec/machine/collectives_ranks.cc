@@ -13,7 +13,7 @@
 #include <functional>
 #include <utility>
 
-#include "comm/collective.h"
+#include "comm/collective_def.h"
 #include "exec/machine/agreement.h"
 #include "exec/machine/crossing.h"
 #include "source/index.h"
@@ -48,46 +48,33 @@ class Across {
         sample_(in_[AsIndex(mesh_.first_held())]),
         n_(mesh_.Parts(call.axes)),
         groups_(mesh_.Groups(call.axes)),
-        out_(in_.size()),
-        sent_(in_.size(), 0) {}
+        out_(in_.size()) {}
 
   PerDevice Run() {
-    switch (call_.kind) {
-      case Collective::kAllGather:
-        AllGather();
-        break;
-      case Collective::kReduceScatter:
-        ReduceScatter();
-        break;
-      case Collective::kAllReduce:
-        AllReduce();
-        break;
-      case Collective::kAllToAll:
-        AllToAll();
-        break;
-      case Collective::kPpermute:
-        Ppermute();
-        break;
-      case Collective::kBroadcast:
-        Broadcast();
-        break;
-    }
+    struct Row {
+      Collective kind;
+      void (Across::*run)();
+    };
+    static constexpr Row kRows[] = {
+        {Collective::kAllGather, &Across::AllGather},
+        {Collective::kReduceScatter, &Across::ReduceScatter},
+        {Collective::kAllReduce, &Across::AllReduce},
+        {Collective::kAllToAll, &Across::AllToAll},
+        {Collective::kPpermute, &Across::Ppermute},
+        {Collective::kBroadcast, &Across::Broadcast},
+    };
+    static_assert(HasRowOfEachCollective(kRows));
+    (this->*kRows[static_cast<size_t>(call_.kind)].run)();
     const Buffer& got = out_[AsIndex(mesh_.first_held())];
     ShapeElsewhere(mesh_, got.shape, got.dtype, out_);
-    if (n_ > 1) {
-      machine_.ledger().Record(call_.kind, call_.axes, n_, std::move(sent_),
-                               call_.what);
-    }
+    RecordCall(machine_, groups_, call_);
     return std::move(out_);
   }
 
  private:
   using Group = std::vector<int>;
 
-  int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
-
-  // Calls body(group, index in the group, device) for each device of this rank
-  // (process).
+  // Calls body(group, index in the group, device) for each device of this rank.
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
@@ -98,22 +85,24 @@ class Across {
   }
 
   using ShapeOf = std::function<Shape(int64_t from, int64_t to)>;
-  using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
+  using BlockOf =
+      std::function<Buffer(const Buffer& own, int64_t from, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends one block from every member i to every other member j of its group.
-  // block(array, j) returns the block, where `array` is the array of member i
-  // in `in`; shape(i, j) returns the block's shape. Then calls join(device, i,
-  // blocks) for each device of this rank, where i is the device's index in its
-  // group. `blocks` are the device's own block and the received ones, in the
-  // order of their senders.
+  // Sends one block from every member i to every other member j of its group:
+  // block(array, i, j), where `array` is the array of member i in `in`. The
+  // block has the shape `shape(i, j)`. Then calls join(device, i, blocks) for
+  // each device of this rank, where i is the device's index in its group, and
+  // `blocks` are the blocks it received and its own, in the order of their
+  // senders.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);
     ForHeld([&](const Group& group, int64_t i, int device) {
       for (int64_t j = 0; j < n_; ++j) {
         if (j == i) continue;
-        crossing.Send(device, group[AsIndex(j)], block(in[AsIndex(device)], j));
+        crossing.Send(device, group[AsIndex(j)],
+                      block(in[AsIndex(device)], i, j));
       }
     });
     Deliver(crossing);
@@ -122,7 +111,7 @@ class Across {
       for (int64_t j = 0; j < n_; ++j) {
         const int from = group[AsIndex(j)];
         blocks.push_back(mesh_.Holds(from)
-                             ? block(in[AsIndex(from)], i)
+                             ? block(in[AsIndex(from)], j, i)
                              : crossing.Take(from, device, shape(j, i)));
       }
       join(device, i, std::move(blocks));
@@ -164,11 +153,12 @@ class Across {
         in_, [&](int64_t, int64_t) { return sample_.shape; }, EntireBuffer,
         [&](int device, int64_t, std::vector<Buffer> blocks) {
           out_[AsIndex(device)] = Joined(blocks, call_.dim);
-          sent_[AsIndex(device)] = AllGatherSent(sample_.Bytes(), n_);
         });
   }
 
-  static Buffer EntireBuffer(const Buffer& own, int64_t) { return own; }
+  static Buffer EntireBuffer(const Buffer& own, int64_t, int64_t) {
+    return own;
+  }
 
   // Sends slice j of dimension `call_.dim` to member j, for all j.
   void Slices(const Join& join) {
@@ -177,24 +167,21 @@ class Across {
     const int64_t length = slice[call_.dim];
     Everyone(
         in_, [&](int64_t, int64_t) { return slice; },
-        [&](const Buffer& own, int64_t j) {
+        [&](const Buffer& own, int64_t, int64_t j) {
           return SliceDim(own, call_.dim, j * length, length);
         },
         join);
   }
 
   void ReduceScatter() {
-    Slices([&](int device, int64_t i, std::vector<Buffer> blocks) {
+    Slices([&](int device, int64_t, std::vector<Buffer> blocks) {
       out_[AsIndex(device)] = Reduced(std::move(blocks));
-      sent_[AsIndex(device)] =
-          ReduceScatterSent(sample_.Elements(), ElementBytes(), n_, i);
     });
   }
 
   void AllToAll() {
     Slices([&](int device, int64_t, std::vector<Buffer> blocks) {
       out_[AsIndex(device)] = Joined(blocks, call_.concat_dim);
-      sent_[AsIndex(device)] = AllToAllSent(sample_.Bytes(), n_);
     });
   }
 
@@ -210,11 +197,9 @@ class Across {
         AddChunks(),
         [&](int64_t from, int64_t) { return Shape{ChunkLength(from)}; },
         EntireBuffer,
-        [&](int device, int64_t i, std::vector<Buffer> chunks) {
+        [&](int device, int64_t, std::vector<Buffer> chunks) {
           out_[AsIndex(device)] = Joined(chunks, 0);
           out_[AsIndex(device)].shape = sample_.shape;
-          sent_[AsIndex(device)] =
-              AllReduceSent(sample_.Elements(), ElementBytes(), n_, i);
         });
   }
 
@@ -223,7 +208,7 @@ class Across {
     PerDevice chunks(in_.size());
     Everyone(
         in_, [&](int64_t, int64_t to) { return Shape{ChunkLength(to)}; },
-        [&](const Buffer& own, int64_t to) {
+        [&](const Buffer& own, int64_t, int64_t to) {
           return Stretch(own, ChunkBegin(to), ChunkBegin(to + 1));
         },
         [&](int device, int64_t, std::vector<Buffer> parts) {
@@ -239,7 +224,6 @@ class Across {
         const int from = group[AsIndex(source)], to = group[AsIndex(target)];
         if (from == to || !mesh_.Holds(from)) continue;
         crossing.Send(from, to, in_[AsIndex(from)]);
-        sent_[AsIndex(from)] += sample_.Bytes();
       }
     }
     Deliver(crossing);
@@ -267,14 +251,11 @@ class Across {
       }
     }
     Deliver(crossing);
-    ForHeld([&](const Group& group, int64_t i, int device) {
+    ForHeld([&](const Group& group, int64_t, int device) {
       const int from = group[AsIndex(call_.root)];
       out_[AsIndex(device)] = mesh_.Holds(from)
                                   ? in_[AsIndex(from)]
                                   : crossing.Take(from, device, sample_.shape);
-      // The chain of a broadcast ends at the member before the root, which
-      // sends nothing. The ledger records the bytes of the chain.
-      sent_[AsIndex(device)] = (i + 1) % n_ == call_.root ? 0 : sample_.Bytes();
     });
   }
 
@@ -288,7 +269,6 @@ class Across {
   int64_t n_;
   std::vector<Group> groups_;
   PerDevice out_;
-  std::vector<int64_t> sent_;
 };
 
 }  // namespace
