@@ -109,6 +109,14 @@ Sums SumsOf(const Report& report) {
   return out;
 }
 
+std::vector<std::string_view> LimitedCollectives() {
+  std::vector<std::string_view> out;
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    out.push_back(CollectiveName(static_cast<Collective>(i)));
+  }
+  return out;
+}
+
 std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
                                const Sums& sums) {
   std::vector<Excess> out;

@@ -29,6 +29,9 @@ struct Sums {
 };
 Sums SumsOf(const Report& report);
 
+// Returns the names of the collectives, which a budget may limit one by one.
+std::vector<std::string_view> LimitedCollectives();
+
 struct Excess {
   const AuditLimit* limit = nullptr;  // never null
   int64_t sent = 0;                   // bytes that the busiest device sends

@@ -15,11 +15,11 @@
 #include "cli/commands.h"
 #include "cli/fixes.h"
 #include "cli/output.h"
+#include "cli/target_audit.h"
 #include "cli/version.h"
 #include "emit/findings/diff.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
-#include "parse/audit_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/wording.h"
@@ -158,7 +158,7 @@ bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
   for (const Target& target : targets) {
     Findings unread;  // dropped; reported again by the check
     if (!target.plan.empty() || !target.step.empty() ||
-        ReadTargetAudit(target, allow_outside, unread)) {
+        ReadAuditInput(target, allow_outside, unread)) {
       return true;
     }
   }

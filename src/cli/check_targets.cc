@@ -22,7 +22,6 @@
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
-#include "parse/audit_read.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
 
@@ -92,7 +91,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   }
   const Mesh& mesh = compiled->plan.mesh;
   const auto audit =
-      ReadTargetAudit(target, options.inputs.asked.allow_outside, out.errors);
+      ReadAuditInput(target, options.inputs.asked.allow_outside, out.errors);
   if (audit) CheckBudgetAxes(*audit, mesh, out.errors);
   if (audit && options.programs != nullptr) {
     const auto sums = options.programs->Of(target, *audit, mesh);

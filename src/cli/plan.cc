@@ -21,7 +21,6 @@
 #include "emit/plans/plan_diff.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
-#include "parse/audit_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/matching_sink.h"
@@ -77,7 +76,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
     Findings unread;  // dropped; reported when it is planned
     const bool audited =
         flags.write_locked &&
-        ReadTargetAudit(target, flags.inputs.asked.allow_outside, unread);
+        ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
     if (!target.plan.empty() || !target.step.empty() || audited) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
@@ -123,7 +122,7 @@ bool HasProgram(const PlanFlags& flags, const Target& target) {
   Findings unread;
   std::error_code error;
   const auto audit =
-      ReadTargetAudit(target, flags.inputs.asked.allow_outside, unread);
+      ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
   return audit && std::filesystem::exists(audit->program, error);
 }
 
@@ -271,7 +270,7 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
   if (!flags.diff && !flags.write_locked) return kDone;
   const size_t before = findings.errors();
   const auto audit =
-      ReadTargetAudit(target, flags.inputs.asked.allow_outside, findings);
+      ReadAuditInput(target, flags.inputs.asked.allow_outside, findings);
   if (findings.errors() > before) return kFailed;
   if (!audit || audit->locked.empty()) return kDone;
   const auto program = ReadTargetProgram(target, *audit, mesh, findings);

@@ -17,7 +17,6 @@
 #include "cli/output.h"
 #include "cli/target_audit.h"
 #include "devices/profiles.h"
-#include "parse/audit_read.h"
 #include "source/after_last.h"
 #include "source/file.h"
 
@@ -40,7 +39,7 @@ std::optional<ProgramFile> FileOf(const ProgramFlags& files,
   if (!files.program.empty()) return ProgramFile{files.program, {}};
   Findings own;
   const auto audit =
-      ReadTargetAudit(target, flags.inputs.asked.allow_outside, own);
+      ReadAuditInput(target, flags.inputs.asked.allow_outside, own);
   if (audit) CheckBudgetAxes(*audit, mesh, own);
   if (own.HasErrors()) {
     for (const Finding& one : own.all()) findings.Add(one);

@@ -16,6 +16,7 @@
 #include "audit/lock.h"
 #include "cli/audit_findings.h"
 #include "model/axis_rules.h"
+#include "parse/audit_read.h"
 #include "source/audit_code.h"
 #include "source/file.h"
 #include "source/json.h"
@@ -77,6 +78,13 @@ void Append(FindingSink& out, Findings more) {
 }
 
 }  // namespace
+
+std::optional<AuditInput> ReadAuditInput(const Target& target,
+                                         bool allow_outside,
+                                         Findings& findings) {
+  return ReadTargetAudit(target, audit::LimitedCollectives(), allow_outside,
+                         findings);
+}
 
 std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const AuditInput& audit,

@@ -29,6 +29,11 @@ struct TargetProgram {
   std::optional<audit::Report> report;
 };
 
+// Reads the section `audit` of the target (ReadTargetAudit).
+std::optional<AuditInput> ReadAuditInput(const Target& target,
+                                         bool allow_outside,
+                                         Findings& findings);
+
 // Reads and audits the target's program on its mesh. Returns null after a
 // finding.
 std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,

@@ -24,13 +24,22 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSums[] = {"total", "activations_gathered"};
-constexpr std::string_view kKinds[] = {"all_gather", "reduce_scatter",
-                                       "all_reduce", "all_to_all",
-                                       "ppermute",   "broadcast"};
 
-template <class Names>
-bool IsOneOf(const Names& names, std::string_view name) {
-  return std::ranges::find(names, name) != std::end(names);
+using Names = std::span<const std::string_view>;
+
+bool IsOneOf(Names names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Returns "there are total, all_gather and ppermute".
+std::string EntriesText(Names collectives) {
+  std::string out = "there are ";
+  for (const std::string_view sum : kSums) out += std::string(sum) + ", ";
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    if (i > 0) out += i + 1 == collectives.size() ? " and " : ", ";
+    out += collectives[i];
+  }
+  return out;
 }
 
 void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,
@@ -48,7 +57,7 @@ void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,
 }
 
 std::vector<AuditLimit> ReadBudget(const YamlContext& context,
-                                   const YamlNode& node) {
+                                   Names collectives, const YamlNode& node) {
   std::vector<AuditLimit> out;
   if (!node.IsMapping()) {
     context.Add(code::kSchema, node,
@@ -58,13 +67,11 @@ std::vector<AuditLimit> ReadBudget(const YamlContext& context,
   }
   for (const YamlMember& member : node.members) {
     const std::string name(member.key.text);
-    const bool kind = IsOneOf(kKinds, name);
+    const bool kind = IsOneOf(collectives, name);
     if (!kind && !IsOneOf(kSums, name)) {
       context.Add(code::kSchema, member.key,
                   "`budget` has no entry `" + name + "`",
-                  "there are total, activations_gathered, all_gather, "
-                  "reduce_scatter, all_reduce, all_to_all, ppermute and "
-                  "broadcast");
+                  EntriesText(collectives));
       continue;
     }
     if (!kind || !member.value.IsMapping()) {
@@ -82,8 +89,11 @@ std::vector<AuditLimit> ReadBudget(const YamlContext& context,
 class AuditReader {
  public:
   AuditReader(const YamlContext& context, const Target& target,
-              Boundary boundary)
-      : context_(context), target_(target), boundary_(std::move(boundary)) {}
+              Names collectives, Boundary boundary)
+      : context_(context),
+        target_(target),
+        collectives_(collectives),
+        boundary_(std::move(boundary)) {}
 
   std::optional<AuditInput> Read(const YamlNode& node) {
     const size_t before = context_.findings.errors();
@@ -93,7 +103,7 @@ class AuditReader {
     out.program = PathOf(*fields, "program");
     out.locked = PathOf(*fields, "locked");
     if (const YamlNode* budget = fields->Find("budget")) {
-      out.limits = ReadBudget(context_, *budget);
+      out.limits = ReadBudget(context_, collectives_, *budget);
     }
     if (fields->Find("program") == nullptr) {
       context_.Add(code::kSchema, node, "`audit` names no program",
@@ -142,14 +152,15 @@ class AuditReader {
 
   const YamlContext& context_;
   const Target& target_;
+  Names collectives_;
   Boundary boundary_;
 };
 
 }  // namespace
 
-std::optional<AuditInput> ReadTargetAudit(const Target& target,
-                                          bool allow_outside,
-                                          Findings& findings) {
+std::optional<AuditInput> ReadTargetAudit(
+    const Target& target, std::span<const std::string_view> collectives,
+    bool allow_outside, Findings& findings) {
   const SourceRef source = target.place.source;
   // Most projects have no `audit` section and need not be parsed again.
   if (source == nullptr ||
@@ -167,7 +178,7 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
   const YamlNode* node = own == nullptr ? nullptr : MemberOf(*own, "audit");
   if (node == nullptr) return std::nullopt;
   const YamlContext context{*document, findings};
-  return AuditReader(context, target,
+  return AuditReader(context, target, collectives,
                      allow_outside ? Boundary() : Boundary::Of(source->name()))
       .Read(*node);
 }
