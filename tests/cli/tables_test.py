@@ -17,9 +17,15 @@ COMMANDS = os.path.join(ROOT, "man", "commands.json")
 SETTINGS = os.path.join(ROOT, "schemas", "operations.schema.json")
 VERDICTS = os.path.join(ROOT, "schemas", "verify.schema.json")
 MANUAL = os.path.join(ROOT, "man", "shardc-operations.5")
-MESHES = [os.path.join(ROOT, "schemas", name + ".schema.json")
-          for name in ("mesh", "project")]
+PROJECT = os.path.join(ROOT, "schemas", "project.schema.json")
+MESHES = [os.path.join(ROOT, "schemas", "mesh.schema.json"), PROJECT]
+# The definitions of each schema that name a collective.
+COLLECTIVES = {
+    os.path.join(ROOT, "schemas", name + ".schema.json"): definitions
+    for name, definitions in (("audit", ["collective"]), ("cost", ["transfer"]),
+                              ("step", ["op", "traffic"]))}
 MESH_MANUAL = os.path.join(ROOT, "man", "shardc-mesh.5")
+PROJECT_MANUAL = os.path.join(ROOT, "man", "shardc-project.5")
 CODES = os.path.join(ROOT, "docs", "diagnostics.md")
 MODELS = os.path.join(ROOT, "docs", "guides", "model-section.md")
 RULES = os.path.join(ROOT, "schemas", "rules.schema.json")
@@ -55,6 +61,40 @@ def with_operations(path, schema):
                  "additionalProperties": False}]}
         for operation in operations}
     return schema
+
+
+def collectives():
+    return json.loads(describe("collectives"))
+
+
+def with_collectives(path, schema):
+    """A schema with the collectives that the program has."""
+    names = [one["name"] for one in collectives()]
+    definitions = schema["definitions"]
+    for definition in COLLECTIVES.get(path, ()):
+        kind = definitions[definition]["properties"]["collective"]
+        kind["enum"] = names + [one for one in kind["enum"] if one is None]
+    if path == VERDICTS:
+        definitions["collective"]["enum"] = names
+        definitions["communication"]["required"] = [
+            one["name"] for one in collectives() if not one["listed_if_sent"]]
+    if path == PROJECT:
+        budget = definitions["audit"]["properties"]["budget"]["properties"]
+        limit = budget["all_gather"]
+        sums = {name: budget[name]
+                for name in ("total", "activations_gathered")}
+        budget.clear()
+        budget.update(sums, **dict.fromkeys(names, limit))
+    return schema
+
+
+def project_manual(text):
+    """The page with the collectives that a budget can limit."""
+    begin = text.index("or by kind of collective\n") + len(
+        "or by kind of collective\n")
+    end = text.index("\n", begin)
+    names = " , ".join(one["name"] for one in collectives())
+    return text[:begin] + f".Ic ( {names} ) ," + text[end:]
 
 
 def listed_words(names):
@@ -150,11 +190,12 @@ def now(path):
     """The text that the program gives for a file."""
     if path == COMMANDS:
         return describe()
-    if path in (SETTINGS, VERDICTS):
-        schema = with_operations(path, json.loads(read(path)))
-        return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-    if path in MESHES:
-        schema = with_devices(json.loads(read(path)))
+    if path.endswith(".schema.json"):
+        schema = with_collectives(path, json.loads(read(path)))
+        if path in (SETTINGS, VERDICTS):
+            schema = with_operations(path, schema)
+        if path in MESHES:
+            schema = with_devices(schema)
         return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     if path == MODELS:
         return model_reference(read(path))
@@ -162,13 +203,15 @@ def now(path):
         return manual(read(path))
     if path == MESH_MANUAL:
         return mesh_manual(read(path))
+    if path == PROJECT_MANUAL:
+        return project_manual(read(path))
     listed = run("explain", "--codes").out
     text = read(path)
     return text[:text.index(listed.split("\n", 1)[0])] + listed
 
 
-TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, *MESHES, MANUAL, MESH_MANUAL,
-          MODELS)
+TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, *MESHES, *COLLECTIVES, MANUAL,
+          MESH_MANUAL, PROJECT_MANUAL, MODELS)
 
 
 class Tables(Case):

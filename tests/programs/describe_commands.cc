@@ -1,12 +1,13 @@
 // Prints facts about the program as JSON: the content of man/commands.json or,
-// with `operations` or `devices`, what schemas and the manual state about
-// operations or devices.
+// with `operations`, `devices`, `collectives` or `ops`, what schemas, the
+// manual and the guides state about these.
 //
 //   [{"name": "sdpa", "settings": ["runtime_dtype", ...]}]
 #include <cstdio>
 #include <string_view>
 
 #include "cli/describe.h"
+#include "comm/collective_def.h"
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/operation_settings.h"
@@ -47,6 +48,18 @@ void WriteDevices(shardc::JsonWriter& json) {
   json.EndArray();
 }
 
+void WriteCollectives(shardc::JsonWriter& json) {
+  json.BeginArray(shardc::JsonLayout::kLines);
+  for (size_t i = 0; i < shardc::kCollectiveCount; ++i) {
+    const auto& of = shardc::DefOf(static_cast<shardc::Collective>(i));
+    json.BeginObject();
+    json.Member("name", of.name);
+    json.Member("listed_if_sent", of.listed_if_sent);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 void WriteOps(shardc::JsonWriter& json) {
   json.BeginArray(shardc::JsonLayout::kLines);
   for (const shardc::step::OpText& op : shardc::step::OpTexts()) {
@@ -63,10 +76,11 @@ void WriteOps(shardc::JsonWriter& json) {
 
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
-  const std::string text = what == "operations"
-                               ? shardc::JsonText(WriteOperations)
-                           : what == "devices" ? shardc::JsonText(WriteDevices)
-                           : what == "ops"     ? shardc::JsonText(WriteOps)
-                                           : shardc::cli::DescribeCommands();
+  const std::string text =
+      what == "operations"    ? shardc::JsonText(WriteOperations)
+      : what == "devices"     ? shardc::JsonText(WriteDevices)
+      : what == "collectives" ? shardc::JsonText(WriteCollectives)
+      : what == "ops"         ? shardc::JsonText(WriteOps)
+                              : shardc::cli::DescribeCommands();
   return std::fputs(text.c_str(), stdout) < 0;
 }
