@@ -61,6 +61,11 @@ TEST_CASE("one device of a group sends the formulas' bytes") {
        128},
       {"f32[8,4] collective-permute(%p), source_target_pairs={{0,0}}", 0},
       {"f32[8,4] collective-broadcast(%p), replica_groups={{0,1}}", 64},
+      // Only operand 0 is sent. The others are the buffer of the result, the
+      // offsets and the sizes.
+      {"f32[8,4] ragged-all-to-all(%p, %p, %p, %p, %p, %p), "
+       "replica_groups={{0,1},{2,3}}",
+       64},
       {"(f32[8,4], f32[16,4]) all-gather-start(%p), "
        "replica_groups={{0,1},{2,3}}",
        128},
@@ -80,6 +85,20 @@ TEST_CASE("one device of a group sends the formulas' bytes") {
     REQUIRE(audited.report);
     CHECK(audited.report->sent == one.sent);
   }
+}
+
+TEST_CASE("the bytes of a ragged all-to-all are an upper bound") {
+  const auto at_most = [](const std::string& opcode) {
+    const Audited audited =
+        Run(Module(kParameter + ("  ROOT %r = f32[8,4] " + opcode) +
+                   "(%p), replica_groups={{0,1},{2,3}}\n"));
+    REQUIRE(audited.report);
+    REQUIRE(audited.report->traffic.size() == 1);
+    return audited.report->traffic[0].at_most;
+  };
+  CHECK(at_most("ragged-all-to-all"));
+  CHECK(at_most("ragged-all-to-all-start"));
+  CHECK_FALSE(at_most("all-to-all"));
 }
 
 TEST_CASE("groups and pairs of the same text are read each in its own way") {
