@@ -6,13 +6,13 @@ this build if the build folder is in the tree; otherwise everything is compiled.
 
 With SHARDC_EXTENDING=quick only the program itself is built and run; the
 generated files and the other tests are left out. With SHARDC_EXTENDING=all the
-program with another op of the step is built and run too, which compiles a third
-of it again.
+programs with another op of the step and with another collective are built and
+run too, which compiles a third of them again.
 
 If a patch no longer applies, or its source no longer compiles, make the change
 by hand in a copy of the tree and write the patch again:
 
-    git add -N . && git diff src > docs/extending/NAME.patch
+    git add -N . && git diff src tests python > docs/extending/NAME.patch
 """
 
 import json
@@ -37,8 +37,8 @@ TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
            "tests/programs/describe_commands"]
 # What the program's tables determine, written by the documented commands.
 GENERATED = ("docs/diagnostics.md", "man/commands.json", "man/shardc-mesh.5",
-             "man/shardc-operations.5", "schemas/", "testdata/golden/",
-             "testdata/tables/lint_rules.txt")
+             "man/shardc-operations.5", "man/shardc-project.5", "schemas/",
+             "testdata/golden/", "testdata/tables/lint_rules.txt")
 QUICK = os.environ.get("SHARDC_EXTENDING") == "quick"
 ALL = os.environ.get("SHARDC_EXTENDING") == "all"
 REFRESH = ("\na patch of docs/extending.md is out of date: see the head of "
@@ -70,6 +70,18 @@ model:
     - m = linear(m, down)
     - x = add(x, m) @resid
   end: logits = linear(x, head) @logits
+"""
+
+# A program with another collective: each device of a group of two sends at most
+# all 128 bytes of its operand.
+RAGGED = """\
+HloModule jit_f, num_partitions=4
+
+ENTRY %main (p: f32[8,4]) -> f32[8,4] {
+  %p = f32[8,4]{1,0} parameter(0), metadata={op_name="p['w']"}
+  ROOT %r = f32[8,4]{1,0} ragged-all-to-all(%p, %p, %p, %p, %p, %p), \
+replica_groups={{0,1},{2,3}}
+}
 """
 
 
@@ -356,23 +368,24 @@ class Extending(unittest.TestCase):
         self.assertIn("eager: ", self.tree.shardc("verify", "--list").stdout)
 
 
-@unittest.skipUnless(shutil.which("patch"), "no patch")
-class AnOp(unittest.TestCase):
-    """The patch of an op changes a header that a third of the program
-    includes. By default its own sources are compiled; with
-    SHARDC_EXTENDING=all the program is built and runs a step with the op."""
+class OwnTree:
+    """Tests of a patch that changes a header which a third of the program
+    includes. By default the patch's own sources are compiled; with
+    SHARDC_EXTENDING=all the program is built and run."""
+    NAME = SECTION = ""
+    SOURCES = 0  # the fewest source files that the patch changes
 
     @classmethod
     def setUpClass(cls):
         folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, folder)
         cls.tree = Tree(folder)
-        apply("op", cls.tree.root)
+        apply(cls.NAME, cls.tree.root)
         cls.patched, _ = cls.tree.changed()
 
     def test_the_page_names_its_files(self):
         page = read(ROOT, "docs", "extending.md")
-        section = page.partition("\n## An op of the step\n")[2].partition(
+        section = page.partition(f"\n## {self.SECTION}\n")[2].partition(
             "\n## ")[0]
         for name in self.patched:
             self.assertIn(f"[{name}](../{name})", section)
@@ -382,9 +395,15 @@ class AnOp(unittest.TestCase):
         objects = [
             os.path.join("src", "libshardc.a.p",
                          name.removeprefix("src/").replace("/", "_") + ".o")
-            for name in self.patched if name.endswith(".cc")]
-        self.assertGreater(len(objects), 5)
+            for name in self.patched
+            if name.startswith("src/") and name.endswith(".cc")]
+        self.assertGreaterEqual(len(objects), self.SOURCES)
         run("ninja", "-C", self.tree.build, *objects)
+
+
+@unittest.skipUnless(shutil.which("patch"), "no patch")
+class AnOp(OwnTree, unittest.TestCase):
+    NAME, SECTION, SOURCES = "op", "An op of the step", 6
 
     @unittest.skipUnless(ALL, "SHARDC_EXTENDING=all runs it")
     def test_the_op_runs_in_a_step_and_is_proved(self):
@@ -430,6 +449,45 @@ class AnOp(unittest.TestCase):
                          {"forward", "backward"})
         for one in proved:
             self.assertLess(one["error"], one["allowed"])
+
+
+@unittest.skipUnless(shutil.which("patch"), "no patch")
+class ACollective(OwnTree, unittest.TestCase):
+    NAME, SECTION, SOURCES = "collective", "A collective", 3
+
+    @unittest.skipUnless(ALL, "SHARDC_EXTENDING=all runs it")
+    def test_the_collective_is_run_read_and_described(self):
+        tests = ["comm_test", "exec_test", "audit_test"]
+        run("ninja", "-C", self.tree.build, TARGETS[0], TARGETS[-1],
+            *("tests/" + test for test in tests))
+        # The tests of collectives run all that the program has, in one process
+        # and over several ranks.
+        for test in tests:
+            run(os.path.join(self.tree.build, "tests", test),
+                "--no-path-filenames=true", cwd=self.tree.root,
+                env=self.tree.env())
+        self.tree.python("tests/cli/tables_test.py", "--write")
+        changed, _ = self.tree.changed()
+        generated = [name for name in changed if name not in self.patched]
+        self.assertEqual(generated, [
+            "man/shardc-project.5", "schemas/audit.schema.json",
+            "schemas/cost.schema.json", "schemas/project.schema.json",
+            "schemas/step.schema.json", "schemas/verify.schema.json"])
+        for name in generated:
+            self.assertIn("ragged_all_to_all", read(self.tree.root, name))
+        path = os.path.join(self.tree.root, "ragged.hlo.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(RAGGED)
+        self.addCleanup(os.remove, path)
+        done = self.tree.shardc(
+            "audit", "ragged.hlo.txt", "--mesh", "dp:2,tp:2", "--profile",
+            "h100-sxm", "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (one,) = json.loads(done.stdout)["collectives"]
+        self.assertEqual(
+            (one["collective"], one["axes"], one["bytes_per_device"],
+             one["at_most"]), ("ragged_all_to_all", ["tp"], 128, True))
+        self.assertGreater(one["seconds"], 0)
 
 
 if __name__ == "__main__":
