@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -45,21 +48,54 @@ constexpr std::array<std::string_view, 8> kMixerInputs = {
     "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
     "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
 
-// Recognises the projections into and out of a mixer, such as a state-space
-// block. The projection out of a mixer, such as
-// `layers.*.mamba.out_proj.weight`, is assigned the role of an output
-// projection.
-void FindMixer(ParamClass& param, char separator) {
+// Returns the path of a weight's parent module: `h.*.mixer` for
+// `h.*.mixer.Wqkv.weight`.
+std::string_view ParentPath(const ParameterRole& role, char separator) {
+  const std::string_view path = role.module_path;
+  const size_t end = path.rfind(separator);
+  return end == path.npos ? std::string_view() : path.substr(0, end);
+}
+
+// Returns the paths of mixers that are attention: a fused projection of
+// queries, keys and values is in them. The first files of Phi-2 and of models
+// of the library flash-attn name their attention so: `h.*.mixer.Wqkv` and
+// `h.*.mixer.out_proj`.
+std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
+                                                   char separator) {
+  std::set<std::string, std::less<>> out;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role == Role::kFusedQkv && IsWeight(param.role)) {
+      out.emplace(ParentPath(param.role, separator));
+    }
+  }
+  return out;
+}
+
+// Recognises the projections into and out of a mixer. The projection out of a
+// mixer, such as `layers.*.mamba.out_proj.weight`, is assigned the role of an
+// output projection. The projections of a mixer that is attention are those of
+// attention.
+void FindMixer(ParamClass& param, char separator,
+               const std::set<std::string, std::less<>>& attention) {
   ParameterRole& role = param.role;
-  if (!IsWeight(role) || role.module_role != Role::kOther) return;
+  if (!IsWeight(role)) return;
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
   if (parts.size() < 2) return;
   const std::string_view module = parts[parts.size() - 2];
-  const bool out = module == "out_proj" &&
-                   std::any_of(parts.begin(), parts.end(), NamesMixer);
-  param.mixes = out || std::find(kMixerInputs.begin(), kMixerInputs.end(),
-                                 module) != kMixerInputs.end();
-  if (out) role.module_role = Role::kOutput;
+  const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
+  const bool attends =
+      inside && attention.contains(ParentPath(role, separator));
+  if (attends && role.module_role == Role::kFusedQkv) role.attention = true;
+  if (role.module_role != Role::kOther) return;
+  const bool out = module == "out_proj" && inside;
+  param.mixes =
+      !attends && (out || std::find(kMixerInputs.begin(), kMixerInputs.end(),
+                                    module) != kMixerInputs.end());
+  if (!out) return;
+  role.module_role = Role::kOutput;
+  if (!attends) return;
+  role.role = Role::kOutput;
+  role.attention = true;
 }
 
 // Assigns the role of an up projection to `w2` of the first Qwen, whose down
@@ -228,8 +264,10 @@ void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
   const auto width = work.Hidden();
+  const std::set<std::string, std::less<>> attention =
+      AttentionMixers(work, separator);
   for (ParamClass& param : work.params) {
-    FindMixer(param, separator);
+    FindMixer(param, separator, attention);
     Orient(param, width);
   }
   FindPacking(work, width);

@@ -100,6 +100,47 @@ class CountedLayers(CostCase):
                 for one in shown["activations"]["tensors"])))
         self.assertEqual(*figures)
 
+    def test_attention_named_mixer_counts_as_attention(self):
+        # The names of attention in the first files of Phi-2, next to names
+        # that say attention.
+        wide = 64
+        figures = []
+        for block in ("mixer", "attn"):
+            params = {"transformer.embd.wte.weight": [100, wide],
+                      "lm_head.linear.weight": [100, wide]}
+            for layer in range(2):
+                for name, shape in ((block + ".Wqkv", [3 * wide, wide]),
+                                    (block + ".out_proj", [wide, wide]),
+                                    ("mlp.fc1", [256, wide]),
+                                    ("mlp.fc2", [wide, 256])):
+                    params[f"transformer.h.{layer}.{name}.weight"] = shape
+            paths = {}
+            for name, value in (
+                    ("manifest", {"schema": "shardc.manifest/v1", "params": {
+                        name: {"shape": shape, "dtype": "BF16"}
+                        for name, shape in params.items()}}),
+                    ("config", {"model_type": "phi", "hidden_size": wide,
+                                "num_attention_heads": 4,
+                                "num_hidden_layers": 2}),
+                    ("rules", {"version": 1, "rules": [
+                        {"match": "Wqkv|fc1", "spec": ["tp", None]},
+                        {"match": "out_proj|fc2", "spec": [None, "tp"]},
+                        {"match": ".*", "spec": []}]})):
+                paths[name] = os.path.join(self.folder.name,
+                                           f"{block}.{name}.json")
+                with open(paths[name], "w", encoding="utf-8") as file:
+                    json.dump(value, file)
+            shown = self.cost([
+                "--manifest", paths["manifest"], "--model", paths["config"],
+                "--rules", paths["rules"], "--mesh", "tp:2", "--profile",
+                "h100-sxm", "--batch", "2", "--seq", "64"])
+            figures.append({key: shown[key] for key in
+                            ("activations", "communication", "time",
+                             "unknown")})
+        self.assertEqual(*figures)
+        self.assertIn("context", [one["name"] for one in
+                                  figures[0]["activations"]["tensors"]])
+
     def test_blocks_with_one_input_are_in_one_layer(self):
         wide = 64
         attention = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
