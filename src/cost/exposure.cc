@@ -134,8 +134,8 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   }
   const Curve* const curve = CurveOf(one.kind, place, rates);
   if (curve != nullptr) {
-    // A measured rate includes the latency, so no latency is added.
-    return Real(one.sent) / ValueAt(*curve, Real(one.sent) / count);
+    // A measured rate includes the latency, so none is added.
+    return count * SecondsAt(*curve, Real(one.sent) / count);
   }
   return Real(one.sent) / BusRate(place, rates) + count * latency;
 }

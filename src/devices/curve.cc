@@ -15,6 +15,16 @@ double ValueAt(const Curve& curve, double at) {
                             (next->at - before.at);
 }
 
+double SecondsAt(const Curve& rates, double bytes) {
+  double out = bytes / ValueAt(rates, bytes);
+  for (const CurvePoint& point : rates) {
+    // Between two points the time rises or falls throughout, so that no message
+    // between them is faster than the faster of the two.
+    if (point.at > bytes) out = std::min(out, point.at / point.value);
+  }
+  return out;
+}
+
 bool Ascends(const Curve& curve) {
   return std::is_sorted(curve.begin(), curve.end(),
                         [](const CurvePoint& a, const CurvePoint& b) {

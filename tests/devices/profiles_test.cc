@@ -164,6 +164,22 @@ TEST_CASE("a curve is straight between its points and level outside") {
   }
 }
 
+TEST_CASE("a message takes no longer than a larger one") {
+  // The rate rises tenfold while the size rises by 3 %, then threefold while
+  // the size rises tenfold, and falls at last.
+  const Curve rates = {{970, 10}, {1000, 100}, {10000, 300}, {20000, 150}};
+  const struct {
+    double bytes, seconds;
+  } cases[] = {
+      {10, 1},     {100, 10},  {200, 10},          {970, 10},
+      {985, 10},   {1000, 10}, {10000, 100.0 / 3}, {20000, 20000.0 / 150},
+      {30000, 200}};
+  for (const auto& one : cases) {
+    CAPTURE(one.bytes);
+    CHECK(SecondsAt(rates, one.bytes) == doctest::Approx(one.seconds));
+  }
+}
+
 void Put(std::ostringstream& out, const char* name, const Curve& curve) {
   if (curve.empty()) return;
   out << ' ' << name;
