@@ -19,9 +19,9 @@ namespace {
 constexpr int64_t kLongSequence = 32768, kSplitInTwo = 8192;
 constexpr int64_t kMostTensorOnTorus = 16;
 
-bool IsTpu(const cost::Settings& settings) {
-  return settings.profile->fabric == Fabric::kTorus2d ||
-         settings.profile->fabric == Fabric::kTorus3d;
+bool IsTorus(const DeviceProfile& profile) {
+  return profile.fabric == Fabric::kTorus2d ||
+         profile.fabric == Fabric::kTorus3d;
 }
 
 int64_t Product(const Mesh& mesh, const AxisRules& rules, AxisRule rule) {
@@ -42,13 +42,22 @@ AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules) {
           Product(mesh, rules, AxisRule::kTensorParallel)};
 }
 
+std::string NoTorusRun(const DeviceProfile& profile, std::string_view what) {
+  if (!IsTorus(profile)) return "";
+  const std::string start =
+      profile.name.starts_with("tpu-")
+          ? "no measured TPU run has "
+          : "no measured run on a torus, all of which are of TPUs, has ";
+  return start + std::string(what);
+}
+
 std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings) {
   const DeviceProfile& profile = *settings.profile;
   const int64_t host = profile.chips_per_host * profile.devices_per_chip;
-  if (IsTpu(settings)) {
+  if (IsTorus(profile)) {
     if (sizes.tensor > kMostTensorOnTorus) {
-      return "no measured TPU run has more than 16 devices in a tensor group";
+      return NoTorusRun(profile, "more than 16 devices in a tensor group");
     }
   } else if (sizes.tensor > host) {
     return "no measured run has a tensor group of " + CountText(sizes.tensor) +
@@ -70,10 +79,8 @@ std::string WhyUnmeasured(const AxisSizes& sizes,
 }
 
 std::string WhyUnmeasuredSettings(const cost::Settings& settings) {
-  if (IsTpu(settings) && settings.microbatches > 1) {
-    return "no measured TPU run has more than one micro-batch a step";
-  }
-  return "";
+  if (settings.microbatches <= 1) return "";
+  return NoTorusRun(*settings.profile, "more than one micro-batch a step");
 }
 
 std::vector<Known> KnownChoices(bool has_experts) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/settings.h"
@@ -21,8 +22,13 @@ struct AxisSizes {
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
-// Return why no measured run is like a mesh or like the settings; empty if one
-// is. The settings must have a profile.
+// Returns that no measured run on a torus of devices has `what`, such as "a
+// pipeline". All of these runs are of TPUs, so another device has its own text:
+// Trainium2 has a torus too. Empty if the profile's fabric is no torus.
+std::string NoTorusRun(const DeviceProfile& profile, std::string_view what);
+
+// Return why no measured run resembles a mesh or settings; empty if one does.
+// The settings must have a profile.
 std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings);
 std::string WhyUnmeasuredSettings(const cost::Settings& settings);

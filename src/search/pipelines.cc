@@ -17,6 +17,7 @@
 #include "cost/pipeline.h"
 #include "plan/pack_axes.h"
 #include "plan/planned_stages.h"
+#include "search/evidence.h"
 #include "search/front.h"
 #include "search/pipeline_drafts.h"
 
@@ -167,9 +168,7 @@ class Finder {
     if (request_.manifest.tensors.size() > kMostParameters) {
       return "the model has more than 5,000 parameters";
     }
-    const Fabric fabric = request_.settings.profile->fabric;
-    const bool torus = fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
-    return torus ? "no measured TPU run has a pipeline" : "";
+    return NoTorusRun(*request_.settings.profile, "a pipeline");
   }
 
   // Returns the complete model compiled for the mesh of a draft; null if that

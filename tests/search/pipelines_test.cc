@@ -70,7 +70,11 @@ TEST_CASE("with less memory the fastest pipeline takes no less time") {
 TEST_CASE("pipelines that no run supports are not evaluated") {
   auto request = Small();
   request->settings.profile = FindDeviceProfile("tpu-v5p");
-  CHECK_FALSE(Find(*request).why_not.empty());
+  CHECK(Find(*request).why_not == "no measured TPU run has a pipeline");
+  request = Small();
+  request->settings.profile = FindDeviceProfile("trn2");
+  CHECK(Find(*request).why_not ==
+        "no measured run on a torus, all of which are of TPUs, has a pipeline");
   request = Small();
   request->mesh = Mesh{};
   CHECK_FALSE(Find(*request).why_not.empty());
