@@ -186,12 +186,13 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const int64_t windowed_key = model->windowed_head_dim.value_or(key);
   const int64_t windowed_value =
       model->windowed_value_dim.value_or(narrow.value_or(windowed_key));
-  // The sizes of a full layer's head and of a windowed layer's head, as
-  // multiples of `width`.
+  // The size of a full layer's head, and that of a windowed layer's head times
+  // its share of heads, as multiples of `width`.
   const double full_width =
       Real(model->full_head_dim.value_or(key)) / Real(key);
   const double windowed_width =
-      (Real(windowed_key) + Real(windowed_value)) / width;
+      (Real(windowed_key) + Real(windowed_value)) / width *
+      Real(model->windowed_heads.value_or(*model->heads)) / Real(*model->heads);
   const double all = IsEncoderAlone(work)
                          ? 0
                          : (layers - windowed) * keys * seen * full_width +

@@ -138,9 +138,9 @@ struct ModelConfig {
   // then the size of the head's query and key. Absent with latent attention,
   // for which `latent_value_dim` is set.
   std::optional<int64_t> value_dim;
-  // MiMo-V2: sizes of the layers whose attention has a window, if they differ
-  // from the sizes of the other layers.
-  std::optional<int64_t> windowed_kv_heads, windowed_head_dim,
+  // MiMo-V2: the sizes of the layers with a window, where they differ from
+  // those of the other layers.
+  std::optional<int64_t> windowed_heads, windowed_kv_heads, windowed_head_dim,
       windowed_value_dim;
   // Llama 4: the number of tokens of a chunk. In a layer with chunks, a token
   // attends only to tokens of its own chunk.

@@ -296,6 +296,7 @@ class ModelConfigReader {
   // Reads the head sizes of the layers with a window, if the config has
   // separate keys for these layers.
   void ReadWindowedHeads() {
+    config_.windowed_heads = Count("swa_num_attention_heads");
     config_.windowed_kv_heads = Count("swa_num_key_value_heads");
     config_.windowed_head_dim = Count("swa_head_dim");
     config_.windowed_value_dim = Count("swa_v_head_dim");

@@ -425,6 +425,11 @@ TEST_CASE("windowed layers attend to their window only") {
   work.model->windowed_value_dim = 5;
   CHECK(flops(Mode::kDecode) ==
         doctest::Approx(2.0 * 6 * 4 * (3 * 64 * (4 + 3) + 16 * (6 + 5))));
+  // These layers may have more heads, too.
+  work.model->windowed_heads = 2 * *work.model->heads;
+  CHECK(flops(Mode::kDecode) ==
+        doctest::Approx(2.0 * 6 * 4 * (3 * 64 * (4 + 3) + 2 * 16 * (6 + 5))));
+  work.model->windowed_heads = std::nullopt;
   // Values are as wide as keys unless the configuration has a size for them.
   work.model->value_dim = work.model->windowed_value_dim = std::nullopt;
   CHECK(flops(Mode::kDecode) ==

@@ -187,6 +187,14 @@ TEST_CASE("which layers see a window, and which have attention") {
       {R"({"model_type": "qwen2_5_vl", "num_hidden_layers": 28,
            "sliding_window": 128})",
        -1, -1},
+      // The window is 4096 tokens by default.
+      {R"({"model_type": "qwen2_vl", "num_hidden_layers": 28,
+           "use_sliding_window": true, "max_window_layers": 21})",
+       7, -1},
+      {R"({"model_type": "qwen2_5_vl", "text_config": {"model_type":
+           "qwen2_5_vl_text", "num_hidden_layers": 28,
+           "use_sliding_window": true, "max_window_layers": 21}})",
+       7, -1},
       // Every second of the first layers, and all layers.
       {R"({"model_type": "qwen2_moe", "num_hidden_layers": 24,
            "sliding_window": 128, "use_sliding_window": true,
@@ -225,27 +233,28 @@ TEST_CASE("which layers see a window, and which have attention") {
 TEST_CASE("heads of layers with a window, and of values") {
   struct Case {
     std::string_view text;
-    int64_t value_dim, kv_heads, head_dim, windowed_value_dim;  // -1: not given
+    // -1: not given
+    int64_t value_dim, kv_heads, head_dim, windowed_value_dim, heads;
   };
   constexpr Case kCases[] = {
       // MiMo-V2-Flash as published, and as transformers writes it.
       {R"({"model_type": "mimo_v2_flash", "num_attention_heads": 64,
            "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128,
-           "swa_num_key_value_heads": 8, "swa_head_dim": 192,
-           "swa_v_head_dim": 128})",
-       128, 8, 192, 128},
+           "swa_num_attention_heads": 96, "swa_num_key_value_heads": 8,
+           "swa_head_dim": 192, "swa_v_head_dim": 128})",
+       128, 8, 192, 128, 96},
       {R"({"model_type": "mimo_v2_flash", "num_attention_heads": 64,
            "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128})",
-       128, 8, -1, -1},
+       128, 8, -1, -1, -1},
       {R"({"model_type": "inkling2", "num_attention_heads": 64,
            "num_key_value_heads": 4, "swa_num_key_value_heads": 8,
            "swa_head_dim": 128})",
-       -1, 8, 128, -1},
+       -1, 8, 128, -1, -1},
       {R"({"kv_lora_rank": 512, "qk_nope_head_dim": 128,
            "qk_rope_head_dim": 64, "v_head_dim": 128})",
-       -1, -1, -1, -1},
+       -1, -1, -1, -1, -1},
       {R"({"num_attention_heads": 8, "num_key_value_heads": 4})", -1, -1, -1,
-       -1},
+       -1, -1},
   };
   for (const Case& test : kCases) {
     CAPTURE(test.text);
@@ -257,6 +266,7 @@ TEST_CASE("heads of layers with a window, and of values") {
     CHECK(config->windowed_kv_heads.value_or(-1) == test.kv_heads);
     CHECK(config->windowed_head_dim.value_or(-1) == test.head_dim);
     CHECK(config->windowed_value_dim.value_or(-1) == test.windowed_value_dim);
+    CHECK(config->windowed_heads.value_or(-1) == test.heads);
   }
 }
 
