@@ -286,6 +286,77 @@ CHANGES = [
      FOLLOWED),
     (f"def rules():\n  r = [{A}]\n  def add(x):\n    r = []\n"
      f"    r.append(x)\n  add({B})\n  return r", FOLLOWED),
+    # What `with` runs, and what it binds.
+    *((f"from contextlib import contextmanager, nullcontext\n{setup}\n"
+       f"{header}:\n  {body}", REFUSED)
+      for setup, header, body in (
+          (f"R = [{A}]\n@contextmanager\ndef add(r):\n  r.append({B})\n"
+           "  yield r", "with add(R)", "pass"),
+          (f"R = [{A}]\n@contextmanager\ndef add(r):\n  r.append({B})\n"
+           "  yield r", "with (nullcontext(1) as x, add(R) as y)", "pass"),
+          (f"R = [{A}]\n@contextmanager\ndef add():\n  R.append({B})\n"
+           "  yield", "with add()", "pass"),
+          (f"R = [{A}]\nclass C:\n  def __enter__(self):\n"
+           f"    R.append({B})\n  def __exit__(self, *a):\n    pass",
+           "with C()", "pass"),
+          (f"R = [{A}]", f"with nullcontext([{B}]) as R", "pass"),
+          (f"R = [{A}]", "with nullcontext(R) as r", f"r.append({B})"),
+          (f"R = [{A}]", f"with nullcontext(R.append({B}))", "pass"))),
+    ("from contextlib import nullcontext\n"
+     f"with (nullcontext(1) as x, nullcontext()):\n  R = [{A}]", FOLLOWED),
+    # Lambdas.
+    *((f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\n" + rest,
+       REFUSED)
+      for rest in (f"(lambda r: r.append({B}))(R)", "(lambda: add(R))()",
+                   "f = lambda x: add(x)\nf(R)",
+                   f"f = lambda r: r.append({B})\nf(R)",
+                   f"f = lambda r=R: r.append({B})\nf()",
+                   f"x = list(map(lambda r: r.append({B}), [R]))")),
+    (f"R = [{A}]\ndef add(x):\n  R.append({B})\nf = lambda: add(1)\nf()",
+     REFUSED),
+    (f"R = [{A}]\nf = lambda r: r + [{B}]\nx = list(map(f, [[1]]))",
+     FOLLOWED),
+    # Functions that are passed as values or have another name.
+    *((f"from functools import partial, reduce\n"
+       f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\n" + rest,
+       REFUSED)
+      for rest in ("list(map(add, [R]))", "x = list(map(add, [R]))",
+                   "f = add\nf(R)", "partial(add, R)()",
+                   "def call(f, r):\n  f(r)\ncall(add, R)",
+                   "reduce(lambda a, b: add(R), [1, 2])",
+                   "def call():\n  x = list(map(add, [R]))\ncall()")),
+    *((f"R = [{A}]\ndef add(x):\n  R.append({B})\n" + rest, REFUSED)
+      for rest in ("x = list(map(add, [1]))", "f = add\nf(1)",
+                   "def call():\n  list(map(add, [1]))\ncall()")),
+    (f"def add(x):\n  x.append({B})\ndef rules():\n  r = [{A}]\n"
+     "  list(map(add, [r]))\n  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    x.append({B})\n"
+     "  list(map(add, [r]))\n  return r", REFUSED),
+    (f"def own(x):\n  y = [*x, {B}]\n  return y\nR = [{A}]\n"
+     "x = list(map(own, [R]))", FOLLOWED),
+    *((f"import bisect, operator, random\nR = [{A}, {A}]\n{call}", REFUSED)
+      for call in (f"operator.iadd(R, [{B}])", f"operator.setitem(R, 0, {B})",
+                   f"bisect.insort(R, {B}, key=str)")),
+    (f"def same(r):\n  return r\nR = [{A}]\nsame(R).append({B})", REFUSED),
+    # Loops over the list itself.
+    *((f"R = [{A}]\n" + rest, REFUSED)
+      for rest in (f"[r.append({B}) for r in [R]]",
+                   f"x = [r.append({B}) for r in [R]]",
+                   f"for r in [R]:\n  if len(r) == 1:\n    r.append({B})",
+                   f"for r in [R]:\n  r.append({B})\n  break",
+                   f"for r in filter(None, [R]):\n  r.append({B})",
+                   f"for r in [R]:\n  r.append({B})")),
+    # The dict of a module's names, and code in a text.
+    *((f"R = [{A}]\n{change}", REFUSED)
+      for change in (f"globals()['R'].append({B})", f"globals()['R'] = [{B}]",
+                     f"globals().update(R=[{B}])", f"vars()['R'] = [{B}]",
+                     f"g = globals()\ng['R'] = [{B}]",
+                     f"locals()['R'] += [{B}]", "exec('R = R + R')",
+                     f"def add():\n  globals()['R'] = [{B}]\nadd()",
+                     f"if len(R) < 9:\n  globals()['R'] = [{B}]",
+                     f"def add():\n  g = globals()\n  g['R'] = [{B}]\n"
+                     "class C:\n  n = add()")),
+    (f"r = [{A}]\nR = globals()['r'] if 'r' == 'x' else r", FOLLOWED),
     # Assignments to several names.
     ("x, (y, z) = 'x', ('y', 'z')\nR = [('a', P(x, y)), ('b', P(z))]",
      FOLLOWED),

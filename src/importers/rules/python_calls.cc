@@ -9,6 +9,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
@@ -77,6 +78,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     if (bound.is == PyIs::kUnknown && bound.flag == "resolve") name = "resolve";
   }
   if (function.kind != PyKind::kName && function.kind != PyKind::kAttribute) {
+    ForgetCalls(node, scope, owner);
     return Unknown(node, "what `" + TextOf(function) + "` returns");
   }
   if (IsSpecName(name)) return Arguments(PyIs::kSpec, node, scope, owner);
@@ -385,6 +387,7 @@ std::vector<Argument> ArgumentsOf(const PyStatement& function,
 
 void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
                                   const PyClass* owner) {
+  ForgetPassed(call, scope, owner);
   if (CallsInner(call)) {
     const auto [begin, end] = inner_->functions.equal_range(call.items[0].text);
     for (auto at = begin; at != end; ++at) {
@@ -454,6 +457,14 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
     return true;
   }
   if (node.kind != PyKind::kCall || calls_ >= kPyCallLimit) return false;
+  if (ChangedName(node) == name) return true;
+  if (PassesChange(node, {}, owner)) {
+    std::vector<std::string> names;
+    for (size_t i = 1; i < node.items.size(); ++i) {
+      AddNamesIn(node.items[i], names);
+    }
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  }
   const auto [method, object] = FunctionOf(node.items[0], {}, owner);
   if (method.function == nullptr) return false;
   for (const Argument& one : ArgumentsOf(*method.function, node)) {

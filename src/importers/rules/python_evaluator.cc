@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
@@ -49,6 +50,10 @@ PyValue PyEvaluator::Called(const PyStatement& function, const PyClass* owner,
 
 void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
+  if (ForgetAll(one, scope)) {
+    ForgetCalls(one, scope, owner);
+    return;
+  }
   switch (one.act) {
     case PyAct::kAssign: {
       const PyValue value = Value(one.value, scope, owner);
@@ -198,8 +203,25 @@ void PyEvaluator::Forget(const std::vector<PyStatement>& body, PyScope& scope,
                          const PyClass* owner, const PyValue& unknown) {
   for (const PyStatement& one : body) {
     if (one.act == PyAct::kGlobal) continue;
-    if (!one.name.empty()) scope[one.name] = unknown;
-    for (const std::string& name : one.names) scope[name] = unknown;
+    if (ForgetAll(one, scope)) {
+      ForgetCalls(one, scope, owner);
+      continue;
+    }
+    const bool changes = one.act == PyAct::kAppend ||
+                         one.act == PyAct::kExtend || one.act == PyAct::kPut ||
+                         one.act == PyAct::kUnknown;
+    const auto forget = [&](const std::string& name) {
+      if (name.empty()) return;
+      if (const auto old = scope.find(name); changes && old != scope.end()) {
+        PyStatement at;
+        at.name = name;
+        at.value.begin = at.value.end = one.begin;
+        ForgetInside(PyValue(old->second), at, scope);
+      }
+      scope[name] = unknown;
+    };
+    forget(one.name);
+    std::for_each(one.names.begin(), one.names.end(), forget);
     ForgetCalls(one, scope, owner);
     Forget(one.body, scope, owner, unknown);
     Forget(one.other, scope, owner, unknown);
@@ -217,6 +239,16 @@ void PyEvaluator::ForgetCalls(const PyNode& node, PyScope& scope,
                               const PyClass* owner) {
   ++steps_;
   if (node.kind == PyKind::kCall) ForgetArguments(node, scope, owner);
+  if (node.kind == PyKind::kLambda) {
+    // `lambda r=rules: r.append(x)` changes `rules`.
+    for (size_t i = 0; i < node.keywords.size(); ++i) {
+      const PyNode& given = node.items[i + 1];
+      if (given.kind == PyKind::kName &&
+          Changes(node.items[0], node.keywords[i], true, owner)) {
+        ForgetList(given.text, given, scope);
+      }
+    }
+  }
   for (const PyNode& item : node.items) ForgetCalls(item, scope, owner);
 }
 
@@ -369,6 +401,14 @@ void PyEvaluator::Loop(const PyStatement& one, PyScope& scope,
     }
     if (steps_ <= kPyStepLimit) return;
     unknown = Unknown(one.value, std::string(kPyTooInvolved));
+  }
+  if (std::any_of(one.names.begin(), one.names.end(),
+                  [&](const std::string& name) {
+                    return Changes(one.body, name, true, owner);
+                  })) {
+    std::vector<std::string> sources;
+    AddNamesIn(one.value, sources);
+    for (const std::string& name : sources) ForgetList(name, one.value, scope);
   }
   for (const std::string& name : one.names) scope[name] = unknown;
   Forget(one.body, scope, owner, unknown);

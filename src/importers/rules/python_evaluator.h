@@ -137,9 +137,35 @@ class PyEvaluator {
   // because the statement `at` may change any of them.
   void ForgetInside(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Returns the function of the file that a call runs, and the class of the
-  // object on which the function is called. If the call constructs an object,
-  // the function is `__init__`.
+  // If the statement changes the variables of a module by their dict, as
+  // `globals()["RULES"] = x` does, marks all of them as unknown and returns
+  // true.
+  bool ForgetAll(const PyStatement& one, PyScope& scope);
+  void ForgetAll(size_t begin, PyScope& scope);
+  // Marks the lists and dicts of a name as unknown, which an expression at
+  // `node` may change.
+  void ForgetList(const std::string& name, const PyNode& node, PyScope& scope);
+  // Returns whether a function changes the value of one of its parameters.
+  bool ChangesArguments(const PyStatement& function, const PyClass* object);
+  bool ChangesArguments(const PyNode& lambda, const PyClass* owner);
+  // Returns whether a call may change its arguments by a function that it gets
+  // as a value, as in `map(register, [RULES])`, or that is not known.
+  bool PassesChange(const PyNode& call, const PyScope& scope,
+                    const PyClass* owner);
+  // Calls `visit` with the functions of the file that a call runs or passes on
+  // as values, and with the class of their object.
+  void ForEachRun(const PyNode& call, const PyScope& scope,
+                  const PyClass* owner, const auto& visit);
+  // Returns the names in the arguments of a call whose values the call changes.
+  std::vector<std::string> ChangedArguments(const PyNode& call,
+                                            const PyClass* owner);
+  // Marks as unknown the lists and dicts among the arguments of a call, if
+  // PassesChange, and the names of the module that functions change which the
+  // call passes on.
+  void ForgetPassed(const PyNode& call, PyScope& scope, const PyClass* owner);
+  // Returns the function of the file that a call runs: for a class its
+  // `__init__`; and the class of the object that it is called on. The function
+  // may have another name: `add = register`.
   std::pair<PyMethod, const PyClass*> RunBy(const PyNode& call,
                                             const PyScope& scope,
                                             const PyClass* owner);
@@ -259,7 +285,9 @@ class PyEvaluator {
   // object.
   std::map<std::pair<const PyStatement*, const PyClass*>, std::set<std::string>>
       outside_;
-  const Inner* inner_ = nullptr;  // inner functions of the current function
+  // The results of ChangesArguments.
+  std::map<std::pair<const PyStatement*, const PyClass*>, bool> changing_;
+  const Inner* inner_ = nullptr;  // of the function that is called
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };

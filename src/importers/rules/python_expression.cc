@@ -95,8 +95,9 @@ PyNode PyExpressionParser::Choice() {
   PyNode value = Either();
   if (Take(":=")) {
     if (value.kind == PyKind::kName) bound_.push_back(value.text);
-    Expression();
-    return Made(PyKind::kOther, begin);
+    std::vector<PyNode> items;
+    items.push_back(Expression());
+    return Made(PyKind::kOther, begin, std::move(items));
   }
   if (!TakeWord("if")) return value;
   std::vector<PyNode> items;
@@ -107,24 +108,44 @@ PyNode PyExpressionParser::Choice() {
   return Made(PyKind::kChoice, begin, std::move(items));
 }
 
-// Skips a lambda, such as `lambda a, *b, c=lambda: 0: body`, because no rule
-// set needs its value.
+// Parses a lambda, such as `lambda a, *b, c=lambda: 0: body`. A parameter that
+// its body changes is not a name of the code around it.
 PyNode PyExpressionParser::Lambda() {
   const size_t begin = Now().begin;
   Next();
+  std::vector<PyNode> items(1);
+  std::vector<std::string> parameters;
   while (good() && !IsOperator(":")) {
     if (Take("=")) {
-      Expression();
-    } else if (Now().kind == PyToken::kName || IsOperator(",") ||
-               IsOperator("*") || IsOperator("**") || IsOperator("/")) {
+      PyNode given = Expression();
+      if (!parameters.empty()) items.back() = std::move(given);
+    } else if (Now().kind == PyToken::kName) {
+      parameters.push_back(Now().text);
+      PyNode none;
+      none.kind = PyKind::kNone;
+      items.push_back(std::move(none));
+      Next();
+    } else if (IsOperator(",") || IsOperator("*") || IsOperator("**") ||
+               IsOperator("/")) {
       Next();
     } else {
       Refuse("a colon is missing here");
     }
   }
   Take(":");
-  Expression();
-  return Made(PyKind::kOther, begin);
+  const size_t outside = bound_.size();
+  items[0] = Expression();
+  const auto is_own = [&](std::string_view name) {
+    return std::find(parameters.begin(), parameters.end(),
+                     name.substr(0, name.find('.'))) != parameters.end();
+  };
+  bound_.erase(
+      std::remove_if(bound_.begin() + static_cast<std::ptrdiff_t>(outside),
+                     bound_.end(), is_own),
+      bound_.end());
+  PyNode node = Made(PyKind::kLambda, begin, std::move(items));
+  if (!node.items.empty()) node.keywords = std::move(parameters);
+  return node;
 }
 
 PyNode PyExpressionParser::Either() {
@@ -206,9 +227,10 @@ PyNode PyExpressionParser::Term() {
   if (IsOperator("-") || IsOperator("+") || IsOperator("~")) {
     Next();
     Enter("this is nested too deeply");
-    Term();
+    std::vector<PyNode> items;
+    items.push_back(Term());
     Leave();
-    return Made(PyKind::kOther, begin);
+    return Made(PyKind::kOther, begin, std::move(items));
   }
   TakeWord("await");
   PyNode node = Atom();
@@ -275,6 +297,7 @@ PyNode PyExpressionParser::Each(size_t begin, std::vector<PyNode> items,
     }
   }
   const bool whole = single && IsOperator(close) && keywords.back() != "for";
+  AddLoopSources(items, keywords, bound_);
   while (good() && !IsOperator(close)) SkipItem();
   PyNode node = Made(whole ? PyKind::kEach : PyKind::kOther, begin,
                      whole ? std::move(items) : std::vector<PyNode>());
@@ -310,8 +333,9 @@ PyNode PyExpressionParser::Call(PyNode function) {
   PyNode node = Made(PyKind::kCall, begin, std::move(items));
   node.keywords = std::move(keywords);
   if (good()) {
-    std::string changed = ChangedName(node);
-    if (!changed.empty()) bound_.push_back(std::move(changed));
+    for (std::string& changed : ChangedNames(node)) {
+      bound_.push_back(std::move(changed));
+    }
   }
   return node;
 }

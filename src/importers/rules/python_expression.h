@@ -16,10 +16,9 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns names whose values may have changed since the last call of
-  // TakeBound. These are names that `:=` has bound, and names whose values a
-  // call such as `x.append(1)` has changed. If the method `x.append` occurs
-  // without a call, it may be called later, so `x` is returned, too.
+  // Returns the names since the last call of TakeBound that `:=` has bound, and
+  // those whose values a call such as `x.append(1)` may change. The method
+  // `x.append` without a call may be called later, so its `x` is returned, too.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
   // Removes the last of the names that the next call of TakeBound would return.
   void DropBound() {

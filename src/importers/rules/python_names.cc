@@ -11,8 +11,39 @@
 
 namespace shardc::imports {
 
+namespace {
+
+template <size_t kCount>
+bool IsAmong(std::string_view name, const std::string_view (&all)[kCount]) {
+  return std::find(std::begin(all), std::end(all), name) != std::end(all);
+}
+
+// Returns the object that a call of a method changes; null if the call does not
+// call a method that changes its object. `d["q"].append(x)` changes `d`.
+const PyNode* ChangedObject(const PyNode& call) {
+  if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
+    return nullptr;
+  }
+  const PyNode& function = call.items[0];
+  if (!ChangesObject(function.text)) return nullptr;
+  const PyNode* object = &function.items[0];
+  // `list.append(rules, x)` is `rules.append(x)`.
+  const bool of_class = object->kind == PyKind::kName &&
+                        (object->text == "list" || object->text == "dict");
+  if (of_class && call.items.size() > 1) object = &call.items[1];
+  while (object->kind == PyKind::kPart) object = &object->items[0];
+  return object;
+}
+
+}  // namespace
+
 std::string NameOf(const PyNode& node) {
   if (node.kind == PyKind::kName) return node.text;
+  if (node.kind == PyKind::kCall && node.items.size() == 1 &&
+      node.items[0].kind == PyKind::kName) {
+    constexpr std::string_view kDicts[] = {"globals", "locals", "vars"};
+    if (IsAmong(node.items[0].text, kDicts)) return std::string(kPyGlobals);
+  }
   if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName) {
     return node.items[0].text + "." + node.text;
   }
@@ -46,23 +77,71 @@ bool ChangesObject(std::string_view method) {
       "append",     "extend",   "update",      "insert",      "pop",
       "remove",     "clear",    "reverse",     "sort",        "popitem",
       "setdefault", "__iadd__", "__setitem__", "__delitem__", "__ior__"};
-  return std::find(std::begin(kMethods), std::end(kMethods), method) !=
-         std::end(kMethods);
+  return IsAmong(method, kMethods);
 }
 
 std::string ChangedName(const PyNode& call) {
-  if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
-    return {};
+  const PyNode* const object = ChangedObject(call);
+  return object == nullptr ? std::string() : NameOf(*object);
+}
+
+std::vector<std::string> ChangedNames(const PyNode& call) {
+  constexpr std::string_view kChangeTheirFirst[] = {
+      "shuffle",  "insort",  "insort_left", "insort_right", "heapify",
+      "heappush", "heappop", "heapreplace", "heappushpop",  "setitem",
+      "delitem",  "iadd",    "iconcat"};
+  constexpr std::string_view kGivePart[] = {"get", "pop", "setdefault",
+                                            "__getitem__"};
+  constexpr std::string_view kCopy[] = {"list", "dict", "sorted", "reversed"};
+  std::vector<std::string> out;
+  const auto add = [&](const PyNode& node) {
+    std::string name = NameOf(node);
+    if (!name.empty()) out.push_back(std::move(name));
+  };
+  if (call.kind != PyKind::kCall) return out;
+  if (const PyNode* const object = ChangedObject(call)) {
+    add(*object);
+    if (!out.empty() || object->kind != PyKind::kCall) return out;
+    const PyNode& function = object->items[0];
+    if (function.kind == PyKind::kName && IsAmong(function.text, kCopy)) {
+      return out;
+    }
+    if (function.kind == PyKind::kAttribute &&
+        IsAmong(function.text, kGivePart)) {
+      add(function.items[0]);
+    }
+    std::for_each(object->items.begin() + 1, object->items.end(), add);
+    return out;
   }
   const PyNode& function = call.items[0];
-  if (!ChangesObject(function.text)) return {};
-  const PyNode* object = &function.items[0];
-  // The call `list.append(rules, x)` means `rules.append(x)`.
-  const bool of_class = object->kind == PyKind::kName &&
-                        (object->text == "list" || object->text == "dict");
-  if (of_class && call.items.size() > 1) object = &call.items[1];
-  while (object->kind == PyKind::kPart) object = &object->items[0];
-  return NameOf(*object);
+  const bool named = function.kind == PyKind::kName;
+  if (named && function.text == "exec") out.emplace_back(kPyGlobals);
+  if ((named || function.kind == PyKind::kAttribute) && call.items.size() > 1 &&
+      IsAmong(function.text, kChangeTheirFirst)) {
+    add(call.items[1]);
+  }
+  return out;
+}
+
+void AddNamesIn(const PyNode& node, std::vector<std::string>& out) {
+  if (node.kind == PyKind::kName) out.push_back(node.text);
+  for (const PyNode& item : node.items) AddNamesIn(item, out);
+}
+
+void AddLoopSources(const std::vector<PyNode>& items,
+                    const std::vector<std::string>& keywords,
+                    std::vector<std::string>& changed) {
+  if (changed.empty()) return;
+  std::vector<std::string> sources, targets;
+  for (size_t i = 0; i < items.size() && i < keywords.size(); ++i) {
+    if (keywords[i] == "for") AddNamesIn(items[i], targets);
+    if (keywords[i] == "in") AddNamesIn(items[i], sources);
+  }
+  const bool of_loop =
+      std::any_of(changed.begin(), changed.end(), [&](const std::string& name) {
+        return std::find(targets.begin(), targets.end(), name) != targets.end();
+      });
+  if (of_loop) changed.insert(changed.end(), sources.begin(), sources.end());
 }
 
 }  // namespace shardc::imports

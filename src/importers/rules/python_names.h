@@ -10,12 +10,32 @@
 
 namespace shardc::imports {
 
-// Returns the name of a variable, or of an attribute together with its
-// variable, such as `self.rules`. Returns an empty text for other expressions.
+// The name that stands for every variable of a module in the lists of names
+// that a statement changes: the name of the dict that `globals()` returns.
+inline constexpr std::string_view kPyGlobals = "globals()";
+
+// Returns the name of a variable, or of an attribute of one with the variable
+// in front, such as `self.rules`. Returns kPyGlobals for `globals()`,
+// `locals()` and `vars()`, and an empty text for other expressions.
 std::string NameOf(const PyNode& node);
 // Returns the name of the value that a call such as `rules.append(x)` or
 // `rules["q"].append(x)` changes. Returns an empty text for other expressions.
 std::string ChangedName(const PyNode& call);
+// Returns the names of the values that a call may change: that of ChangedName,
+// or else those of the arguments of `f` in `f(rules).append(x)`, because `f`
+// may return one of them, and that of the first argument of a function of
+// Python's library that changes it, such as `random.shuffle(rules)`. `exec` may
+// change every variable (kPyGlobals).
+std::vector<std::string> ChangedNames(const PyNode& call);
+// Appends all names in an expression to `out`.
+void AddNamesIn(const PyNode& node, std::vector<std::string>& out);
+// If `changed` has a variable of a comprehension, appends the names that the
+// comprehension runs over, whose values a change of the variable may change:
+// `[r.append(x) for r in [a]]` changes `a`. The arguments `items` and
+// `keywords` are those of a node of the kind kEach.
+void AddLoopSources(const std::vector<PyNode>& items,
+                    const std::vector<std::string>& keywords,
+                    std::vector<std::string>& changed);
 
 // Returns the variables, and the attributes of variables, that an assignment to
 // the expression `target` binds or changes.

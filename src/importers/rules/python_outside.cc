@@ -11,6 +11,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
@@ -125,11 +126,152 @@ std::pair<PyMethod, const PyClass*> PyEvaluator::RunBy(const PyNode& call,
                                                        const PyScope& scope,
                                                        const PyClass* owner) {
   const PyNode& function = call.items[0];
-  if (function.kind == PyKind::kName) {
-    const PyClass* made = ClassNamed(function.text);
-    if (made != nullptr) return {MethodOf(*made, "__init__"), made};
+  if (function.kind != PyKind::kName) return FunctionOf(function, scope, owner);
+  const PyClass* made = ClassNamed(function.text);
+  if (made != nullptr) return {MethodOf(*made, "__init__"), made};
+  const auto found = FunctionOf(function, scope, owner);
+  if (found.first.function != nullptr) return found;
+  const PyValue bound = Named(function, scope);
+  const auto at = bound.is == PyIs::kSymbol ? names_.functions.find(bound.text)
+                                            : names_.functions.end();
+  if (at == names_.functions.end()) return {};
+  return {PyMethod{at->second, nullptr}, nullptr};
+}
+
+bool PyEvaluator::ForgetAll(const PyStatement& one, PyScope& scope) {
+  if (one.name != kPyGlobals &&
+      std::find(one.names.begin(), one.names.end(), kPyGlobals) ==
+          one.names.end() &&
+      (one.act != PyAct::kAssign || NameOf(one.value) != kPyGlobals)) {
+    return false;
   }
-  return FunctionOf(function, scope, owner);
+  ForgetAll(one.begin, scope);
+  return true;
+}
+
+void PyEvaluator::ForgetAll(size_t begin, PyScope& scope) {
+  PyNode at;
+  at.begin = at.end = begin;
+  const auto forget = [&](const std::string& name) {
+    if (++steps_ > kPyStepLimit) return;
+    scope[name] =
+        Unknown(at, "`" + name + "`, which `" + std::string(kPyGlobals) +
+                        "` or `exec` may change here,");
+  };
+  std::vector<std::string> names;
+  for (const PyScope* all : {&names_.globals, &std::as_const(scope)}) {
+    for (const auto& [name, value] : *all) names.push_back(name);
+  }
+  std::for_each(names.begin(), names.end(), forget);
+}
+
+void PyEvaluator::ForgetList(const std::string& name, const PyNode& node,
+                             PyScope& scope) {
+  const auto own = scope.find(name);
+  const auto global = names_.globals.find(name);
+  if (own == scope.end() && global == names_.globals.end()) return;
+  const PyValue value = own == scope.end() ? global->second : own->second;
+  if (value.is != PyIs::kSequence && value.is != PyIs::kDict) return;
+  PyStatement at;
+  at.name = name;
+  at.value.begin = node.begin;
+  at.value.end = node.end;
+  ForgetInside(value, at, scope);
+  scope[name] = Unknown(node, "what `" + name + "` holds");
+}
+
+bool PyEvaluator::ChangesArguments(const PyStatement& function,
+                                   const PyClass* object) {
+  const std::pair key(&function, object);
+  if (const auto at = changing_.find(key); at != changing_.end()) {
+    return at->second;
+  }
+  // A function that passes itself on changes what its other statements change.
+  changing_[key] = false;
+  const bool changes = std::any_of(
+      function.parameters.begin(), function.parameters.end(),
+      [&](const auto& parameter) {
+        return Changes(function.body, parameter.first, true, object);
+      });
+  changing_[key] = changes;
+  return changes;
+}
+
+bool PyEvaluator::ChangesArguments(const PyNode& lambda, const PyClass* owner) {
+  return std::any_of(lambda.keywords.begin(), lambda.keywords.end(),
+                     [&](const std::string& parameter) {
+                       return Changes(lambda.items[0], parameter, true, owner);
+                     });
+}
+
+void PyEvaluator::ForEachRun(const PyNode& call, const PyScope& scope,
+                             const PyClass* owner, const auto& visit) {
+  const auto [method, object] = RunBy(call, scope, owner);
+  if (method.function != nullptr) visit(*method.function, object);
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    const auto [passed, of] = FunctionOf(call.items[i], scope, owner);
+    if (passed.function != nullptr) visit(*passed.function, of);
+  }
+}
+
+bool PyEvaluator::PassesChange(const PyNode& call, const PyScope& scope,
+                               const PyClass* owner) {
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    const PyNode& item = call.items[i];
+    if (item.kind == PyKind::kLambda && ChangesArguments(item, owner)) {
+      return true;
+    }
+    const auto [passed, of] = FunctionOf(item, scope, owner);
+    if (passed.function != nullptr && ChangesArguments(*passed.function, of)) {
+      return true;
+    }
+    if (inner_ == nullptr || item.kind != PyKind::kName) continue;
+    const auto [begin, end] = inner_->functions.equal_range(item.text);
+    if (std::any_of(begin, end, [&](const auto& one) {
+          return ChangesArguments(*one.second, owner);
+        })) {
+      return true;
+    }
+  }
+  const PyNode& function = call.items[0];
+  if (function.kind == PyKind::kLambda) {
+    return ChangesArguments(function, owner);
+  }
+  if (function.kind == PyKind::kAttribute) return false;
+  if (function.kind != PyKind::kName) return true;
+  if (CallsInner(call) || RunBy(call, scope, owner).first.function != nullptr) {
+    return false;
+  }
+  return Named(function, scope).is == PyIs::kUnknown;
+}
+
+std::vector<std::string> PyEvaluator::ChangedArguments(const PyNode& call,
+                                                       const PyClass* owner) {
+  std::vector<std::string> out;
+  for (size_t i = 1; i < call.items.size(); ++i) AddNamesIn(call.items[i], out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::erase_if(out, [&](const std::string& name) {
+    return !Changes(call, name, true, owner);
+  });
+  return out;
+}
+
+void PyEvaluator::ForgetPassed(const PyNode& call, PyScope& scope,
+                               const PyClass* owner) {
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    const auto [passed, of] = FunctionOf(call.items[i], scope, owner);
+    if (passed.function == nullptr) continue;
+    PyNode at = call;
+    at.items[0] = call.items[i];
+    ForgetOutside(*passed.function, of, at, scope);
+  }
+  if (!PassesChange(call, scope, owner)) return;
+  std::vector<std::string> names;
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    AddNamesIn(call.items[i], names);
+  }
+  for (const std::string& name : names) ForgetList(name, call, scope);
 }
 
 void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
@@ -154,15 +296,21 @@ void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
       }
       add(one.name);
       for (const std::string& name : one.names) add(name);
-      // The statements `rules = RULES; rules.append(x)` change RULES.
+      if (one.act == PyAct::kAssign && NameOf(one.value) == kPyGlobals) {
+        found.names.insert(std::string(kPyGlobals));
+      }
+      // `rules = RULES; rules.append(x)` changes RULES.
       if (one.act == PyAct::kAssign && one.value.kind == PyKind::kName &&
           names.IsOutside(one.value.text) && names.touched.contains(one.name) &&
           Changes(function.body, one.name, true, owner)) {
         found.names.insert(one.value.text);
       }
       ForEachCall(one, steps_, [&](const PyNode& call) {
-        const auto [method, object] = RunBy(call, {}, owner);
-        if (method.function != nullptr) found.Visit(method.function, object);
+        ForEachRun(call, {}, owner,
+                   [&](const PyStatement& run, const PyClass* object) {
+                     found.Visit(&run, object);
+                   });
+        for (const std::string& name : ChangedArguments(call, owner)) add(name);
       });
       self(self, one.body);
       self(self, one.other);
@@ -198,11 +346,13 @@ void PyEvaluator::VisitChanged(
     const PyStatement& one, const PyClass* owner,
     const std::function<void(const std::string& name)>& visit) {
   ForEachCall(one, steps_, [&](const PyNode& call) {
-    const auto [method, object] = RunBy(call, {}, owner);
-    if (method.function == nullptr || IsExhausted()) return;
-    const auto& changed = ChangedOutside(*method.function, object);
-    steps_ += static_cast<int64_t>(changed.size());
-    std::for_each(changed.begin(), changed.end(), visit);
+    ForEachRun(call, {}, owner,
+               [&](const PyStatement& run, const PyClass* object) {
+                 if (IsExhausted()) return;
+                 const auto& changed = ChangedOutside(run, object);
+                 steps_ += static_cast<int64_t>(changed.size());
+                 std::for_each(changed.begin(), changed.end(), visit);
+               });
   });
   for (const auto* body : {&one.body, &one.other}) {
     for (const PyStatement& inside : *body) {
@@ -215,7 +365,9 @@ void PyEvaluator::VisitChanged(
 void PyEvaluator::ForgetOutside(const PyStatement& function,
                                 const PyClass* owner, const PyNode& call,
                                 PyScope& scope) {
-  for (const std::string& name : ChangedOutside(function, owner)) {
+  const auto& changed = ChangedOutside(function, owner);
+  if (changed.contains(std::string(kPyGlobals))) ForgetAll(call.begin, scope);
+  for (const std::string& name : changed) {
     if (++steps_ > kPyStepLimit) return;
     const auto own = scope.find(name);
     const bool has_own = own != scope.end();

@@ -1,6 +1,6 @@
 // A recursive descent parser of Python's statements. Its base class parses
-// expressions. Expressions whose values rule sets do not need, such as lambdas
-// and arithmetic other than `+`, become kOther:
+// expressions. Expressions whose values rule sets do not need, such as
+// arithmetic other than `+`, become kOther:
 //
 //   x = (("a", P(t)),) if f else y * 2
 //     ->  assign x: choice(sequence(...), name f, other)
@@ -10,66 +10,15 @@
 #include <iterator>
 #include <utility>
 
+#include "importers/rules/python_blocks.h"
 #include "importers/rules/python_expression.h"
 #include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
 
-void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
-  for (const PyStatement& inside : body) {
-    if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass ||
-        inside.act == PyAct::kGlobal) {
-      continue;
-    }
-    if (inside.act == PyAct::kReturn || inside.returns) to.returns = true;
-    if (!inside.name.empty()) to.names.push_back(inside.name);
-    to.names.insert(to.names.end(), inside.names.begin(), inside.names.end());
-    Gather(inside.body, to);
-    Gather(inside.other, to);
-  }
-}
-
-bool HasCall(const PyNode& node) {
-  return node.kind == PyKind::kCall ||
-         std::any_of(node.items.begin(), node.items.end(), HasCall);
-}
-
-void TakeCalls(PyNode& node, std::vector<PyNode>& to) {
-  if (HasCall(node)) to.push_back(std::move(node));
-}
-
-// Moves the expressions that contain calls out of the statements, to `to`.
-void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
-  for (PyStatement& inside : body) {
-    if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
-    TakeCalls(inside.value, to);
-    TakeCalls(inside.target, to);
-    std::move(inside.calls.begin(), inside.calls.end(), std::back_inserter(to));
-    TakeCalls(inside.body, to);
-    TakeCalls(inside.other, to);
-  }
-}
-
-// Marks a statement as unknown. It is not known which statements of its body
-// run, or how often they run.
-void Unknown(PyStatement& made) {
-  made.act = PyAct::kUnknown;
-  Gather(made.body, made);
-  TakeCalls(made.body, made.calls);
-  made.body.clear();
-}
-
-// Returns whether one of the statements may leave a loop or the function
-// without a return, for example by `break`.
-bool Leaves(const std::vector<PyStatement>& body) {
-  return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
-    return one.act == PyAct::kLeave || Leaves(one.body) || Leaves(one.other);
-  });
-}
-
-// Converts a call that changes a value to a statement: `rules.append(x)`,
-// `rules.extend(x)` or `tree.update(x)`. Returns false for other calls.
+// Parses a call that changes a value into a statement: `rules.append(x)`,
+// `rules.extend(x)` or `tree.update(x)`. Returns false for other expressions.
 bool Method(PyNode& call, PyStatement& made) {
   std::string name = ChangedName(call);
   if (name.empty() || call.items.size() != 2) return false;
@@ -361,9 +310,15 @@ class PyStatementParser : private PyExpressionParser {
     if (rest) Body(made.body);
     PyStatement inside;
     Gather(made.body, inside);
+    inside.target = made.target;
     if (each && !rest && !inside.returns && !Leaves(made.body)) {
       made.act = PyAct::kFor;
     } else {
+      if (each) {
+        AddSources(made.value, inside);
+        made.names.insert(made.names.end(), inside.names.begin(),
+                          inside.names.end());
+      }
       TakeCalls(made.value, made.calls);
       made.value = {};
       Unknown(made);
@@ -399,9 +354,45 @@ class PyStatementParser : private PyExpressionParser {
   void Block(PyStatement& made) {
     made.act = PyAct::kBlock;
     const bool runs = !IsWord("except");
+    std::vector<PyStatement> header;
+    if (IsWord("with")) With(header);
     SkipHeader();
     Body(made.body);
     if (!runs) made.body.clear();
+    made.body.insert(made.body.begin(), std::make_move_iterator(header.begin()),
+                     std::make_move_iterator(header.end()));
+  }
+
+  // Returns whether a bracket begins here whose end is before a colon, as in
+  // `with (a as b, c): body`.
+  bool BracketsAreAll() const {
+    int depth = 0;
+    for (size_t i = at(); token(i).kind != PyToken::kEnd; ++i) {
+      if (token(i).kind != PyToken::kOperator) continue;
+      const std::string& text = token(i).text;
+      if (text == "(" || text == "[" || text == "{") ++depth;
+      if (text == ")" || text == "]" || text == "}") --depth;
+      if (depth > 0) continue;
+      return text == ")" && token(i + 1).kind == PyToken::kOperator &&
+             token(i + 1).text == ":";
+    }
+    return false;
+  }
+
+  // Parses what precedes the colon of `with a, b as c: body`, as far as it
+  // consists of such items.
+  void With(std::vector<PyStatement>& header) {
+    Next();
+    const bool brackets = IsOperator("(") && BracketsAreAll();
+    if (brackets) Next();
+    do {
+      if (IsOperator(")") || IsOperator(":")) break;
+      PyNode entered = Expression();
+      std::optional<PyNode> target;
+      if (TakeWord("as")) target = Expression();
+      AddEntered(std::move(entered), std::move(target), header);
+    } while (good() && Take(","));
+    if (brackets) Take(")");
   }
 
   // Parses an assignment of any form, or an expression that is a statement.

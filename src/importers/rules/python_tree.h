@@ -41,6 +41,9 @@ enum class PyKind : uint8_t {
   // `if`. `keywords` has one of `item`, `key`, `value`, `for`, `in` and `if`
   // for each of the items.
   kEach,
+  // A lambda. `items` are its body and then, for each of its parameters in
+  // `keywords`, the default, or a node of the kind kNone if there is none.
+  kLambda,
   kOther
 };
 
@@ -50,9 +53,8 @@ struct PyNode {
   size_t end = 0;
   std::string text;
   std::vector<PyNode> items;
-  // Used by kCall and kEach, one for each item.
-  std::vector<std::string> keywords;
-  int height = 1;  // height of the tree under this node
+  std::vector<std::string> keywords;  // used by kCall, kEach and kLambda
+  int height = 1;                     // height of the tree under this node
 };
 
 enum class PyAct : uint8_t {

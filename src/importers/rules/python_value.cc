@@ -13,6 +13,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_names.h"
 #include "importers/rules/python_tokens.h"
 #include "source/wording.h"
 
@@ -77,6 +78,7 @@ bool MentionsSpecs(const PyNode& node, const PyScope& scope,
     }
     return false;
   }
+  if (node.kind == PyKind::kLambda) return false;
   if (node.kind == PyKind::kCall) {
     const std::string& function = node.items[0].text;
     if (IsSpecName(function)) return true;
@@ -148,6 +150,9 @@ class ModuleSymbols {
       place.begin = place.end = one.begin;
       const PyValue changed =
           Unknown(place, "`" + name + "`, which a function changes here,");
+      if (name == kPyGlobals) {
+        for (auto& [any, value] : names_.globals) value = changed;
+      }
       if (global != names_.globals.end()) global->second = changed;
       ForgetAttribute(name, changed);
     });
