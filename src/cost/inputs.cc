@@ -10,10 +10,6 @@
 #include "cost/inputs.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <set>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -21,6 +17,7 @@
 
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
+#include "cost/mixers.h"
 #include "cost/packing.h"
 #include "cost/shared_blocks.h"
 #include "cost/streams.h"
@@ -30,7 +27,6 @@
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/layer_stacks.h"
-#include "roles/words.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "step/build.h"
@@ -40,62 +36,6 @@ namespace {
 
 bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-// The module names of projections into a state-space mixer, and of projections
-// into linear attention to which Classify gives no role.
-constexpr std::array<std::string_view, 8> kMixerInputs = {
-    "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
-    "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
-
-// Returns the path of a weight's parent module: `h.*.mixer` for
-// `h.*.mixer.Wqkv.weight`.
-std::string_view ParentPath(const ParameterRole& role, char separator) {
-  const std::string_view path = role.module_path;
-  const size_t end = path.rfind(separator);
-  return end == path.npos ? std::string_view() : path.substr(0, end);
-}
-
-// Returns the paths of mixers that are attention: a fused projection of
-// queries, keys and values is in them. The first files of Phi-2 and of models
-// of the library flash-attn name their attention so: `h.*.mixer.Wqkv` and
-// `h.*.mixer.out_proj`.
-std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
-                                                   char separator) {
-  std::set<std::string, std::less<>> out;
-  for (const ParamClass& param : work.params) {
-    if (param.role.module_role == Role::kFusedQkv && IsWeight(param.role)) {
-      out.emplace(ParentPath(param.role, separator));
-    }
-  }
-  return out;
-}
-
-// Recognises the projections into and out of a mixer. The projection out of a
-// mixer, such as `layers.*.mamba.out_proj.weight`, is assigned the role of an
-// output projection. The projections of a mixer that is attention are those of
-// attention.
-void FindMixer(ParamClass& param, char separator,
-               const std::set<std::string, std::less<>>& attention) {
-  ParameterRole& role = param.role;
-  if (!IsWeight(role)) return;
-  const std::vector<std::string_view> parts = SplitName(param.name, separator);
-  if (parts.size() < 2) return;
-  const std::string_view module = parts[parts.size() - 2];
-  const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
-  const bool attends =
-      inside && attention.contains(ParentPath(role, separator));
-  if (attends && role.module_role == Role::kFusedQkv) role.attention = true;
-  if (role.module_role != Role::kOther) return;
-  const bool out = module == "out_proj" && inside;
-  param.mixes =
-      !attends && (out || std::find(kMixerInputs.begin(), kMixerInputs.end(),
-                                    module) != kMixerInputs.end());
-  if (!out) return;
-  role.module_role = Role::kOutput;
-  if (!attends) return;
-  role.role = Role::kOutput;
-  role.attention = true;
 }
 
 // Assigns the role of an up projection to `w2` of the first Qwen, whose down
@@ -264,12 +204,8 @@ void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
   const auto width = work.Hidden();
-  const std::set<std::string, std::less<>> attention =
-      AttentionMixers(work, separator);
-  for (ParamClass& param : work.params) {
-    FindMixer(param, separator, attention);
-    Orient(param, width);
-  }
+  FindMixers(work, separator);
+  for (ParamClass& param : work.params) Orient(param, width);
   FindPacking(work, width);
   SetStreams(work, separator);
   KeepHeadsOnly(work);

@@ -1,0 +1,15 @@
+// Finds the projections of state-space mixers and of linear attention.
+#ifndef SHARDC_COST_MIXERS_H_
+#define SHARDC_COST_MIXERS_H_
+
+#include "cost/inputs.h"
+
+namespace shardc::cost {
+
+// Sets ParamClass::mixes, and the roles of projections out of mixers. The
+// projections of a mixer that is attention get the roles of attention.
+void FindMixers(CostInputs& work, char separator);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_MIXERS_H_
