@@ -34,7 +34,7 @@ class Runner {
 
   void RunAll(KeepSlots keep, const BeforeFree& before_free) {
     slots_.resize(program_.slots.size());
-    FindLastUses();
+    const std::vector<int64_t> last = LastReaders(graph_, program_);
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
       RunOne(step);
@@ -43,8 +43,7 @@ class Runner {
         // An instruction may read the same slot twice, so the slot may already
         // be freed.
         PerDevice& freed = slots_[AsIndex(slot)];
-        if (last_use_[AsIndex(slot)] != static_cast<int64_t>(i) ||
-            freed.empty()) {
+        if (last[AsIndex(slot)] != static_cast<int64_t>(i) || freed.empty()) {
           continue;
         }
         if (before_free) before_free(slot, freed);
@@ -71,29 +70,6 @@ class Runner {
   }
 
  private:
-  void FindLastUses() {
-    last_use_.assign(program_.slots.size(), -1);
-    for (size_t i = 0; i < program_.code.size(); ++i) {
-      for (int32_t slot : program_.code[i].in) {
-        last_use_[AsIndex(slot)] = static_cast<int64_t>(i);
-      }
-    }
-    const auto keep = [&](step::ValueId value) {
-      if (value < 0) return;
-      const int32_t slot = program_.result[AsIndex(value)];
-      if (slot >= 0) last_use_[AsIndex(slot)] = -1;
-    };
-    keep(graph_.loss);
-    keep(graph_.logits);
-    for (step::ValueId value : graph_.gradients) keep(value);
-    for (step::ValueId value : graph_.updated) keep(value);
-    for (const step::Moments& moments : graph_.updated_moments) {
-      keep(moments.first);
-      keep(moments.second);
-    }
-    for (const step::Cache& cache : graph_.caches) keep(cache.after);
-  }
-
   const step::Slot& SlotOf(int32_t slot) const {
     return program_.slots[AsIndex(slot)];
   }
@@ -229,10 +205,34 @@ class Runner {
   const step::Program& program_;
   const StepInputs& inputs_;
   std::vector<PerDevice>& slots_;
-  std::vector<int64_t> last_use_;
 };
 
 }  // namespace
+
+std::vector<int64_t> LastReaders(const step::Graph& graph,
+                                 const step::Program& program) {
+  std::vector<int64_t> out(program.slots.size(), -1);
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    for (int32_t slot : program.code[i].in) {
+      out[AsIndex(slot)] = static_cast<int64_t>(i);
+    }
+  }
+  const auto keep = [&](step::ValueId value) {
+    if (value < 0) return;
+    const int32_t slot = program.result[AsIndex(value)];
+    if (slot >= 0) out[AsIndex(slot)] = -1;
+  };
+  keep(graph.loss);
+  keep(graph.logits);
+  for (step::ValueId value : graph.gradients) keep(value);
+  for (step::ValueId value : graph.updated) keep(value);
+  for (const step::Moments& moments : graph.updated_moments) {
+    keep(moments.first);
+    keep(moments.second);
+  }
+  for (const step::Cache& cache : graph.caches) keep(cache.after);
+  return out;
+}
 
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,

@@ -33,6 +33,12 @@ enum class KeepSlots : uint8_t {
 using BeforeFree =
     std::function<void(int32_t slot, const PerDevice& per_device)>;
 
+// Returns, for each slot, the index of the instruction after which
+// KeepSlots::kResults frees it: its last reader. Slots that are not freed have
+// -1.
+std::vector<int64_t> LastReaders(const step::Graph& graph,
+                                 const step::Program& program);
+
 struct StepRun {
   std::vector<PerDevice> slots;  // one entry for each slot of the program
 };

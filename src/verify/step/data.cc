@@ -69,6 +69,7 @@ class Maker {
     dense::StepTensor<double>& dense = out_.values[AsIndex(value)];
     dense.shape = to.shape;
     dense.data.clear();
+    dense.data.reserve(AsIndex(to.Elements()));
     for (double x : to.wide) dense.data.push_back(x);
     for (float x : to.real) dense.data.push_back(x);
     for (int32_t x : to.integers) dense.data.push_back(x);

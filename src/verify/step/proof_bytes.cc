@@ -1,57 +1,173 @@
-// Computes the memory that a proof needs on one rank (process). It has three
-// parts. The first is all slots of the program (values, each in one sharding)
-// on the rank's devices. The second, in dtypes narrower than float64, is the
-// slots of the same step on one device. The third is the values of the dense
-// reference in double. Each input has one more copy in double and one in the
-// devices' dtype:
+// Computes the memory that a proof needs on one rank: the reference, which
+// stays until the end, and the largest need of what runs one after the other.
 //
-//   [4, 8] sharded over 2 of 4 devices, float64, one rank: 4 * 16 * 8 bytes for
-//   the slot, and 32 * 8 for the reference
+// - The reference has each value in double, and each input once more in the
+//   devices' dtype.
+// - A run holds the slots of the program (values, each in one sharding) on the
+//   rank's devices from the instruction that makes them to their last reader.
+//   An instruction may copy its operands and its result once, for example to
+//   bring the operands of a product in another order.
+// - A slot is compared when it is freed. Its part is copied for that, and its
+//   reference is twice more in double.
+// - The same step on one device is run before or after it.
+//
+//   x [4, 8] -> y -> z over 2 of 4 devices, float64: 3 * 32 * 8 bytes for the
+//   reference and 32 * 8 for the input x. While y makes z, x is free, and the
+//   devices hold y and z, 4 * 16 * 8 bytes each, and at most a copy of both.
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "exec/machine/mesh_sim.h"
-#include "source/checked.h"
+#include "exec/step/run.h"
 #include "source/index.h"
+#include "source/size.h"
 #include "verify/step/prove.h"
 
 namespace shardc::verify {
+namespace {
+
+// What a run of a program takes, in bytes.
+struct RunBytes {
+  Size most = 0;  // at any instruction
+  Size end = 0;   // what is left after it
+};
+
+void Raise(Size& to, Size from) {
+  if (from.value() > to.value()) to = from;
+}
+
+class Counter {
+ public:
+  explicit Counter(const StepCase& test)
+      : test_(test),
+        graph_(*test.graph),
+        width_(test.dtype == Dtype::kF64 ? 8 : 4) {}
+
+  Size Reference() const {
+    Size out = 0;
+    for (const step::Op& op : graph_.ops) {
+      const Size elements = Whole(op.out);
+      out += elements * 8;
+      if (op.kind == step::OpKind::kInput) out += elements * width_;
+      // The factors that a dropout multiplies by.
+      if (op.kind == step::OpKind::kDropout) out += elements * 8;
+      // Recorded values: what the devices have, and the reference.
+      if (test_.compared) out += elements * (8 + width_);
+    }
+    return out;
+  }
+
+  // Returns the most that an op of the reference copies of its operands and its
+  // result.
+  Size ReferenceCopies() const {
+    Size out = 0;
+    for (const step::Op& op : graph_.ops) {
+      Size copies = Whole(op.out);
+      for (const step::ValueId value : op.in) copies += Whole(value);
+      Raise(out, copies * 8);
+    }
+    return out;
+  }
+
+  RunBytes Run(const step::Program& program, int64_t devices,
+               bool frees) const {
+    const auto bytes = [&](int32_t slot) {
+      const step::Slot& of = program.slots[AsIndex(slot)];
+      const auto& labels = graph_.values[AsIndex(of.value)].labels;
+      Size out = Size(width_) * devices;
+      for (size_t d = 0; d < labels.size(); ++d) {
+        out *= test_.sizes[AsIndex(labels[d])] /
+               program.axes.Parts(of.sharding.dims[d]);
+      }
+      return out;
+    };
+    const std::vector<int64_t> last = exec::LastReaders(graph_, program);
+    // A sum that is too large stays so. What is freed is therefore summed on
+    // its own and subtracted at the end.
+    Size made = 0, freed = 0;
+    RunBytes out;
+    const auto take = [&](Size copies) {
+      Raise(out.most, Held(made, freed) + copies);
+    };
+    for (size_t i = 0; i < program.code.size(); ++i) {
+      const step::Instruction& step = program.code[i];
+      made += bytes(step.out);
+      Size copies = bytes(step.out);
+      for (const int32_t slot : step.in) copies += bytes(slot);
+      take(copies);
+      if (!frees) continue;
+      for (size_t k = 0; k < step.in.size(); ++k) {
+        const int32_t slot = step.in[k];
+        const auto end = step.in.begin() + static_cast<std::ptrdiff_t>(k);
+        const bool again = std::find(step.in.begin(), end, slot) != end;
+        if (again || last[AsIndex(slot)] != static_cast<int64_t>(i)) continue;
+        take(Compared(program, slot, bytes(slot)));
+        freed += bytes(slot);
+      }
+    }
+    out.end = Held(made, freed);
+    for (size_t slot = 0; slot < program.slots.size(); ++slot) {
+      if (frees && last[slot] >= 0) continue;
+      const auto id = static_cast<int32_t>(slot);
+      take(Compared(program, id, bytes(id)));
+    }
+    return out;
+  }
+
+ private:
+  Size Whole(step::ValueId value) const {
+    Size out = 1;
+    for (const step::LabelId label : graph_.values[AsIndex(value)].labels) {
+      out *= test_.sizes[AsIndex(label)];
+    }
+    return out;
+  }
+
+  // Returns the copies of the reference while a slot is compared and, if it is
+  // recorded, the copies of all devices' parts.
+  Size Compared(const step::Program& program, int32_t slot,
+                Size of_slot) const {
+    const Size whole = Whole(program.slots[AsIndex(slot)].value);
+    Size out = whole * 16 + of_slot;
+    if (test_.compared) out += whole * width_;
+    if (test_.compared && test_.transport != nullptr) {
+      out += of_slot * test_.transport->ranks();
+    }
+    return out;
+  }
+
+  static Size Held(Size made, Size freed) {
+    return made.Fits() ? Size(made.value() - freed.value()) : made;
+  }
+
+  const StepCase& test_;
+  const step::Graph& graph_;
+  // Floats narrower than float32 are stored as float32.
+  const int64_t width_;
+};
+
+}  // namespace
 
 int64_t ProofBytes(const StepCase& test) {
-  const step::Graph& graph = *test.graph;
-  // Dtypes narrower than float32 are stored as float32.
-  const int64_t width = test.dtype == Dtype::kF64 ? 8 : 4;
-  int64_t out = 0;
-  const auto add = [&](const step::Axes& axes, const step::Slot& slot,
-                       int64_t devices, int64_t element) {
-    int64_t bytes = CheckedMul(element, devices).value_or(INT64_MAX);
-    const auto& labels = graph.values[AsIndex(slot.value)].labels;
-    for (size_t d = 0; d < labels.size(); ++d) {
-      const int64_t size =
-          test.sizes[AsIndex(labels[d])] / axes.Parts(slot.sharding.dims[d]);
-      bytes = CheckedMul(bytes, size).value_or(INT64_MAX);
-    }
-    out = CheckedAdd(out, bytes).value_or(INT64_MAX);
-  };
+  const Counter counter(test);
   const int64_t ranks = test.transport == nullptr ? 1 : test.transport->ranks();
   const int64_t devices =
       (exec::SimMesh(test.mesh).devices() + ranks - 1) / ranks;
-  for (const step::Slot& slot : test.program->slots) {
-    add(test.program->axes, slot, devices, width);
-  }
+  const RunBytes run = counter.Run(*test.program, devices, FreesSlots(test));
+  Size most = counter.ReferenceCopies();
+  Raise(most, run.most);
   if (test.alone != nullptr) {
-    for (const step::Slot& slot : test.alone->slots) {
-      add(test.alone->axes, slot, 1, width);
+    const Size alone = counter.Run(*test.alone, 1, true).most;
+    // In float64 the results of the devices are still there.
+    const bool exact = test.dtype == Dtype::kF64;
+    Raise(most, exact ? alone + run.end : alone);
+    // Further sets of inputs have references of their own.
+    if (!exact && test.more_sets > 0) {
+      Raise(most, counter.Reference() + alone + run.end);
     }
   }
-  // The dense reference keeps each value in double, 8 bytes per element. An
-  // input has one more copy in double and one in the devices' dtype. If values
-  // are recorded, every value has these two copies.
-  for (const step::Op& op : graph.ops) {
-    const bool input = op.kind == step::OpKind::kInput;
-    const bool twice = input || test.compared != nullptr;
-    add({}, {op.out, {}}, 1, twice ? 16 + width : 8);
-  }
-  return out;
+  return (counter.Reference() + most).value();
 }
 
 }  // namespace shardc::verify

@@ -115,9 +115,14 @@ struct StepProof {
 };
 StepProof ProveStep(const StepCase& test);
 
-// Returns an upper limit of the bytes that a proof needs on any rank, or
-// INT64_MAX if they overflow. A proof that frees values after their last reader
-// needs fewer bytes.
+// Returns whether the run of a case frees each value after its last reader. It
+// does not if a caller reads the values, or if a fault is injected, which may
+// change the order of readers.
+bool FreesSlots(const StepCase& test);
+
+// Returns the bytes that a proof needs at most on the rank with the most, or
+// INT64_MAX if they overflow. They are the most that are held at once, because
+// values are freed after their last reader.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify
