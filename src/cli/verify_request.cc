@@ -183,8 +183,18 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   if (model != nullptr) {
     if (!given.heads) given.heads = model->heads;
     if (!given.kv_heads) given.kv_heads = model->kv_heads;
-    if (!given.head_dim) given.head_dim = model->head_dim;
-    if (!given.window) given.window = model->sliding_window;
+    if (!given.head_dim) {
+      given.head_dim = model->head_dim;
+      // Latent attention has a size of its own (latent_value_dim).
+      if (!given.value_dim) given.value_dim = model->value_dim;
+    }
+    request.causal = model->causal;
+    if (!given.window && model->sliding_window) {
+      // Without a causal mask, half of a model's window is on each side of the
+      // query's own key, as in ModernBERT.
+      given.window = model->causal ? *model->sliding_window
+                                   : *model->sliding_window / 2 + 1;
+    }
     if (!given.latent) given.latent = model->latent_rank;
     if (!given.rope_dim) given.rope_dim = model->latent_rope_dim;
     if (!given.head_dim && model->hidden && given.heads) {

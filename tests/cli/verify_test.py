@@ -263,6 +263,38 @@ class Verify(Case):
         self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
+    def test_heads_and_windows_are_those_of_the_model(self):
+        """MiMo-V2 has narrower values than keys; the window of ModernBERT is
+        on both sides of a query's own key."""
+        common = {"hidden_size": 64, "num_attention_heads": 4,
+                  "num_hidden_layers": 4, "vocab_size": 96}
+        sizes = ["--operation", "vanilla", "--mode", "train", "--layout",
+                 "bthd", "--dtype", "float32", "--full", "--format", "json"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            def report(attention, **config):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**common, **config}, file)
+                cases = self.verify(*sizes, "--model", path,
+                                    attention=attention).json()["cases"]
+                return [one for one in cases if not {"long", "large_logits"}
+                        & set(one["features"])]
+            for case in report("batch=4,q_len=32,kv_len=32",
+                               model_type="mimo_v2_flash", head_dim=24,
+                               num_key_value_heads=2, v_head_dim=16):
+                self.assertEqual(case["status"], "pass")
+                self.assertEqual((case["shapes"]["key"][-1],
+                                  case["shapes"]["value"][-1]), (24, 16))
+            # Sizes of heads that are given are those of values too.
+            for case in report("batch=4,head_dim=32,q_len=32,kv_len=32",
+                               model_type="mimo_v2_flash", head_dim=24,
+                               num_key_value_heads=2, v_head_dim=16):
+                self.assertEqual(case["shapes"]["value"][-1], 32)
+            for case in report("batch=4,q_len=32,kv_len=32",
+                               model_type="modernbert", local_attention=16):
+                self.assertEqual(case["status"], "pass")
+                self.assertIn("window", case["features"])
+
     def test_a_large_mesh_is_reduced(self):
         ask = ("--operation", "vanilla", "--mode", "train,decode",
                "--layout", "bthd", "--dtype", "float32", "--format", "json")

@@ -185,6 +185,13 @@ void SwitchOn(Feature feature, Case& test) {
   }
 }
 
+std::optional<exec::Window> WindowOf(const Features& features) {
+  if (!features.window) return std::nullopt;
+  exec::Window out = exec::LastKeys(*features.window);
+  if (features.window_right) out.right = features.window_right;
+  return out;
+}
+
 std::vector<std::string_view> FeatureNames(const Case& test) {
   std::vector<std::string_view> out;
   for (const Feature feature : kAll) {

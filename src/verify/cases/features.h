@@ -43,9 +43,12 @@ bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
 // already has a window, soft cap or scale, this value is kept.
 void SwitchOn(Feature feature, Case& test);
 
-// Returns the names of the case's features, such as `soft_cap, window`. The
-// causal mask and rows of different lengths are not listed. The name `long`
-// means that the case has more keys than the user requested.
+// Returns the window of a case; nullopt if it has none.
+std::optional<exec::Window> WindowOf(const Features& features);
+
+// Returns the names of the features that a case has besides the causal mask and
+// rows of different lengths, such as `soft_cap, window`; empty if it has none.
+// The name `long` means that the case has more keys than requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
 
 }  // namespace shardc::verify

@@ -270,12 +270,16 @@ class Builder {
     test.features = request_.features;
     const SettingsRecord& record = request_.RecordOf(operation);
     ApplySettings(record, test);
-    test.features.causal = true;
+    test.features.causal =
+        request_.causal || IsGeneration(kind.mode) || operation.IsPaged();
     test.features.ragged =
         IsGeneration(kind.mode) || kind.layout == Layout::kThd;
     if (request_.window && *request_.window < request_.sizes.key_length) {
       if (given) test.features.window = *request_.window;
       SwitchOn(Feature::kWindow, test);
+      if (!request_.causal) {
+        test.features.window_right = *test.features.window - 1;
+      }
     }
     if (kind.feature) SwitchOn(*kind.feature, test);
     if (!given) {

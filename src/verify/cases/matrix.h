@@ -22,8 +22,12 @@
 namespace shardc::verify {
 
 struct Request {
-  Sizes sizes;                    // the sizes that the user gave
-  std::optional<int64_t> window;  // length of the model's sliding window
+  Sizes sizes;  // the sizes that the user gave
+  // The keys of the model's sliding window up to the query's own. If attention
+  // is not causal, the window has as many keys after the query's own as before.
+  std::optional<int64_t> window;
+  // Whether attention of several queries is causal, as in a decoder.
+  bool causal = true;
   std::vector<const exec::Operation*> operations;
   // Operations that run only in the listed modes. All other operations run in
   // every mode of `modes`.

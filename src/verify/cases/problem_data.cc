@@ -19,6 +19,7 @@
 #include "floats/half.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
+#include "verify/cases/features.h"
 #include "verify/cases/latent_data.h"
 #include "verify/cases/shapes.h"
 
@@ -327,10 +328,7 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   out.options.dropout = f.dropout;
   out.options.dropout_seed = test.seed;
   out.options.masked_rows = test.operation->masked_rows;
-  if (f.window) {
-    out.options.window = exec::LastKeys(*f.window);
-    if (f.window_right) out.options.window->right = f.window_right;
-  }
+  out.options.window = WindowOf(f);
   if (Packed(test)) {
     PackTokens(test, random.Split("lengths"), out);
   } else {

@@ -81,10 +81,12 @@ class Adder {
     return test;
   }
 
-  // Returns the length of the model's window, or of a window that fits the
-  // reduced sizes. Returns 0 if the model has no window shorter than its keys.
+  // Returns the model's window, or a window that fits the reduced sizes; 0 if
+  // there is none. A cache does not keep the keys of a window that is also
+  // after the query.
   int64_t Window() const {
-    if (!request_.window || *request_.window >= request_.sizes.key_length) {
+    if (!request_.window || !request_.causal ||
+        *request_.window >= request_.sizes.key_length) {
       return 0;
     }
     return given_ ? *request_.window : sizes_.key_length / 2 + 1;

@@ -88,7 +88,7 @@ exec::AttentionProblem HollowProblem(const Case& test) {
   out.options.scale = f.scale;
   out.options.soft_cap = f.soft_cap;
   out.options.dropout = f.dropout;
-  if (f.window) out.options.window = exec::LastKeys(*f.window);
+  out.options.window = WindowOf(f);
   return out;
 }
 

@@ -119,6 +119,23 @@ TEST_CASE("a model's window is in every case, and caches roll") {
     }
     CHECK(rolling == 1);
   }
+  // Without a causal mask, the window is on both sides of the query's own key.
+  request.window = 24;
+  request.causal = false;
+  const Matrix both = MatrixOf(request);
+  for (size_t i = 0; i < both.cases.size(); ++i) {
+    const Case& test = both.cases[i];
+    CAPTURE(CaseText(test));
+    if (const CacheTrace* trace = CacheOf(both, i)) CHECK(trace->window == 0);
+    if (test.trace) continue;
+    CHECK(test.features.causal ==
+          (test.mode == Mode::kDecode || test.operation->IsPaged()));
+    const exec::AttentionProblem problem = MakeProblem(test);
+    REQUIRE(problem.options.window);
+    CHECK(problem.options.window->right == problem.options.window->left);
+    CHECK(problem.options.window->left == 23);
+  }
+  request.causal = true;
   request.window = 64;
   for (const Case& test : MatrixOf(request).cases) {
     CHECK_FALSE(test.features.window);
