@@ -9,7 +9,8 @@
 //
 // Words with a common remainder are then compared by edits. This is the method
 // of SymSpell (https://github.com/wolfgarbe/SymSpell). A word of 24 letters has
-// 301 remainders; longer words are compared word by word.
+// 301 remainders; longer words are compared word by word. The index has 5 bytes
+// for a remainder, and up to 2 for its bucket.
 #include "plan/misspelt_words.h"
 
 #include <algorithm>
@@ -61,11 +62,12 @@ void ForEachRemainder(std::string_view word, const Take& take) {
   const auto part = [&](size_t begin, size_t end) {
     return before[end] - before[begin] * power[end - begin];
   };
-  // The first bits of a hash select the bucket. Mixing makes these bits depend
-  // on all bits.
+  // The first bits choose the bucket, and the last ones are compared. Both
+  // depend on all bits only after mixing.
   const auto mixed = [](uint64_t hash) {
     hash ^= hash >> 32;
-    return hash * 0xD6E8FEB86659FD93;
+    hash *= 0xD6E8FEB86659FD93;
+    return hash ^ hash >> 32;
   };
   take(mixed(before[size]));
   // A word of fewer than four letters may have only one edit.
@@ -99,31 +101,37 @@ size_t MisspeltWords::Add(const std::string& word) {
 
 void MisspeltWords::Finish() {
   if (words_.size() <= kShortList) return;
-  std::vector<Remainder> unsorted;
-  for (size_t w = 0; w < words_.size(); ++w) {
-    if (words_[w].size() > kMostLetters) continue;
-    ForEachRemainder(words_[w], [&](uint64_t hash) {
-      unsorted.push_back({hash, static_cast<uint32_t>(w)});
-    });
-  }
-  const size_t buckets = std::bit_ceil(unsorted.size() + 1);
+  const auto for_each = [&](const auto& take) {
+    for (size_t w = 0; w < words_.size(); ++w) {
+      if (words_[w].size() > kMostLetters) continue;
+      ForEachRemainder(words_[w], [&](uint64_t hash) { take(w, hash); });
+    }
+  };
+  size_t count = 0;
+  for_each([&](size_t, uint64_t) { ++count; });
+  // Without an index, words are compared one by one.
+  if (count == 0 || count > UINT32_MAX) return;
+  // A bucket has two to four remainders.
+  const size_t buckets = std::max<size_t>(2, std::bit_floor(count / 2));
   shift_ = 64 - std::countr_zero(buckets);
-  if (shift_ == 64) return;  // The list has no short words.
   starts_.assign(buckets + 1, 0);
-  for (const Remainder& one : unsorted) ++starts_[(one.hash >> shift_) + 1];
-  for (size_t b = 0; b < buckets; ++b) starts_[b + 1] += starts_[b];
-  std::vector<uint32_t> next(starts_.begin(), starts_.end() - 1);
-  remainders_.resize(unsorted.size());
-  for (const Remainder& one : unsorted) {
-    remainders_[next[one.hash >> shift_]++] = one;
-  }
+  for_each([&](size_t, uint64_t hash) { ++starts_[hash >> shift_]; });
+  for (size_t b = 1; b <= buckets; ++b) starts_[b] += starts_[b - 1];
+  // Each bucket is filled from its end, so that its start is left.
+  owners_.resize(count);
+  marks_.resize(count);
+  for_each([&](size_t w, uint64_t hash) {
+    const uint32_t at = --starts_[hash >> shift_];
+    owners_[at] = static_cast<uint32_t>(w);
+    marks_[at] = static_cast<uint8_t>(hash);
+  });
 }
 
 std::vector<size_t> MisspeltWords::Find(std::string_view word) const {
   std::vector<size_t> out;
   const size_t least = word.size() - std::min<size_t>(word.size(), kMostEdits);
   const size_t most = word.size() + kMostEdits;
-  if (remainders_.empty()) {
+  if (owners_.empty()) {
     AddByLength(word, least, most, out);
     return out;
   }
@@ -150,7 +158,7 @@ void MisspeltWords::AddByRemainder(std::string_view word,
   ForEachRemainder(word, [&](uint64_t hash) {
     const uint64_t bucket = hash >> shift_;
     for (uint32_t i = starts_[bucket]; i < starts_[bucket + 1]; ++i) {
-      if (remainders_[i].hash == hash) found.push_back(remainders_[i].word);
+      if (marks_[i] == static_cast<uint8_t>(hash)) found.push_back(owners_[i]);
     }
   });
   std::sort(found.begin(), found.end());

@@ -30,13 +30,6 @@ class MisspeltWords {
   std::vector<size_t> Find(std::string_view word) const;
 
  private:
-  // The hash of a text that remains after some letters of the word with the
-  // number `word` are deleted.
-  struct Remainder {
-    uint64_t hash = 0;
-    uint32_t word = 0;
-  };
-
   void AddByLength(std::string_view word, size_t least, size_t most,
                    std::vector<size_t>& out) const;
   void AddByRemainder(std::string_view word, std::vector<size_t>& out) const;
@@ -46,10 +39,13 @@ class MisspeltWords {
   std::vector<uint64_t> letters_;
   std::map<std::string, size_t, std::less<>> numbers_;
   std::map<size_t, std::vector<uint32_t>> by_length_;
-  // The remainders of the short words; empty if the list is short. They are
-  // divided into buckets by the first bits of their hashes. Bucket b is the
-  // range from starts_[b] to starts_[b + 1].
-  std::vector<Remainder> remainders_;
+  // The remainders of the short words of a long list, else empty: the texts
+  // that remain after some letters of a word are deleted. They are in buckets
+  // by the first bits of their hashes; bucket b is [starts_[b], starts_[b +
+  // 1]). Of each, its word and the last bits of its hash are stored, which is
+  // 5 bytes, because a word has hundreds of them.
+  std::vector<uint32_t> owners_;
+  std::vector<uint8_t> marks_;
   std::vector<uint32_t> starts_;
   int shift_ = 0;
 };

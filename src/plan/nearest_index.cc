@@ -23,6 +23,7 @@ namespace shardc {
 
 NearestIndex::NearestIndex(std::span<const PatternText> texts) {
   for (size_t level = 0; level < kDepth; ++level) Build(texts, level);
+  for (MisspeltWords& words : words_) words.Finish();
 }
 
 std::string NearestIndex::KeyOf(size_t depth, Fit fit, std::string_view text) {
@@ -82,10 +83,10 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
           part.text->size());
     };
     const auto list_word = [&](const LiteralPart& part) {
-      Words& words = out.words[part.depth];
-      const size_t word = words.words.Add(*part.text);
-      if (word == words.texts.size()) words.texts.emplace_back();
-      words.texts[word].push_back(number);
+      TextsOfWords& of_words = out.texts[part.depth];
+      const size_t word = words_[part.depth].Add(*part.text);
+      if (word >= of_words.size()) of_words.resize(word + 1);
+      of_words[word].push_back(number);
     };
     const size_t literal = parts.size();
     if (literal >= 3 || (literal == 2 && others)) {
@@ -98,7 +99,6 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
       out.always.push_back(number);
     }
   }
-  for (Words& words : out.words) words.words.Finish();
 }
 
 void NearestIndex::AddFitting(const Level& level, size_t depth,
@@ -121,10 +121,12 @@ void NearestIndex::AddFitting(const Level& level, size_t depth,
 
 void NearestIndex::AddMisspelt(const Level& level, size_t depth,
                                std::string_view word,
-                               std::vector<uint32_t>& out) {
-  const Words& words = level.words[depth];
-  for (const size_t near : words.words.Find(word)) {
-    const auto& texts = words.texts[near];
+                               std::vector<uint32_t>& out) const {
+  const TextsOfWords& of_words = level.texts[depth];
+  if (of_words.empty()) return;
+  for (const size_t near : words_[depth].Find(word)) {
+    if (near >= of_words.size()) continue;
+    const auto& texts = of_words[near];
     out.insert(out.end(), texts.begin(), texts.end());
   }
 }

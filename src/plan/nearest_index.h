@@ -56,14 +56,9 @@ class NearestIndex {
     const std::string* text = nullptr;
   };
 
-  // Literal parts, with the texts that are listed under each part. A lookup
-  // also finds a part if the part of the name differs from it by a typing
-  // error.
-  struct Words {
-    MisspeltWords words;
-    // The texts under each word, indexed by the word's number.
-    std::vector<std::vector<uint32_t>> texts;
-  };
+  // The texts that are listed under a literal part, by the number of the part
+  // in `words_`. The numbers after the last part with a text are left out.
+  using TextsOfWords = std::vector<std::vector<uint32_t>>;
 
   // The lists for names of which a certain number of parts are compared with
   // each text.
@@ -77,9 +72,8 @@ class NearestIndex {
     // literal. Such a text is listed under its rarest literal part. A name
     // finds the part even if the name's part has a typing error. Indexed by
     // LiteralPart::depth.
-    std::array<Words, kDepth> words;
-    // The texts that have too few literal parts to be listed. They are always
-    // candidates.
+    std::array<TextsOfWords, kDepth> texts;
+    // The texts with too few literal parts for the lists.
     std::vector<uint32_t> always;
   };
 
@@ -89,12 +83,16 @@ class NearestIndex {
   void Build(std::span<const PatternText> texts, size_t level);
   static void AddFitting(const Level& level, size_t depth,
                          std::string_view word, std::vector<uint32_t>& out);
-  static void AddMisspelt(const Level& level, size_t depth,
-                          std::string_view word, std::vector<uint32_t>& out);
+  void AddMisspelt(const Level& level, size_t depth, std::string_view word,
+                   std::vector<uint32_t>& out) const;
 
   // levels_[i] is used for names of which i + 1 parts are compared. The last
   // level is also used for longer names.
   std::array<Level, kDepth> levels_;
+  // The literal parts under which Level::texts lists texts, indexed by depth.
+  // All levels share them: a text of one part is in each level. Finds also
+  // parts that differ from a part of the name by a typing error.
+  std::array<MisspeltWords, kDepth> words_;
 };
 
 }  // namespace shardc

@@ -1,5 +1,8 @@
 """Commands that read a plan's inputs take less than twice the memory of `plan`.
 
+Rules that match nothing, for which the nearest names are searched, take a few
+kilobytes each.
+
 Peak memory is what the system counted for each process that ended, which is at
 least what this process had when it started the other: so the inputs are written
 line by line.
@@ -18,6 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench"))
 from names import word  # noqa: E402
 
 MOST = 2.0
+MOST_OF_RULE = 10_000  # bytes
 COMMANDS = [
     ["check"],
     ["report", "-o", "/dev/null"],
@@ -81,6 +85,24 @@ class Memory(unittest.TestCase):
 
     def test_names_without_a_template(self):
         self.check(distinct(50_000))
+
+    def test_rules_that_match_nothing(self):
+        peaks = []
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = os.path.join(folder, "manifest.json")
+            write_manifest(manifest, distinct(100))
+            rules = os.path.join(folder, "rules.yaml")
+            for count in (1_000, 11_000):
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules:\n")
+                    for i in range(count):
+                        file.write(f"  - match: 'expert_{word(i):_<15}'\n"
+                                   "    spec: []\n")
+                    file.write("  - match: '.*'\n    spec: []\n")
+                peaks.append(peak_bytes([
+                    "check", "--no-project", "--manifest", manifest, "--mesh",
+                    "fsdp:4,tp:2", "--rules", rules]))
+        self.assertLess((peaks[1] - peaks[0]) / 10_000, MOST_OF_RULE, peaks)
 
 
 if __name__ == "__main__":
