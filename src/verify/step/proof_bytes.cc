@@ -6,7 +6,7 @@
 // - A run holds the slots of the program (values, each in one sharding) on the
 //   rank's devices from the instruction that makes them to their last reader.
 //   An instruction may copy its operands and its result once, for example to
-//   bring the operands of a product in another order.
+//   write the operands of a product in another order.
 // - A slot is compared when it is freed. Its part is copied for that, and its
 //   reference is twice more in double.
 // - The same step on one device is run before or after it.
