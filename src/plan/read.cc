@@ -8,6 +8,7 @@
 //     ->  groups {fsdp, dp} and {}, in every mode
 #include "plan/read.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -42,7 +43,7 @@ class PlanReader {
       if (read) plan_.mesh = std::move(*read);
     }
     if (const auto modes = Member(root, "modes", JsonKind::kArray)) {
-      for (const JsonValue item : modes->items()) ReadMode(item);
+      ReadModesOfPlan(*modes);
     }
     const auto stages = root.Find("stages");
     if (stages && findings_.errors() == before) {
@@ -89,12 +90,20 @@ class PlanReader {
     return RequiredMember(object, key, kind, findings_);
   }
 
-  void ReadMode(const JsonValue& item) {
-    const auto mode = ParseMode(item.string());
-    if (mode) {
+  void ReadModesOfPlan(const JsonValue& modes) {
+    if (modes.size() == 0) Refuse(code::kSchema, modes, "the plan has no mode");
+    for (const JsonValue item : modes.items()) {
+      const auto mode = ParseMode(item.string());
+      if (!mode) {
+        Refuse(code::kSchema, item, "this is not a mode");
+        return;
+      }
+      if (std::find(plan_.modes.begin(), plan_.modes.end(), *mode) !=
+          plan_.modes.end()) {
+        Refuse(code::kSchema, item, "this mode is given twice");
+        return;
+      }
       plan_.modes.push_back(*mode);
-    } else {
-      Refuse(code::kSchema, item, "this is not a mode");
     }
   }
 
