@@ -44,11 +44,13 @@ struct Inputs {
   }
 };
 
-// Reads the plan file of `--plan` into `inputs.view`, and the config.json
-// `model` unless `model` is empty. Returns nullopt after a finding.
+// Reads the plan file of `--plan` into `inputs.view`. Also reads the
+// config.json `model` unless its name is empty. Returns nullopt after a
+// finding. If the plan has an illegal spec, sets `found` to true.
 std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
-                                         Inputs& inputs, Findings& findings) {
+                                         bool& found, Inputs& inputs,
+                                         Findings& findings) {
   const SourceRef source = ReadSource(command.plan, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = JsonDocument::Parse(source, findings);
@@ -59,6 +61,8 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
   if (!CheckMode(inputs.view->plan.modes, mode, findings)) return std::nullopt;
+  found = HasIllegalSpec(inputs.view->plan, findings);
+  if (found) return std::nullopt;
   const bool staged = inputs.view->plan.stages.has_value();
   if (!CheckStageFlags(command.stages, staged, findings)) return std::nullopt;
   return inputs.HasStages(command.stages) && mode == Mode::kTrain
@@ -198,7 +202,7 @@ int RunCost(const CostCommand& given, const Common& common,
       command.plan.empty()
           ? CompileWork(command, *target, common, *mode, found, inputs,
                         findings)
-          : ReadWork(command, target->model, *mode, inputs, findings);
+          : ReadWork(command, target->model, *mode, found, inputs, findings);
   if (!settings || !work) return found ? kFound : kFailed;
   if (inputs.HasStages(command.stages)) {
     return RunStages(command, inputs, *work, *settings, *target, common,

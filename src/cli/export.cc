@@ -327,6 +327,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   OfInputs of_inputs;
   auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
+  if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
   const auto stages = plan->stages;
   if (stages && !staged && !exporter->lists_ranks) {
     plan = exporter->of_stage

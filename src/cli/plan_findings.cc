@@ -13,6 +13,7 @@
 
 #include "cli/output.h"
 #include "cost/legality.h"
+#include "legalize/blocks.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/once.h"
@@ -52,7 +53,54 @@ Share ReplicatedShare(const Plan& plan) {
   return out;
 }
 
+const Lint& LintFor(Reason reason) {
+  switch (reason) {
+    case Reason::kRepeatedAxis:
+      return kRepeatedAxis;
+    case Reason::kTooLong:
+      return kSpecTooLong;
+    case Reason::kMissingAxis:
+      return kMissingAxis;
+    default:
+      return kIndivisibleDimension;
+  }
+}
+
+std::string ProblemText(const Edit& edit, const TensorType& type) {
+  switch (edit.reason) {
+    case Reason::kRepeatedAxis:
+      return "uses axis " + Quote(edit.axis) + " twice";
+    case Reason::kTooLong:
+      return "has more entries than the shape " + ShapeText(*type.shape) +
+             " has dimensions";
+    case Reason::kMissingAxis:
+      return "uses axis " + Quote(edit.axis) + ", which the mesh lacks";
+    default:
+      return "does not divide the shape " + ShapeText(*type.shape);
+  }
+}
+
 }  // namespace
+
+bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
+  for (const ReadParam& param : plan.params) {
+    for (const Mode mode : plan.modes) {
+      const Spec& spec = param.SpecOf(mode);
+      const Legal legal = LegalizeStored(spec, param.type, plan.mesh, {});
+      if (legal.problems.empty()) continue;
+      const Edit& edit = legal.problems.front();
+      findings.Add(LintFor(edit.reason).code, param.place,
+                   "the spec " + SpecText(spec) + " of " +
+                       ShortQuote(param.name) + " in " +
+                       std::string(ModeName(mode)) + " " +
+                       ProblemText(edit, param.type),
+                   "change the rules, and write the plan again without "
+                   "`--keep-going`");
+      return true;
+    }
+  }
+  return false;
+}
 
 Findings SeparatorFindings(const Compiled& compiled) {
   LintInputs inputs;

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cost/inputs.h"
 #include "plan/compile.h"
+#include "plan/read.h"
 #include "source/finding.h"
 
 namespace shardc::cli {
@@ -17,6 +18,11 @@ namespace shardc::cli {
 // Returns the errors about illegal specs. If the policy makes unmatched
 // parameters an error, also returns the errors about these.
 Findings PlanFindings(const Compiled& compiled);
+
+// Returns whether a spec of a plan that was read from a file is illegal, as in
+// plans that `plan --keep-going` writes. If so, adds an error about the first
+// such spec, with the code of the lint for this problem.
+bool HasIllegalSpec(const ReadPlan& plan, Findings& findings);
 
 // Returns the errors about heads that the axes of attention do not divide.
 // Returns no errors if the policy for illegal specs drops these axes.

@@ -236,6 +236,31 @@ class Plan(Case):
             self.assertEqual(plan["summary"]["unmatched"], 291 - 32)
             self.check(run(*args, "--unmatched", "replicate"), 0)
 
+    def test_illegal_specs_are_kept_for_people_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = write(folder, "m.json", json.dumps(
+                {"schema": "shardc.manifest/v1", "params": {
+                    "w": {"shape": [8, 6], "dtype": "F32"}}}))
+            plan = os.path.join(folder, "p.json")
+            for spec, code in (("[HEAD, KV_HEAD]", "SHD203"),
+                               ("[null, tp]", "SHD202"),
+                               ("[tp, null, dp]", "SHD204")):
+                rules = write(folder, "r.yaml",
+                              "rules: [{match: w, spec: %s}]\n" % spec)
+                self.check(run("plan", "--mesh", "dp:2,tp:4", "--rules", rules,
+                               "--manifest", manifest, "--keep-going", "-q",
+                               "-o", plan), 1)
+                for words in (["export", "csv"], ["export", "tree"],
+                              ["show", "rules"]):
+                    self.check(run(*words, "--plan", plan), 0)
+                for words in (["export", "jax"], ["export", "dtensor"],
+                              ["export", "hlo"],
+                              ["cost", "--batch", "4", "--seq", "8"]):
+                    result = self.check(run(*words, "--plan", plan), 1)
+                    self.assertEqual(result.out, "")
+                    self.assertRegex(
+                        result.err, code + r".*\n  --> .*p\.json:\d+:\d+")
+
     def test_illegal_policies(self):
         with tempfile.TemporaryDirectory() as folder:
             manifest = write(folder, "m.json", json.dumps(

@@ -91,6 +91,7 @@ constexpr Exporter kCsv{"csv",
                         "",
                         WriteCsv,
                         /*of_stage=*/false,
-                        /*lists_ranks=*/true};
+                        /*lists_ranks=*/true,
+                        /*for_people=*/true};
 
 }  // namespace shardc::exports

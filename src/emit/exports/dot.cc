@@ -65,7 +65,13 @@ void WriteDot(const Request& request, Sink& out, Findings&) {
 
 }  // namespace
 
-constexpr Exporter kDot{"dot", "a graph of axes and parameters for Graphviz",
-                        "text", "", WriteDot};
+constexpr Exporter kDot{"dot",
+                        "a graph of axes and parameters for Graphviz",
+                        "text",
+                        "",
+                        WriteDot,
+                        /*of_stage=*/false,
+                        /*lists_ranks=*/false,
+                        /*for_people=*/true};
 
 }  // namespace shardc::exports

@@ -69,6 +69,9 @@ struct Exporter {
   bool of_stage = false;
   // True if the format lists the ranks that hold a parameter.
   bool lists_ranks = false;
+  // Whether only people read the format. Such a format shows illegal specs too.
+  // Other programs would shard tensors in another way than the plan states.
+  bool for_people = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

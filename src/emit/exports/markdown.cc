@@ -90,6 +90,7 @@ constexpr Exporter kMarkdown{
     "",
     WriteMarkdown,
     /*of_stage=*/false,
-    /*lists_ranks=*/true};
+    /*lists_ranks=*/true,
+    /*for_people=*/true};
 
 }  // namespace shardc::exports

@@ -84,7 +84,13 @@ void WriteTree(const Request& request, Sink& out, Findings&) {
 
 }  // namespace
 
-constexpr Exporter kTree{"tree", "the parameter tree with its specs", "text",
-                         "", WriteTree};
+constexpr Exporter kTree{"tree",
+                         "the parameter tree with its specs",
+                         "text",
+                         "",
+                         WriteTree,
+                         /*of_stage=*/false,
+                         /*lists_ranks=*/false,
+                         /*for_people=*/true};
 
 }  // namespace shardc::exports
