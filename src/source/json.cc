@@ -30,6 +30,7 @@
 #include <utility>
 
 #include "source/json_scanner.h"
+#include "source/other_text.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 
@@ -184,6 +185,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
                     "a number is too large even for a double");
       return false;
     }
+    if (ReportOtherText(document_.source_, findings_)) return false;
     // `position` counts the bytes consumed, including the offending one.
     size_t at = begin_ + (position > 0 ? position - 1 : 0);
     at = std::min(at, text_.size());
@@ -360,6 +362,7 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   }
   size_t bad = 0;
   if (!IsUtf8(text, &bad)) {
+    if (ReportOtherText(source, findings)) return nullptr;
     findings.Add(code::kEncoding, Place{source, begin + bad, begin + bad + 1},
                  "byte " + std::to_string(begin + bad) + " is not UTF-8",
                  "save the file as UTF-8");

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "source/other_text.h"
 #include "source/wording.h"
 #include "yaml/scan.h"
 
@@ -199,6 +200,7 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
                  "nested too deeply");
     return;
   }
+  if (ReportOtherText(source, findings, code::kYamlSyntax)) return;
   if (report.OpenQuote()) return;
   if (report.OpenBracket(reason)) return;
   if (report.BadIndentation()) return;

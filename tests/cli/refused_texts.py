@@ -101,6 +101,17 @@ WRITTEN_BY_PEOPLE = [
          "given"),
     ], INPUTS, file="run.yaml"),
     Reader("manifest", "plan --mesh tp:2 --rules r.yaml --manifest IN", [
+        ("version https://git-lfs.github.com/spec/v1\nsize 1\n",
+         "SHD016 1:1 this is a Git LFS pointer, not the file"),
+        ("<!DOCTYPE html>\n",
+         "SHD016 1:1 this is a web page"),
+        (b"PK\3\4\x14\0\0",
+         "SHD016 1:1 this is a zip archive, such as a file of torch.save or "
+         "numpy.savez"),
+        (b"\x80\x02}q\0.",
+         "SHD016 1:1 this is a pickle, such as a PyTorch checkpoint"),
+        ('{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> b\n}',
+         "SHD016 2:1 a merge conflict of Git is not resolved here"),
         ("[]",
          "SHD022 1:1 a manifest is a list, not an object"),
         ('{"schema": "x", "params": {}}',

@@ -73,6 +73,9 @@ TEST_CASE("broken YAML is reported where it is broken") {
   CHECK(reported(std::string(levels, '[') + std::string(levels, ']')) ==
         "yaml-depth: nested more than 64 levels deep @64 [\n");
   CHECK(reported("@a") == "yaml-syntax: no value can begin with `@` @0 @\n");
+  CHECK(reported("a: 1\n<<<<<<< HEAD\nb: []\n=======\nb: 2\n>>>>>>> c\n") ==
+        "yaml-syntax: a merge conflict of Git is not resolved here @5 <<<<<<< "
+        "HEAD\n");
 }
 
 constexpr std::array<std::string_view, 2> kNames = {"axes", "devices"};
