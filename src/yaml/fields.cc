@@ -12,9 +12,17 @@
 #include "source/wording.h"
 #include "yaml/core.h"
 #include "yaml/error.h"
+#include "yaml/scan.h"
 
 namespace shardc {
 namespace {
+
+bool HasOddBlank(std::string_view text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (OddBlank(text, at) > 0) return true;
+  }
+  return false;
+}
 
 std::string Join(std::span<const std::string_view> words,
                  std::string_view last) {
@@ -66,6 +74,14 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
     const auto found =
         std::find(table.keys.begin(), table.keys.end(), member.key.text);
     if (found == table.keys.end()) {
+      // In a message, a no-break space looks like a space.
+      if (HasOddBlank(member.key.text)) {
+        context.Add(code::kYamlSyntax, member.key,
+                    "the key " + ShortQuote(member.key.text) +
+                        " contains a blank that is not a space",
+                    std::string(kOddBlankHelp));
+        continue;
+      }
       std::string help;
       const std::vector<std::string> names(table.keys.begin(),
                                            table.keys.end());

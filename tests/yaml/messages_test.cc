@@ -100,6 +100,9 @@ TEST_CASE("keys that are unknown, missing or no text are reported once") {
   CHECK(reported("other: 1") ==
         "unknown-key: unknown key `other` in a mesh @0 other\n"
         "schema: a mesh has no `axes` @0 other: 1\n");
+  CHECK(reported("axes: 1\ndevices:\xc2\xa0[]\n")
+            .starts_with("yaml-syntax: the key `devices:\xc2\xa0[]` contains a "
+                         "blank that is not a space @8 "));
   // Only the first key that is no text is reported.
   CHECK(reported("axes: 1\n? [a]\n: 1\n? {b: 1}\n: 2\n") ==
         "schema: a key is a list @10 [a]\n");
