@@ -20,6 +20,7 @@
 #include "parse/manifest_leaf.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/wording.h"
 
 namespace shardc::families {
 namespace {
@@ -32,6 +33,11 @@ Value MakeBool(bool truth) {
 }
 Value MakeText(std::string_view text) {
   return {Value::Kind::kText, 0, std::string(text), {}, {}};
+}
+
+Value WithSource(Value value, const JsonValue& json) {
+  value.json = json;
+  return value;
 }
 
 bool IsTrue(const Value& value) {
@@ -56,6 +62,28 @@ bool Same(const Value& a, const Value& b) {
 }  // namespace
 
 Place Evaluator::Blame() const { return (blame_ ? *blame_ : config_).place(); }
+
+Place Evaluator::Blame(const Value& value) const {
+  Place place = value.json.place();
+  return place.source != nullptr ? place : Blame();
+}
+
+Place Evaluator::BlameFor(const Expression& expression) {
+  const auto value = Evaluate(expression);
+  return value ? Blame(*value) : Blame();
+}
+
+std::string Evaluator::NameOf(const Value& value,
+                              const Expression& expression) const {
+  const Place place = value.json.place();
+  for (const JsonMember member : config_.members()) {
+    const Place other = member.value.place();
+    if (other.source == place.source && other.begin == place.begin) {
+      return "`" + std::string(member.name()) + "`";
+    }
+  }
+  return expression.text.empty() ? "a size" : "`" + expression.text + "`";
+}
 
 void Evaluator::Bind(const std::string& name, Value value) {
   bound_.emplace_back(name, std::move(value));
@@ -92,16 +120,14 @@ std::optional<int64_t> Evaluator::AsInteger(const Value& value,
   if (value.kind == Value::Kind::kNull) {
     return Missing(expression.text, config_);
   }
-  const std::string name =
-      expression.text.empty() ? "a size" : "`" + expression.text + "`";
   const std::string what =
       value.kind == Value::Kind::kJson ? DescribeJson(value.json)
       : value.kind == Value::Kind::kText
-          ? "the string `" + value.text + "`"
+          ? "the string " + ShortQuote(value.text)
           : std::string(value.kind == Value::Kind::kBool ? "a truth value"
                                                          : "a list");
-  findings_.Add(code::kNumber, Blame(),
-                name + " is " + what + ", not an integer");
+  findings_.Add(code::kNumber, Blame(value),
+                NameOf(value, expression) + " is " + what + ", not an integer");
   return std::nullopt;
 }
 
@@ -187,15 +213,15 @@ Evaluator::Result Evaluator::Take(const JsonValue& json,
     case JsonKind::kNull:
       return Value{};
     case JsonKind::kBool:
-      return MakeBool(json.boolean());
+      return WithSource(MakeBool(json.boolean()), json);
     case JsonKind::kString:
       blame_ = json;
-      return MakeText(json.string());
+      return WithSource(MakeText(json.string()), json);
     case JsonKind::kInteger:
       blame_ = json;
       if (json.integer() <= kLargestModelSize &&
           json.integer() >= -kLargestModelSize) {
-        return MakeInteger(json.integer());
+        return WithSource(MakeInteger(json.integer()), json);
       }
       [[fallthrough]];
     case JsonKind::kUnsigned:

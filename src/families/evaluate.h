@@ -22,7 +22,9 @@ struct Value {
   int64_t number = 0;  // the integer; for kBool, 1 if true
   std::string text;
   std::vector<Value> items;
-  JsonValue json;  // for kJson: an object, a list or a real number
+  // kJson: an object, a list or a real number. Of other kinds, the value in the
+  // config if this value was read there and not computed.
+  JsonValue json;
 };
 
 class Evaluator {
@@ -52,6 +54,9 @@ class Evaluator {
   // evaluation of the name read. Returns the place of the entire config if
   // nothing was read.
   Place Blame() const;
+  // Returns the place in the config of the expression's value. If the value was
+  // computed, returns Blame().
+  Place BlameFor(const Expression& expression);
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }
 
@@ -73,6 +78,10 @@ class Evaluator {
   Result Unary(const Expression& expression);
   Result Binary(const Expression& expression, bool soft);
   Result Arithmetic(const std::string& sign, int64_t a, int64_t b);
+  Place Blame(const Value& value) const;
+  // Returns the key of the config whose value this is, or else the text of the
+  // expression, for messages.
+  std::string NameOf(const Value& value, const Expression& expression) const;
   std::optional<int64_t> AsInteger(const Value& value,
                                    const Expression& expression);
   std::optional<std::vector<Value>> Items(const Value& value);

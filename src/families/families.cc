@@ -223,7 +223,7 @@ class TreeBuilder {
       const auto size = values.Integer(parts[i]);
       if (!size) return std::nullopt;
       if (*size < 1) {
-        findings_.Add(code::kNumber, values.Blame(),
+        findings_.Add(code::kNumber, values.BlameFor(parts[i]),
                       "`" + path_ + "` would have a dimension of " +
                           std::to_string(*size));
         return std::nullopt;
@@ -316,8 +316,7 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   if (!help.empty()) help += " ";
   findings.Add(
       code::kReference, type->place(),
-      "there is no description of model type `" + std::string(type->string()) +
-          "`",
+      "there is no description of model type " + ShortQuote(type->string()),
       help + Counted(static_cast<int64_t>(types.size()), "type") +
           " are described, `llama` and `bert` among them; others need a "
           "manifest");

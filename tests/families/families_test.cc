@@ -228,6 +228,8 @@ TEST_CASE("an unknown model type is refused with the nearest") {
                        "others need a manifest"));
   CHECK(Refused(With("model_type", "\"xyzzy\"")).find("types are described") !=
         std::string::npos);
+  CHECK(Refused(With("model_type", '"' + std::string(5000, 'x') + '"'))
+            .find("...` @ ") < 150);
   CHECK(Refused("{}").starts_with(
       "the configuration has no `model_type` @ { ->"));
   CHECK(Refused(With("model_type", "7"))
@@ -252,6 +254,19 @@ TEST_CASE("sizes that are missing or absurd are reported at their place") {
   CHECK(Refused(With("hidden_size", "\"8\""))
             .starts_with("`hidden_size` is the string `8`, not an integer @ "
                          "\"8\""));
+  // The size is a parameter of a block, which has another name there.
+  CHECK(Refused(With("intermediate_size", "[12]"))
+            .starts_with("`intermediate_size` is a list, not an integer @ "
+                         "[12]"));
+  CHECK(Refused(R"({"model_type": "deepseek_v3", "vocab_size": 10,)"
+                R"( "hidden_size": 8, "intermediate_size": 12,)"
+                R"( "moe_intermediate_size": 12, "num_hidden_layers": 1,)"
+                R"( "num_attention_heads": 2, "n_routed_experts": -4,)"
+                R"( "first_k_dense_replace": 0, "kv_lora_rank": 6,)"
+                R"( "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,)"
+                R"( "v_head_dim": 4})")
+            .find("` would have a dimension of -4 @ -4 -> ") !=
+        std::string::npos);
   CHECK(Refused(With("hidden_size", "8.5"))
             .starts_with("`hidden_size` is the number `8.5`, not an integer @ "
                          "8.5"));
