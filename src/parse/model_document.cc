@@ -2,6 +2,8 @@
 // replaced: NaN by 0.0, Infinity and -Infinity by null:
 //
 //   {"rope_theta": 1e4, "eos_token_id": NaN}  ->  "eos_token_id": 0.0
+//
+// Messages quote the file as it is written.
 #include "parse/model_document.h"
 
 #include <array>
@@ -50,7 +52,8 @@ std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
                                                       Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return nullptr;
-  auto document = JsonDocument::Parse(ReplacePythonNumbers(source), findings);
+  auto document = JsonDocument::Parse(ReplacePythonNumbers(source), findings,
+                                      {.shown = source});
   if (document == nullptr || document->root().IsObject()) return document;
   findings.Add(code::kSchema, document->root().place(),
                "a model's configuration is " + DescribeJson(document->root()) +

@@ -370,6 +370,7 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   }
   auto document = std::make_unique<JsonDocument>();
   document->source_ = source;
+  document->shown_ = limits.shown ? limits.shown : source;
   document->nodes_.reserve(std::min(MostValues(text), kMaxNodes));
   const bool scanned =
       limits.scan &&
@@ -468,7 +469,7 @@ size_t JsonValue::size() const {
 
 Place JsonValue::place() const {
   if (document_ == nullptr) return {};
-  return {document_->source_,
+  return {document_->shown_,
           static_cast<size_t>(document_->nodes_[node_].offset),
           document_->EndOf(node_)};
 }

@@ -140,6 +140,9 @@ struct JsonLimits {
   // parser, which reports errors. By default the slower parser runs only if the
   // scanner rejects the text.
   bool scan = true;
+  // If set, `place()` of a value is in this text, which has the same length as
+  // the parsed text and differs from it only inside of values.
+  SourceRef shown = nullptr;
 };
 
 // A JSON text that has been parsed. Parsing adds these findings: encoding,
@@ -188,10 +191,9 @@ class JsonDocument {
                    const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
-  // The nodes in document order. A member has two nodes: its key, then its
-  // value.
-  std::vector<Node> nodes_;
-  std::string strings_;  // values of strings that have escapes
+  SourceRef shown_;          // JsonLimits::shown, or `source_`
+  std::vector<Node> nodes_;  // members: key node, value node, ...
+  std::string strings_;      // values of strings that have escapes
 };
 
 }  // namespace shardc

@@ -28,6 +28,10 @@ CONFIGURATIONS = [
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2}',
          "SHD022 1:58 the configuration has no `hidden_size`"),
+        ('{"model_type": "llama", "vocab_size": 10, "hidden_size": NaN, '
+         '"intermediate_size": 12, "num_hidden_layers": 2, '
+         '"num_attention_heads": 2}',
+         "SHD023 1:58 `hidden_size` is the number `NaN`, not an integer"),
         ('{"model_type": "llama", "vocab_size": 10, "hidden_size": -1, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2}',
