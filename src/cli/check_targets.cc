@@ -16,10 +16,13 @@
 #include "cli/committed_plan.h"
 #include "cli/committed_step.h"
 #include "cli/output.h"
+#include "cli/settings_flags.h"
 #include "cli/target_audit.h"
+#include "cli/verify_request.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
 #include "emit/verify/step_json.h"
+#include "exec/operations/operation.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
 #include "source/index.h"
@@ -76,6 +79,15 @@ FindingSink Locked(const Target& target, const Compiled& compiled,
   return out;
 }
 
+// Reports names that are no operation, and errors in the settings of the
+// target's operations. The lints leave out what they cannot read of these.
+void CheckOperations(const VerifyInput& input, Findings& errors) {
+  for (const VerifyInput::Named& named : input.operations) {
+    NamedOperation(named.operation, named.place, errors);
+  }
+  TargetSettings(input, exec::KnownOperations(), errors);
+}
+
 CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                        const Selection& selection, const Common& common) {
   CheckedTarget out;
@@ -85,6 +97,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   const std::shared_ptr<const Compiled> compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
+  CheckOperations(target.verify, out.errors);
   FindingSink extra;
   if (options.locked && selection.Selects(kPlanOutOfDate.code)) {
     extra = Locked(target, *compiled, config, out.errors);

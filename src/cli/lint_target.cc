@@ -29,9 +29,9 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Returns the rings of ring attention for which the settings of a target
-// request zig-zag order. `verify` reports errors in these settings, so they are
-// ignored here.
+// Returns the rings of ring attention for which a target's settings file
+// requests zig-zag order. Errors in that file are reported by `check` and
+// `verify`, not here.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();

@@ -398,6 +398,22 @@ targets:
                 self.assertEqual({f["level"] for f in found
                                   if f["code"] == "SHD105"}, {"error"})
 
+    def test_operations_and_their_settings_are_read(self):
+        for line, message in (
+                ("operations: {train: [rnig]}", "SHD061 no operation is "
+                 "called `rnig`"),
+                ("settings: {defaults: {drop: 1}}", "SHD021 unknown key"),
+                ("settings: none.yaml", "SHD002 there is no file")):
+            self.write("shardc.yaml", (
+                "version: 1\ntargets:\n  a:\n    mesh: 'tp:4'\n"
+                "    rules: [r.yaml]\n    manifest: m.json\n    %s\n" % line))
+            with self.subTest(line):
+                found = [one["code"] + " " + one["message"]
+                         for one in self.check(self.shardc(
+                             "check", "--format", "json"), 2).json()]
+                self.assertEqual(
+                    sum(one.startswith(message) for one in found), 1, found)
+
     def test_one_broken_target_is_exit_2_and_the_others_are_reported(self):
         self.project(2)
         self.write("shardc.yaml", self.read("shardc.yaml") +
