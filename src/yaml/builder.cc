@@ -16,6 +16,7 @@
 
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "yaml/error.h"
 #include "yaml/scan.h"
 
 namespace shardc {
@@ -220,6 +221,11 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
     // comma, it is a mistake.
     node.end = std::min(next + 1, text_.size());
     if (next < text_.size() && text_[next] == ':') return;
+    if (text_.size() - node.begin > kLongestKeyBytes && text_[next] != ',') {
+      Fail(code::kYamlSyntax, node.begin, node.end,
+           std::string(kLongKeyMessage), std::string(kLongKeyHelp));
+      return;
+    }
     Fail(code::kYamlSyntax, node.begin, node.end,
          "nothing stands before this `,`", "remove the comma, or write `null`");
   } else if (frame.node.IsSequence()) {

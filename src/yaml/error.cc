@@ -212,6 +212,13 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
                "quote the text");
     return;
   }
+  const size_t line = LineBegin(text, failure.offset);
+  if (reason.starts_with("illegal map value") &&
+      failure.offset - line > kLongestKeyBytes) {
+    report.Add(line, failure.offset, std::string(kLongKeyMessage),
+               kLongKeyHelp);
+    return;
+  }
   for (const Wording& wording : kWordings) {
     if (!reason.starts_with(wording.reason)) continue;
     report.Add(failure.offset, failure.offset + 1, std::string(wording.message),

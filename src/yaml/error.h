@@ -12,6 +12,13 @@
 
 namespace shardc {
 
+// YAML has no longer keys without `?` before them.
+inline constexpr size_t kLongestKeyBytes = 1024;
+inline constexpr std::string_view kLongKeyMessage =
+    "a key of more than 1,024 characters";
+inline constexpr std::string_view kLongKeyHelp =
+    "shorten it, or write `? ` before it and its `: ` on the next line";
+
 struct YamlFailure {
   size_t offset = 0;                // where the parser stopped
   size_t last_end = 0;              // end of the last complete token

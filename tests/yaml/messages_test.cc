@@ -73,6 +73,14 @@ TEST_CASE("broken YAML is reported where it is broken") {
   CHECK(reported(std::string(levels, '[') + std::string(levels, ']')) ==
         "yaml-depth: nested more than 64 levels deep @64 [\n");
   CHECK(reported("@a") == "yaml-syntax: no value can begin with `@` @0 @\n");
+  const std::string key(1100, 'k');
+  for (const std::string& text :
+       {"{" + key + ": 1}", "{a: 1, \"" + key + "\": 1}", key + ": 1\n",
+        "a:\n  '" + key + "': 1\n"}) {
+    CAPTURE(text);
+    CHECK(reported(text).starts_with(
+        "yaml-syntax: a key of more than 1,024 characters @"));
+  }
   CHECK(reported("a: 1\n<<<<<<< HEAD\nb: []\n=======\nb: 2\n>>>>>>> c\n") ==
         "yaml-syntax: a merge conflict of Git is not resolved here @5 <<<<<<< "
         "HEAD\n");
