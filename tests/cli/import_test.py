@@ -350,7 +350,7 @@ class Imports(Case):
         self.refused("s = 'x'\n" + "s = s + s\n" * 60 + "R = [(s, P())]\n",
                      said="error")
         self.refused("def rules():\n  return rules()\n",
-                     said="functions call each other")
+                     said="functions that call each other")
 
     def test_names_are_strings_to_every_reader_of_yaml(self):
         """A reader of YAML 1.1 takes `on` without quotes for true."""

@@ -127,7 +127,7 @@ PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
   whole.begin = function.begin;
   whole.end = function.begin;
   if (calls_ >= kPyCallLimit)
-    return Unknown(whole, "functions call each other");
+    return Unknown(whole, "what functions that call each other return");
   ++calls_;
   const PyClass* const before = std::exchange(in_, method.in);
   PyScope scope = std::move(given);
