@@ -8,6 +8,7 @@
 #include "parse/spec_read.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "parse/keys.h"
@@ -103,11 +104,25 @@ bool ReadEntry(const YamlContext& context, const YamlNode& node,
 
 std::optional<SpecSource> ReadLike(const YamlContext& context,
                                    const YamlNode& node) {
+  constexpr std::string_view kHelp =
+      "write a list with an entry for each dimension, such as `[FSDP, TP]`";
+  constexpr std::array<std::string_view, 1> kLike = {"like"};
+  // A mapping such as `{0: fsdp, 1: tp}` is one mistake, and not one for each
+  // key.
+  const bool meant = std::any_of(
+      node.members.begin(), node.members.end(), [&](const YamlMember& member) {
+        return member.key.IsScalar() &&
+               !DidYouMean(member.key.text, kLike).empty();
+      });
+  if (!meant) {
+    context.Add(code::kSchema, node, "a spec has no `like`",
+                std::string(kHelp));
+    return std::nullopt;
+  }
   const auto fields = Fields::Read(context, node, keys::kLike);
   if (!fields) return std::nullopt;
-  const YamlNode* like = fields->Require(
-      context, node, "like",
-      "write a list with an entry for each dimension, such as `[FSDP, TP]`");
+  const YamlNode* like =
+      fields->Require(context, node, "like", std::string(kHelp));
   if (like == nullptr) return std::nullopt;
   auto rewrite = ReadText(context, *like, "`like`", true);
   if (!rewrite) return std::nullopt;

@@ -147,6 +147,13 @@ constexpr Case kCases[] = {
 )"},
     {"rules",
      "rules:\n"
+     "  - {match: a, spec: {0: fsdp, 1: tp}}\n",
+     R"(
+2:22: error: a spec has no `like` [schema]
+    write a list with an entry for each dimension, such as `[FSDP, TP]`
+)"},
+    {"rules",
+     "rules:\n"
      "  - {match: a, spec: {lik: x}}\n",
      R"(
 2:23: error: unknown key `lik` in a spec [unknown-key]
