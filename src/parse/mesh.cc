@@ -122,9 +122,10 @@ class EntryReader {
     size_t size_end = end;
     Trim(size_begin, size_end);
     const auto name = Name(name_begin, name_end);
+    if (!name) return std::nullopt;
     const auto size = Size(size_begin, size_end,
                            text.substr(name_begin, name_end - name_begin));
-    if (!name || !size) return std::nullopt;
+    if (!size) return std::nullopt;
     return MeshDraft::Axis{
         *name, *size, AxisType::kAuto, {source_, begin, end}};
   }
@@ -158,7 +159,8 @@ class EntryReader {
     const std::string fault = AxisNameFault(name);
     if (fault.empty()) return name;
     Add(code::kAxisName, begin, end,
-        "axis name " + Shown(begin, end) + " " + fault);
+        "axis name " + Shown(begin, end) + " " + fault,
+        "write `name:size`, such as `dp:2,tp:4`");
     return std::nullopt;
   }
 
@@ -258,6 +260,12 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
   MeshDraft draft;
   draft.place = {source, 0, text.size()};
   if (devices) draft.devices = {*devices, draft.place};
+  if (text.find('{') != std::string_view::npos) {
+    findings.Add(code::kSchema, draft.place,
+                 ShortQuote(text) + " is YAML or JSON, not axes with sizes",
+                 "write `dp:2,tp:4`, or give the name of a YAML file");
+    return std::nullopt;
+  }
   EntryReader reader(source, findings);
   const bool sizes = IsSizes(text);
   const auto count =

@@ -341,6 +341,22 @@ constexpr Case kCases[] = {
 1:4: error: the size of axis `dp` is `x`, which is not a decimal integer [number]
     write plain decimal digits, such as 16
 1:6: error: axis name `4` does not begin with a letter [axis-name]
+    write `name:size`, such as `dp:2,tp:4`
+)"},
+    {"text", "4:x",
+     R"(
+1:1: error: axis name `4` does not begin with a letter [axis-name]
+    write `name:size`, such as `dp:2,tp:4`
+)"},
+    {"text", "{\"dp\": 2, \"tp\": 4}",
+     R"(
+1:1: error: `{"dp": 2, "tp": 4}` is YAML or JSON, not axes with sizes [schema]
+    write `dp:2,tp:4`, or give the name of a YAML file
+)"},
+    {"text", "axes: {dp: 2}",
+     R"(
+1:1: error: `axes: {dp: 2}` is YAML or JSON, not axes with sizes [schema]
+    write `dp:2,tp:4`, or give the name of a YAML file
 )"},
 };
 
