@@ -118,6 +118,27 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
   return options;
 }
 
+// Adds to findings about files that cannot be read where the project names
+// these files.
+Findings WithNames(const Target& target, const Findings& findings) {
+  Findings out;
+  out.NoteReadsOf(findings);
+  for (Finding finding : findings.all()) {
+    const Place& place = finding.place;
+    const bool of_file = finding.code == &code::kMissing ||
+                         finding.code == &code::kNotRegular ||
+                         finding.code == &code::kUnreadable;
+    if (of_file && place.source != nullptr && !place.HasPosition()) {
+      const auto named = target.named_at.find(place.source->name());
+      if (named != target.named_at.end()) {
+        finding.labels.push_back({named->second, "the project names it here"});
+      }
+    }
+    out.Add(std::move(finding));
+  }
+  return out;
+}
+
 }  // namespace
 
 Options MeshInputs(InputFlags& flags) {
@@ -323,7 +344,9 @@ std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
   if (!IsComplete(target, {}, findings)) return std::nullopt;
   const size_t before = findings.errors();
   const OpenOptions options = OpenOptionsOf(flags, target, common, findings);
-  auto opened = OpenTarget(target, options, findings);
+  Findings own;
+  auto opened = OpenTarget(target, options, own);
+  findings.Append(WithNames(target, own));
   if (findings.errors() > before) return std::nullopt;
   return opened;
 }

@@ -68,10 +68,11 @@ struct Target {
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
-  std::string plan;  // The path of the committed plan; or empty.
-  std::string step;  // The path of the committed step program; or empty.
-  // Patterns that replace the rules files' exclusions from weight decay; absent
-  // if the target gives none.
+  std::string plan;  // path of the committed plan
+  std::string step;  // path of the committed step program
+  // By path of an input: the place in the project file that names it.
+  std::map<std::string, Place> named_at = {};
+  // If given, replaces the rules files' exclusions from weight decay.
   WeightDecayExclusions weight_decay_exclude;
 };
 

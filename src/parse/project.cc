@@ -88,7 +88,9 @@ class ProjectReader {
       target.place = context_.document.PlaceOf(member.key);
       const auto folder = fs::path(path_).parent_path();
       target.project_dir = folder.empty() ? "." : folder.string();
+      named_at_.clear();
       ReadTarget(*fields, target);
+      target.named_at = std::move(named_at_);
       project.targets.push_back(std::move(target));
     }
   }
@@ -248,6 +250,7 @@ class ProjectReader {
       mesh.text_place = context_.document.PlaceOf(node);
     } else if (IsInside(node, "mesh", *text)) {
       mesh.file = std::move(file);
+      named_at_.emplace(mesh.file, context_.document.PlaceOf(node));
     }
   }
 
@@ -259,9 +262,12 @@ class ProjectReader {
       std::string& name = (*names)[i];
       if (name == "auto" || IsPackName(name)) {
         out.push_back(std::move(name));
-      } else if (IsInside(i < nodes.size() ? nodes[i] : node, "rules", name)) {
-        out.push_back(PathNextTo(path_, name));
+        continue;
       }
+      const YamlNode& item = i < nodes.size() ? nodes[i] : node;
+      if (!IsInside(item, "rules", name)) continue;
+      out.push_back(PathNextTo(path_, name));
+      named_at_.emplace(out.back(), context_.document.PlaceOf(item));
     }
   }
 
@@ -274,6 +280,7 @@ class ProjectReader {
       context_.Add(code::kSchema, *node, "`" + std::string(key) + "` is empty");
     } else if (path && IsInside(*node, key, *path)) {
       out = PathNextTo(path_, *path);
+      named_at_.emplace(out, context_.document.PlaceOf(*node));
     }
   }
 
@@ -359,7 +366,8 @@ class ProjectReader {
   const YamlContext& context_;
   std::string path_;
   Boundary boundary_;
-  const FileTexts* texts_;  // may be null
+  const FileTexts* texts_;                 // may be null
+  std::map<std::string, Place> named_at_;  // of the target that is being read
 };
 
 }  // namespace

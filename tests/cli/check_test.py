@@ -423,6 +423,8 @@ targets:
         codes = {f["code"] for f in result.json()}
         self.assertIn("SHD002", codes)
         self.assertIn("SHD109", codes)
+        text = self.check(self.shardc("check"), 2).out
+        self.assertRegex(text, r"shardc\.yaml:11:33: the project names it here")
 
     def test_a_catch_all_above_another_file_that_it_does_not_extend(self):
         self.write("r.yaml", "version: 1\nrules:\n"
