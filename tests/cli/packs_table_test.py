@@ -148,6 +148,25 @@ class Table(Case):
                            rule["match"]))
         self.assertEqual(sorted(known - used), [])
 
+    def test_a_bias_is_split_where_the_outputs_of_its_weight_are(self):
+        """Except for GPT-2, whose weights are [in, out] in these names. A tree
+        is of several models, so a bias may be of another one than its weight.
+        """
+        for path in self.small_trees():
+            shown = run("plan", "--no-project", "--mesh", "tp:2", "--rules",
+                        "auto", "--modes", "train", "--manifest", path,
+                        "--unmatched", "replicate", "--illegal", "shrink")
+            if shown.rc != 0 or "/gpt2." in path or ".flax." in path:
+                continue
+            params = shown.json()["params"]
+            for name, bias in params.items():
+                weight = params.get(re.sub(r"\.bias$", ".weight", name))
+                if weight in (None, bias) or len(weight["spec"]) != 2:
+                    continue
+                if bias["shape"] == weight["shape"][:1]:
+                    with self.subTest(tree=os.path.basename(path), bias=name):
+                        self.assertEqual(bias["spec"], weight["spec"][:1])
+
     def small_trees(self):
         """Of each family all that any of its small models holds."""
         folder = tempfile.TemporaryDirectory()
