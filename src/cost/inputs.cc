@@ -17,7 +17,7 @@
 
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
-#include "cost/mixers.h"
+#include "cost/matrix_dims.h"
 #include "cost/packing.h"
 #include "cost/shared_blocks.h"
 #include "cost/streams.h"
@@ -149,8 +149,10 @@ void Take(const StackSlice& slice, ParamClass& param) {
 
 // Moves the dimension of scanned layers to the front, if the dimension is
 // known. The cost model expects dimensions that count matrices, such as layers
-// and experts, before the dimensions of a matrix.
-void MoveStacksFirst(CostInputs& work, char separator) {
+// and experts, before the dimensions of a matrix. Returns the number of leading
+// dimensions of each parameter that count layers.
+std::vector<int> MoveStacksFirst(CostInputs& work, char separator) {
+  std::vector<int> layer_dims(work.params.size(), 0);
   std::vector<StackCandidate> candidates;
   bool stacked = false;
   for (const ParamClass& param : work.params) {
@@ -159,23 +161,30 @@ void MoveStacksFirst(CostInputs& work, char separator) {
          .shape = param.type.shape ? &*param.type.shape : nullptr});
     stacked = stacked || (param.type.shape && param.type.shape->size() > 2);
   }
-  if (!stacked) return;
+  if (!stacked) return layer_dims;
   const LayerStacks stacks = FindLayerStacks(
       candidates, separator,
       work.model ? work.model->layers : std::optional<int64_t>());
   for (size_t i = 0; i < work.params.size(); ++i) {
     ParamClass& param = work.params[i];
-    if (stacks.dims[i].size() != 1) continue;
-    const ScannedDim& scanned = stacks.dims[i].front();
-    const StackConfidence sure = stacks.stacks[scanned.stack].confidence;
-    if (scanned.dim == 0 || sure == StackConfidence::kUndecided) continue;
+    const std::vector<ScannedDim>& scanned = stacks.dims[i];
+    const bool known = std::none_of(
+        scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
+          return stacks.stacks[one.stack].confidence ==
+                 StackConfidence::kUndecided;
+        });
+    if (scanned.empty() || !known) continue;
+    const auto count = static_cast<int>(scanned.size());
+    const int last = scanned.back().dim;
+    if (count == 1 || last == count - 1) layer_dims[i] = count;
+    if (count > 1 || last == 0) continue;
     const auto to_front = [&](auto& dims) {
-      std::rotate(dims.begin(), dims.begin() + scanned.dim,
-                  dims.begin() + scanned.dim + 1);
+      std::rotate(dims.begin(), dims.begin() + last, dims.begin() + last + 1);
     };
     to_front(*param.type.shape);
     to_front(param.spec);
   }
+  return layer_dims;
 }
 
 // Removes the role of a head from square matrices, which may have a head's
@@ -201,8 +210,9 @@ void KeepHeadsOnly(CostInputs& work) {
 }
 
 void OrientAll(CostInputs& work, char separator) {
-  MoveStacksFirst(work, separator);
+  const std::vector<int> layer_dims = MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
+  FindMatrixDims(work, layer_dims);
   const auto width = work.Hidden();
   FindMixers(work, separator);
   for (ParamClass& param : work.params) Orient(param, width);

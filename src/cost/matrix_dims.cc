@@ -1,0 +1,239 @@
+// Finds the matrices of weights that are stored in more or in fewer dimensions
+// than a matrix has:
+//
+//   MaxText, query       [4096, 32, 128]   -> [4096, 32 * 128]
+//   MaxText, out         [32, 128, 4096]   -> [32 * 128, 4096]
+//   Gemma, gating_einsum [2, 2048, 16384]  -> [2048, 2 * 16384]
+//   DBRX, experts.mlp.w1 [16 * 10752, 6144] -> [16, 10752, 6144]
+//
+// The dimension with the hidden size is one side of the matrix. The others are
+// joined to its other side if their product is a number of columns that the
+// configuration gives, such as heads times head size. Without a configuration,
+// the head size is that of the first query whose first dimension has the hidden
+// size. Dimensions that count layers come first and are not changed.
+#include "cost/matrix_dims.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc::cost {
+namespace {
+
+bool IsFeedForward(Role role) {
+  return role == Role::kGate || role == Role::kUp || role == Role::kDown ||
+         role == Role::kFusedGateUp;
+}
+
+// Whether a projection is one of attention that reads or gives the hidden
+// state.
+bool IsHeads(Role role) {
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
+         role == Role::kFusedQkv || role == Role::kFusedKeyValue ||
+         role == Role::kOutput;
+}
+
+class MatrixFinder {
+ public:
+  MatrixFinder(CostInputs& work, int64_t hidden)
+      : work_(work), hidden_(hidden) {
+    experts_ = work.model ? work.model->experts.value_or(0) : 0;
+    for (const ParamClass& param : work.params) {
+      if (!param.type.shape || param.role.module_role != Role::kRouter)
+        continue;
+      const Shape& shape = *param.type.shape;
+      if (experts_ > 0 || shape.size() < 2) continue;
+      const int64_t last = shape.back();
+      experts_ = last == hidden ? shape[shape.size() - 2] : last;
+    }
+  }
+
+  void FindHeadSize(const ParamClass& param, int layers) {
+    if (head_size_ != 0 || param.role.module_role != Role::kQuery) return;
+    const Shape& shape = *param.type.shape;
+    if (param.Rank() - layers == 3 && shape[AsIndex(layers)] == hidden_) {
+      head_size_ = shape.back();
+    }
+  }
+
+  void Find(ParamClass& param, int layers) const {
+    const Role role = param.role.module_role;
+    const int stored = param.Rank() - layers;
+    if (role == Role::kLatentUp && stored == 3) {
+      JoinHeadsOfLatent(param, layers);
+    } else if (IsHeads(role) && !param.role.expert && stored > 2) {
+      JoinHeads(param, layers);
+    } else if (IsFeedForward(role) && !param.role.expert && stored == 3) {
+      const bool counts = SizeOf(param, layers) == experts_ && experts_ > 1 &&
+                          !param.role.shared_expert;
+      if (counts) {
+        param.role.expert = true;
+      } else {
+        JoinHalves(param, layers);
+      }
+    } else if (IsFeedForward(role) && param.role.expert && stored == 2) {
+      SplitExperts(param, layers);
+    }
+  }
+
+ private:
+  static int64_t SizeOf(const ParamClass& param, int dim) {
+    return (*param.type.shape)[AsIndex(dim)];
+  }
+
+  // Replaces all dimensions from `first` on by the two of a matrix: `side`, and
+  // the others in their order. The matrix is [side, others] if `reads`, and
+  // else [others, side].
+  static void Join(ParamClass& param, int first, int side, bool reads) {
+    Shape& shape = *param.type.shape;
+    int64_t size = 1;
+    AxisGroup axes;
+    for (int d = first; d < std::ssize(shape); ++d) {
+      if (d == side) continue;
+      size = Times(size, shape[AsIndex(d)]);
+      const AxisGroup& own = param.AxesAt(d);
+      axes.insert(axes.end(), own.begin(), own.end());
+    }
+    const int64_t side_size = shape[AsIndex(side)];
+    AxisGroup side_axes = param.AxesAt(side);
+    shape.resize(AsIndex(first) + 2);
+    param.spec.resize(shape.size());
+    const size_t at = AsIndex(first) + (reads ? 0 : 1);
+    const size_t other = AsIndex(first) + (reads ? 1 : 0);
+    shape[at] = side_size;
+    param.spec[at] = std::move(side_axes);
+    shape[other] = size;
+    param.spec[other] = std::move(axes);
+    param.role.in_first = true;
+  }
+
+  // Returns whether the sizes of heads multiply to this number of columns.
+  bool AreColumns(Role role, int64_t columns) const {
+    if (!work_.model || !work_.model->heads) return false;
+    const ModelConfig& model = *work_.model;
+    const int64_t heads = *model.heads;
+    const std::optional<int64_t> sizes[] = {
+        model.head_dim,           model.full_head_dim,
+        model.value_dim,          model.windowed_head_dim,
+        model.windowed_value_dim, model.latent_value_dim};
+    const std::optional<int64_t> key_heads[] = {model.kv_heads.value_or(heads),
+                                                model.full_kv_heads,
+                                                model.windowed_kv_heads};
+    for (const auto& size : sizes) {
+      if (!size) continue;
+      const bool of_query = role == Role::kQuery || role == Role::kOutput;
+      if (of_query && columns == Times(heads, *size)) return true;
+      if (of_query) continue;
+      for (const auto& keys : key_heads) {
+        if (!keys) continue;
+        const int64_t all = role == Role::kFusedQkv        ? heads + 2 * *keys
+                            : role == Role::kFusedKeyValue ? 2 * *keys
+                                                           : *keys;
+        if (columns == Times(all, *size)) return true;
+      }
+    }
+    return false;
+  }
+
+  void JoinHeads(ParamClass& param, int layers) const {
+    const Role role = param.role.module_role;
+    const bool reads = role != Role::kOutput;
+    const int rank = param.Rank();
+    int64_t all = 1;
+    for (int d = layers; d < rank; ++d) all = Times(all, SizeOf(param, d));
+    for (int i = layers; i < rank; ++i) {
+      // The hidden size may be that of two dimensions. It is the first one of a
+      // projection that reads the hidden state, and else the last one.
+      const int side = reads ? i : rank - 1 - (i - layers);
+      if (SizeOf(param, side) != hidden_) continue;
+      const int outer = reads ? layers : rank - 1;
+      const int last = reads ? rank - 1 : rank - 2;
+      const bool by_query =
+          side == outer && head_size_ != 0 && SizeOf(param, last) == head_size_;
+      if (by_query || AreColumns(role, all / hidden_)) {
+        return Join(param, layers, side, reads);
+      }
+    }
+  }
+
+  // A projection from the latent to the heads, [latent, heads, columns of a
+  // head].
+  void JoinHeadsOfLatent(ParamClass& param, int layers) const {
+    if (work_.model && work_.model->heads == SizeOf(param, layers + 1)) {
+      Join(param, layers, layers, true);
+    }
+  }
+
+  // The gate and the up projection in one weight, with a dimension of size 2
+  // for the choice between them.
+  void JoinHalves(ParamClass& param, int layers) const {
+    const int rank = param.Rank();
+    if (param.role.module_role == Role::kDown) return;
+    for (int side = layers; side < rank - 1; ++side) {
+      const int half = side == layers ? layers + 1 : layers;
+      if (SizeOf(param, side) != hidden_ || SizeOf(param, half) != 2) continue;
+      param.role.module_role = param.role.role = Role::kFusedGateUp;
+      return Join(param, layers, side, true);
+    }
+  }
+
+  // The matrices of all experts one under the other. The leading axes that
+  // divide the number of experts shard the experts.
+  void SplitExperts(ParamClass& param, int layers) const {
+    if (param.role.counted_expert || param.role.shared_expert) return;
+    if (experts_ < 2 || !work_.model) return;
+    const ModelConfig& model = *work_.model;
+    const auto width =
+        model.moe_intermediate ? model.moe_intermediate : model.intermediate;
+    if (!width) return;
+    const int64_t halves = param.role.module_role == Role::kFusedGateUp ? 2 : 1;
+    for (const int dim : {layers, layers + 1}) {
+      const int64_t inner = Times(*width, halves);
+      if (SizeOf(param, dim) != Times(experts_, inner)) continue;
+      AxisGroup axes = param.AxesAt(dim), of_experts;
+      int64_t parts = 1;
+      while (!axes.empty()) {
+        parts = Times(parts, work_.mesh.SizeOf(axes.front()));
+        if (experts_ % parts != 0) break;
+        of_experts.push_back(axes.front());
+        axes.erase(axes.begin());
+      }
+      (*param.type.shape)[AsIndex(dim)] = inner;
+      param.spec[AsIndex(dim)] = std::move(axes);
+      param.type.shape->insert(param.type.shape->begin() + layers, experts_);
+      param.spec.insert(param.spec.begin() + layers, std::move(of_experts));
+      return;
+    }
+  }
+
+  const CostInputs& work_;
+  int64_t hidden_;
+  int64_t experts_ = 0;    // of a layer; 0: none, or unknown
+  int64_t head_size_ = 0;  // by the sizes of queries; 0: unknown
+};
+
+}  // namespace
+
+void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
+  const auto hidden = work.Hidden();
+  if (!hidden) return;
+  MatrixFinder finder(work, *hidden);
+  const auto applies = [](const ParamClass& param) {
+    return param.type.shape && !param.role.packed_blocks &&
+           param.type.shape->size() == param.spec.size() &&
+           param.role.leaf != Leaf::kBias && param.role.leaf != Leaf::kScale &&
+           param.role.leaf != Leaf::kZeroPoint;
+  };
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    if (applies(work.params[i])) {
+      finder.FindHeadSize(work.params[i], layer_dims[i]);
+    }
+  }
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    if (applies(work.params[i])) finder.Find(work.params[i], layer_dims[i]);
+  }
+}
+
+}  // namespace shardc::cost
