@@ -101,6 +101,16 @@ bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
                 Findings& findings) {
   for (const std::string& name : names) {
     if (!IsPackName(name) || FindPack(name, naming)) continue;
+    if (const SourceRef other = FindPack(name, "")) {
+      findings.Add(code::kReference, RulesPlace(name),
+                   "`" + name + "` has no rules for " +
+                       (naming == "hf" ? "Hugging Face" : "Flax") +
+                       " names, which the manifest has",
+                   "if its rules fit these names nevertheless, write `" +
+                       other->name() +
+                       "`; `shardc suggest` proposes rules for any names");
+      return false;
+    }
     std::vector<std::string> packs;
     for (const BuiltinPack& pack : BuiltinPacks()) {
       packs.push_back(pack.FullName());
@@ -219,7 +229,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
     file = std::move(*pack);
   }
   const std::string_view naming =
-      manifest == nullptr ? "flax" : NamingOf(*manifest);
+      manifest == nullptr ? "" : NamingOf(*manifest);
   if (!PacksExist(named, naming, findings)) return std::nullopt;
   RuleSet broken;
   auto rules = ReadRules(

@@ -223,16 +223,12 @@ SourceRef FindPack(std::string_view name, char separator) {
 SourceRef FindPack(std::string_view name, std::string_view naming) {
   constexpr std::string_view kPrefix = "builtin:";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
-  std::string wanted(kPrefix);
-  wanted += name;
-  if (name.find('/') == name.npos) {
-    wanted += '/';
-    wanted += naming;
-  }
+  const bool named = name.find('/') != name.npos;
   for (const BuiltinPack& pack : BuiltinPacks()) {
-    if (pack.FullName() == wanted) {
-      return MakeSource(pack.FullName(), std::string(pack.text));
-    }
+    const bool found =
+        named ? pack.FullName().substr(kPrefix.size()) == name
+              : pack.name == name && (naming.empty() || pack.naming == naming);
+    if (found) return MakeSource(pack.FullName(), std::string(pack.text));
   }
   return nullptr;
 }

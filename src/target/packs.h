@@ -30,8 +30,8 @@ std::vector<std::string> PackNames();
 // does not contain a naming (/flax or /hf), `separator` decides: hf for '.',
 // flax otherwise. Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, char separator);
-// Returns the pack with this name. If the name does not contain a naming, it is
-// `naming`. Returns null if there is no such pack.
+// Returns the pack in the same way, but `naming` decides if the name has
+// neither /flax nor /hf. Without a naming it is the first pack of the family.
 SourceRef FindPack(std::string_view name, std::string_view naming);
 // Returns the naming of a manifest's names. It is "flax" if the last part of
 // some name is `kernel`. Otherwise it is "hf" if the last part of some name is

@@ -196,6 +196,21 @@ TEST_CASE("unknown packs, and `auto` without a manifest, are reported") {
   CHECK(findings.all()[2].message == "no rules are given");
 }
 
+TEST_CASE("a pack without a naming is of the manifest's, or of its only one") {
+  Findings findings;
+  const auto rules = OpenRules({"builtin:falcon"}, "", nullptr, "", findings);
+  REQUIRE(rules);
+  CHECK(rules->rules.front().source_name.starts_with("builtin:falcon/hf"));
+  ManifestBuilder builder;
+  builder.Add("transformer/h/0/mlp/kernel", {});
+  builder.manifest().separator = '/';
+  const Manifest flax = builder.Take();
+  CHECK_FALSE(OpenRules({"builtin:falcon"}, "", &flax, "", findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].message ==
+        "`builtin:falcon` has no rules for Flax names, which the manifest has");
+}
+
 TEST_CASE("`auto` alone takes the names of the target's manifest or model") {
   const TemporaryFolder folder;
   folder.Write("m.json", R"({"model.layers.0.self_attn.q_proj.weight":)"

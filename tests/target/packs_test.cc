@@ -36,6 +36,14 @@ TEST_CASE("a pack without a naming takes that of the separator") {
   CHECK(FindPack("llama/jax", '/') == nullptr);
 }
 
+TEST_CASE("a pack is found without a naming if none is asked for") {
+  CHECK(FindPack("builtin:falcon", "")->name() == "builtin:falcon/hf");
+  CHECK(FindPack("builtin:maxtext", "")->name() == "builtin:maxtext/flax");
+  CHECK(FindPack("builtin:llama", "")->name() == "builtin:llama/flax");
+  CHECK(FindPack("builtin:falcon", "flax") == nullptr);
+  CHECK(FindPack("builtin:lama", "") == nullptr);
+}
+
 TEST_CASE("names for --rules are sorted and distinct") {
   const auto names = PackNames();
   CHECK(std::is_sorted(names.begin(), names.end()));
