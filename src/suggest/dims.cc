@@ -137,15 +137,21 @@ class SideFinder {
     }
     const int64_t width = matrices_.WidthOf(tree_, k);
     const ParameterGroup& group = tree_.groups[k];
+    const bool vocabulary = vocabularies_.contains(OtherSide(matrix, width)) &&
+                            group.instances() <= kMostTables;
+    // `output` in layers is a down projection, but outside of them it is the
+    // output head of Llama in its publisher's names and of torchtitan.
+    if (inferred.role == Role::kDown && vocabulary && !InLayers(group) &&
+        inferred.by_name.confidence == Confidence::kLikely) {
+      inferred.role = Role::kHead;
+    }
     if (inferred.role != Role::kBias && inferred.role != Role::kScale) {
       inferred.role = RefineBySizes(
-          inferred.role,
-          {.first = matrix.sides[0],
-           .last = matrix.sides[1],
-           .width = width,
-           .vocabulary = vocabularies_.contains(OtherSide(matrix, width)) &&
-                         group.instances() <= kMostTables,
-           .in_layers = InLayers(group) || unknown_names});
+          inferred.role, {.first = matrix.sides[0],
+                          .last = matrix.sides[1],
+                          .width = width,
+                          .vocabulary = vocabulary,
+                          .in_layers = InLayers(group) || unknown_names});
     }
     auto first = InnerIsFirst(k, width, inferred);
     const bool by_width = inferred.role == Role::kProjection ||

@@ -66,6 +66,28 @@ TEST_CASE("transposed matrices get transposed specs") {
   CHECK(SpecOf(made, "lm_head.weight") == "[[FSDP, SP], VOCAB]");
 }
 
+TEST_CASE("`output` is the head outside of layers, by its vocabulary") {
+  const auto tree = [](int64_t vocab) {
+    return ManifestOf(Layers({{"tok_embeddings.weight", {vocab, 2048}},
+                              {"layers.*.attention.wq.weight", {2048, 2048}},
+                              {"layers.*.attention.wk.weight", {512, 2048}},
+                              {"layers.*.attention.wv.weight", {512, 2048}},
+                              {"layers.*.attention.wo.weight", {2048, 2048}},
+                              {"layers.*.feed_forward.w1.weight", {8192, 2048}},
+                              {"layers.*.feed_forward.w3.weight", {8192, 2048}},
+                              {"layers.*.feed_forward.w2.weight", {2048, 8192}},
+                              {"norm.weight", {2048}},
+                              {"output.weight", {vocab, 2048}}},
+                             4));
+  };
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  CHECK(SpecOf(For(tree(32000), mesh), "output.weight") ==
+        "[VOCAB, [FSDP, SP]]");
+  // tp does not divide the vocabulary.
+  CHECK(SpecOf(For(tree(32002), mesh), "output.weight") ==
+        SpecOf(For(tree(32002), mesh), "tok_embeddings.weight"));
+}
+
 TEST_CASE("no shard ends inside a head") {
   // tp of 8 divides neither the 14 heads nor the 2 KV heads, so weights are
   // sharded along the width instead.
