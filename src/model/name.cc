@@ -27,6 +27,22 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator) {
   return out;
 }
 
+size_t EndBeforeExpert(std::string_view name, char separator) {
+  const size_t whole = name.size();
+  const size_t end = name.find_last_not_of("0123456789*");
+  if (end == name.npos || end + 1 == whole) return whole;
+  const size_t leaf = name.rfind(separator, end);
+  if (leaf == name.npos || leaf == 0) return whole;
+  const std::string_view word = name.substr(leaf + 1, end - leaf);
+  if (word != "weight" && word != "bias") return whole;
+  const size_t module = name.rfind(separator, leaf - 1);
+  if (module == name.npos) return whole;
+  const std::string_view path = name.substr(0, module);
+  const size_t last = path.rfind(separator);
+  return path.substr(last == path.npos ? 0 : last + 1) == "experts" ? end + 1
+                                                                    : whole;
+}
+
 std::string NameTemplate(std::string_view name, char separator) {
   std::string out;
   AppendTemplate(name, separator, out);
@@ -41,6 +57,9 @@ bool NamesEmbedding(std::string_view last_part) {
 }
 
 void AppendTemplate(std::string_view name, char separator, std::string& out) {
+  const size_t kept = EndBeforeExpert(name, separator);
+  const bool numbered = kept < name.size();
+  name = name.substr(0, kept);
   size_t begin = 0;
   while (true) {
     const size_t end =
@@ -52,10 +71,11 @@ void AppendTemplate(std::string_view name, char separator, std::string& out) {
     } else {
       out += part;
     }
-    if (end == std::string_view::npos) return;
+    if (end == std::string_view::npos) break;
     out += separator;
     begin = end + 1;
   }
+  if (numbered) out += '*';
 }
 
 }  // namespace shardc

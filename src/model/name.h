@@ -20,8 +20,14 @@ char SeparatorOf(std::string_view name);
 // Splits a name at its separators. With separator 0 the name is one part.
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 
-// Replaces parts that are numbers by `*`: `model/layers/0/mlp` ->
-// `model/layers/*/mlp`.
+// Returns the length of a name without the number of its expert, which
+// Megatron-Core appends to the leaf: `experts.linear_fc1.weight5`, or `weight*`
+// in a template. Returns the length of the entire name if it has no such
+// number.
+size_t EndBeforeExpert(std::string_view name, char separator);
+
+// Replaces numbers that are parts, and the number of EndBeforeExpert(), by `*`:
+// `model/layers/0/mlp` -> `model/layers/*/mlp`.
 std::string NameTemplate(std::string_view name, char separator);
 void AppendTemplate(std::string_view name, char separator, std::string& out);
 

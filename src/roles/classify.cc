@@ -120,9 +120,11 @@ Role OwnRole(const Parts& parts, const ParameterRole& of, int rank) {
 
 ParameterRole Classify(std::string_view name, char separator, Confidence least,
                        int rank) {
-  Parts parts = SplitName(name, separator);
+  const size_t end = EndBeforeExpert(name, separator);
+  Parts parts = SplitName(name.substr(0, end), separator);
   ParameterRole out;
   FindExperts(parts, least, out);
+  if (end < name.size()) out.counted_expert = true;
   out.leaf = LeafOfWord(parts.back());
   Confidence most = Confidence::kSure;
   if (out.leaf == Leaf::kOther && least < Confidence::kSure) {

@@ -215,10 +215,10 @@ bool MissesOtherSpecs(const Suggestion& suggestion, const PatternOf& pattern,
       });
 }
 
-// Returns the placement of experts that are separate tensors: the mesh axis
-// over which they are distributed, and the pattern that finds an expert's
-// number in a name.
-Placement PlacementOf(const Suggestion& suggestion, const Choice& choice) {
+// Returns the placement of experts: their mesh axis, and the pattern that finds
+// an expert's number in a name.
+Placement PlacementOf(const Suggestion& suggestion, const Choice& choice,
+                      const PatternOf& pattern) {
   Placement out;
   const AxisRule rule = choice.place_axis == "EP" ? AxisRule::kExpertParallel
                         : choice.place_axis == "TP"
@@ -226,7 +226,11 @@ Placement PlacementOf(const Suggestion& suggestion, const Choice& choice) {
                             : AxisRule::kFullyShardedDataParallel;
   out.axis = suggestion.mesh.renamed.Value(rule).axes.front();
   const bool dots = suggestion.tree.separator == '.';
-  out.index_pattern = dots ? R"(experts\.(\d+)\.)" : R"(experts/(\d+)/)";
+  // Megatron-Core has the number at the end: `experts.linear_fc1.weight5`.
+  const std::string& name = suggestion.tree.groups[pattern.groups.front()].name;
+  out.index_pattern = name.ends_with('*') ? R"((\d+)$)"
+                      : dots              ? R"(experts\.(\d+)\.)"
+                                          : R"(experts/(\d+)/)";
   out.count = choice.place_count;
   return out;
 }
@@ -277,7 +281,8 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       one.rule.match = pattern.text;
       one.rule.spec = SourceOf(*rule_group.choice);
       if (!rule_group.choice->place_axis.empty()) {
-        one.rule.placement = PlacementOf(suggestion, *rule_group.choice);
+        one.rule.placement =
+            PlacementOf(suggestion, *rule_group.choice, pattern);
       }
       std::string text(TitleText(title));
       const std::string reason =

@@ -173,6 +173,15 @@ TEST_CASE("experts are stacked, counted or shared") {
   CHECK(Classify("mlp/experts/up_proj/kernel", '/').expert);
   CHECK_FALSE(Classify("mlp/experts/up_proj/kernel", '/').counted_expert);
   CHECK(Classify("mlp/experts/*/up_proj/kernel", '/').counted_expert);
+  for (const char* const name :
+       {"mlp.experts.linear_fc2.weight5", "mlp.experts.linear_fc2.weight*"}) {
+    const ParameterRole role = Classify(name, '.', Confidence::kLikely);
+    CHECK(role.counted_expert);
+    CHECK(role.leaf == Leaf::kWeight);
+    CHECK(role.module_role == Role::kDown);
+    CHECK(role.module_path == "mlp.experts.linear_fc2");
+  }
+  CHECK_FALSE(Classify("mlp.experts.weight1", '.').counted_expert);
   CHECK(Classify("mlp/shared_expert/up_proj/kernel", '/').shared_expert);
   CHECK_FALSE(Classify("mlp/shared_expert/up_proj/kernel", '/').expert);
 }

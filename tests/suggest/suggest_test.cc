@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "suggest/tree.h"
+#include "suggest/write.h"
 
 namespace shardc::suggest {
 namespace {
@@ -133,6 +137,34 @@ TEST_CASE("experts") {
   CHECK(placed);
   CHECK(made.choices.axes.Given(AxisRule::kBatch)->axes ==
         AxisGroup{"fsdp", "ep", "dp"});
+}
+
+TEST_CASE("experts whose leaves have their numbers are placed") {
+  std::vector<NamedShape> tensors = {
+      {"embedding.word_embeddings.weight", {32000, 256}},
+      {"decoder.layers.*.self_attention.linear_qkv.weight", {768, 256}},
+      {"decoder.layers.*.self_attention.linear_proj.weight", {256, 256}},
+      {"decoder.layers.*.mlp.router.weight", {8, 256}},
+      {"decoder.final_layernorm.weight", {256}}};
+  for (int e = 0; e < 8; ++e) {
+    const std::string path = "decoder.layers.*.mlp.experts.linear_fc";
+    tensors.push_back({path + "1.weight" + std::to_string(e), {1024, 256}});
+    tensors.push_back({path + "2.weight" + std::to_string(e), {256, 512}});
+  }
+  const Manifest manifest = ManifestOf(Layers(tensors, 4));
+  const Mesh mesh = MeshOf({{"fsdp", 2}, {"ep", 4}, {"tp", 2}});
+  const auto made = For(manifest, mesh);
+  CHECK(made.patterns.proven);
+  const std::string fc1 = "decoder.layers.0.mlp.experts.linear_fc1.weight5";
+  CHECK(SpecOf(made, fc1) == "[MLP_INTERMEDIATE, [FSDP, SP]]");
+  const Imported rules = WriteFile(made, mesh);
+  const auto placed = std::count_if(
+      rules.rules.begin(), rules.rules.end(), [](const auto& one) {
+        return one.rule.placement &&
+               one.rule.placement->index_pattern == R"((\d+)$)" &&
+               one.rule.placement->count == 8;
+      });
+  CHECK(placed == 2);
 }
 
 TEST_CASE("no shard ends inside a quantisation block") {
