@@ -156,6 +156,13 @@ class MatrixFinder {
         return Join(param, layers, side, reads);
       }
     }
+    // A tower for images has a width and heads of its own. DenseGeneral of Flax
+    // stores them in this order.
+    if (rank - layers == 3 && param.role.leaf == Leaf::kKernel &&
+        std::find(param.type.shape->begin(), param.type.shape->end(),
+                  hidden_) == param.type.shape->end()) {
+      Join(param, layers, reads ? layers : rank - 1, reads);
+    }
   }
 
   // A projection from the latent to the heads, [latent, heads, columns of a

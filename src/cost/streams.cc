@@ -28,8 +28,10 @@ namespace {
 constexpr std::array<std::string_view, 5> kCrossAttention = {
     "EncDecAttention", "encoder_attn", "cross_attn", "crossattention",
     "encoder_decoder_attention"};
-constexpr std::array<std::string_view, 7> kTowers = {
-    "visual",      "vision_tower",          "vision_model", "vision_encoder",
+// `img` is the tower of big_vision's PaliGemma, `vision_backbone` Molmo's.
+constexpr std::array<std::string_view, 9> kTowers = {
+    "visual",      "vision_tower",          "vision_model",
+    "img",         "vision_encoder",        "vision_backbone",
     "audio_tower", "multi_modal_projector", "mm_projector"};
 constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
 constexpr std::array<std::string_view, 1> kText = {"text_model"};

@@ -6,6 +6,7 @@
 //   layers.*.self_attn.W_pack.weight                  query, key and value
 //   layers.*.block_sparse_moe.input_linear.weight     gate and up of experts
 //   output.weight, outside of layers                  the output head
+//   layers/mlp/linear                                 the down projection
 #include "cost/unusual_words.h"
 
 #include <array>
@@ -41,13 +42,24 @@ void SetRole(ParamClass& param, Role role) {
   param.role.confidence = Confidence::kLikely;
 }
 
+// Returns whether the parts end in `mlp/linear` or `mlp/linear/w`, the names of
+// Gemma's down projection in its publisher's code.
+bool IsGemmaDown(const std::vector<std::string_view>& parts) {
+  const size_t last = parts.size() - (parts.back() == "w" ? 1 : 0);
+  return last >= 2 && parts[last - 1] == "linear" && parts[last - 2] == "mlp";
+}
+
 }  // namespace
 
 void UseUnusualWord(ParamClass& param, char separator) {
   const ParameterRole& role = param.role;
-  if (!shardc::IsWeight(role) || !param.type.shape) return;
+  if (!param.type.shape) return;
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
-  if (parts.size() < 2) return;
+  if (IsGemmaDown(parts) && role.module_role == Role::kOther) {
+    SetRole(param, Role::kDown);
+    return;
+  }
+  if (!shardc::IsWeight(role) || parts.size() < 2) return;
   const std::string_view module = parts[parts.size() - 2];
   // `output` outside of layers is the output head. In layers it is a projection
   // of attention or of an MLP. A `*` in the name or a third dimension (of
