@@ -8,9 +8,9 @@
 //
 // The dimension with the hidden size is one side of the matrix. The others are
 // joined to its other side if their product is a number of columns that the
-// configuration gives, such as heads times head size. Without a configuration,
-// the head size is that of the first query whose first dimension has the hidden
-// size. Dimensions that count layers come first and are not changed.
+// configuration gives, such as heads times head size, or if the first dimension
+// of a query is the hidden size, which shows that heads have a dimension of
+// their own. Dimensions that count layers come first and are not changed.
 #include "cost/matrix_dims.h"
 
 #include <algorithm>
@@ -50,12 +50,10 @@ class MatrixFinder {
     }
   }
 
-  void FindHeadSize(const ParamClass& param, int layers) {
-    if (head_size_ != 0 || param.role.module_role != Role::kQuery) return;
-    const Shape& shape = *param.type.shape;
-    if (param.Rank() - layers == 3 && shape[AsIndex(layers)] == hidden_) {
-      head_size_ = shape.back();
-    }
+  void LookForHeads(const ParamClass& param, int layers) {
+    heads_apart_ = heads_apart_ || (param.role.module_role == Role::kQuery &&
+                                    param.Rank() - layers == 3 &&
+                                    SizeOf(param, layers) == hidden_);
   }
 
   void Find(ParamClass& param, int layers) const {
@@ -148,11 +146,8 @@ class MatrixFinder {
       // projection that reads the hidden state, and else the last one.
       const int side = reads ? i : rank - 1 - (i - layers);
       if (SizeOf(param, side) != hidden_) continue;
-      const int outer = reads ? layers : rank - 1;
-      const int last = reads ? rank - 1 : rank - 2;
-      const bool by_query =
-          side == outer && head_size_ != 0 && SizeOf(param, last) == head_size_;
-      if (by_query || AreColumns(role, all / hidden_)) {
+      const bool outer = side == (reads ? layers : rank - 1);
+      if ((outer && heads_apart_) || AreColumns(role, all / hidden_)) {
         return Join(param, layers, side, reads);
       }
     }
@@ -168,7 +163,8 @@ class MatrixFinder {
   // A projection from the latent to the heads, [latent, heads, columns of a
   // head].
   void JoinHeadsOfLatent(ParamClass& param, int layers) const {
-    if (work_.model && work_.model->heads == SizeOf(param, layers + 1)) {
+    if (heads_apart_ ||
+        (work_.model && work_.model->heads == SizeOf(param, layers + 1))) {
       Join(param, layers, layers, true);
     }
   }
@@ -217,8 +213,9 @@ class MatrixFinder {
 
   const CostInputs& work_;
   int64_t hidden_;
-  int64_t experts_ = 0;    // of a layer; 0: none, or unknown
-  int64_t head_size_ = 0;  // by the sizes of queries; 0: unknown
+  int64_t experts_ = 0;  // of a layer; 0: none, or unknown
+  // Whether a query is [hidden size, heads, size of a head].
+  bool heads_apart_ = false;
 };
 
 }  // namespace
@@ -235,7 +232,7 @@ void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
   };
   for (size_t i = 0; i < work.params.size(); ++i) {
     if (applies(work.params[i])) {
-      finder.FindHeadSize(work.params[i], layer_dims[i]);
+      finder.LookForHeads(work.params[i], layer_dims[i]);
     }
   }
   for (size_t i = 0; i < work.params.size(); ++i) {

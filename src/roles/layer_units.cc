@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "model/name.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -46,6 +47,15 @@ std::optional<LayerName> LayerOf(std::string_view name, char separator) {
     begin = end + 1;
   }
   return std::nullopt;
+}
+
+std::string LayerTemplate(std::string_view name, char separator) {
+  const auto layer = LayerOf(name, separator);
+  if (!layer || name[layer->chain.size()] != '_') {
+    return NameTemplate(name, separator);
+  }
+  return NameTemplate(layer->chain, separator) + "_*" +
+         NameTemplate(name.substr(layer->module.size()), separator);
 }
 
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name) {

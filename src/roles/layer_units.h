@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "roles/classify.h"
@@ -25,9 +26,14 @@ struct LayerName {
 // layer number.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// For a parameter outside the layers. IsBeforeLayers() returns whether it is a
-// token or position embedding, and IsAfterLayers() whether it is a norm or an
-// output head. The role or a word in the name decides.
+// Returns the name with `*` for numbers, as NameTemplate() of model/name.h, and
+// for the number of the layer where a word precedes it:
+// `decoder/layers_5/mlp/wi/kernel` -> `decoder/layers_*/mlp/wi/kernel`.
+std::string LayerTemplate(std::string_view name, char separator);
+
+// IsBeforeLayers() returns whether a parameter outside of layers is a token or
+// position embedding, and IsAfterLayers() whether it is a norm or a head, by
+// its role or by a word in its name.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

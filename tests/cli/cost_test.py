@@ -32,34 +32,38 @@ class Cost(DescribedCase):
                                   "json"), rc)
 
     def test_the_names_of_a_model_do_not_change_its_memory(self):
-        """MaxText stores attention by heads, and layers in dimension 1."""
-        layer, flax = "decoder/layers/", {
-            "token_embedder/embedding": (128256, 4096),
-            "decoder/decoder_norm/scale": (4096,),
-            "decoder/logits_dense/kernel": (4096, 128256)}
-        for name, shape in {
-                "self_attention/query/kernel": (4096, 32, 128),
-                "self_attention/key/kernel": (4096, 8, 128),
-                "self_attention/value/kernel": (4096, 8, 128),
-                "self_attention/out/kernel": (32, 128, 4096),
-                "mlp/wi_0/kernel": (4096, 14336),
-                "mlp/wi_1/kernel": (4096, 14336),
-                "mlp/wo/kernel": (14336, 4096),
-                "pre_self_attention_layer_norm/scale": (4096,),
-                "post_self_attention_layer_norm/scale": (4096,)}.items():
-            flax[layer + name] = (shape[0], 32, *shape[1:])
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "maxtext.json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump({"schema": "shardc.manifest/v1", "params": [
-                    {"name": name, "shape": shape, "dtype": "BF16"}
-                    for name, shape in flax.items()]}, file)
-            inputs = ("--manifest", path, *LLAMA[2:], "--mesh", "fsdp:8,tp:4")
-            for stack in ("xla", "compiled"):
-                settings = (*TRAIN, "--stack", stack)
-                self.assertEqual(
-                    self.cost(*settings, inputs=inputs)["memory"],
-                    self.cost(*settings)["memory"])
+        """MaxText stores attention by heads, and layers in dimension 1 or,
+        without a scan, as `layers_0` and so on."""
+        layer = {"self_attention/query/kernel": (4096, 32, 128),
+                 "self_attention/key/kernel": (4096, 8, 128),
+                 "self_attention/value/kernel": (4096, 8, 128),
+                 "self_attention/out/kernel": (32, 128, 4096),
+                 "mlp/wi_0/kernel": (4096, 14336),
+                 "mlp/wi_1/kernel": (4096, 14336),
+                 "mlp/wo/kernel": (14336, 4096),
+                 "pre_self_attention_layer_norm/scale": (4096,),
+                 "post_self_attention_layer_norm/scale": (4096,)}
+        others = {"token_embedder/embedding": (128256, 4096),
+                  "decoder/decoder_norm/scale": (4096,),
+                  "decoder/logits_dense/kernel": (4096, 128256)}
+        scanned = {"decoder/layers/" + name: (shape[0], 32, *shape[1:])
+                   for name, shape in layer.items()}
+        apart = {f"decoder/layers_{i}/{name}": shape
+                 for i in range(32) for name, shape in layer.items()}
+        for layers in (scanned, apart):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "maxtext.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.manifest/v1", "params": [
+                        {"name": name, "shape": shape, "dtype": "BF16"}
+                        for name, shape in {**others, **layers}.items()]}, file)
+                inputs = ("--manifest", path, *LLAMA[2:], "--mesh",
+                          "fsdp:8,tp:4")
+                for stack in ("xla", "compiled"):
+                    settings = (*TRAIN, "--stack", stack)
+                    self.assertEqual(
+                        self.cost(*settings, inputs=inputs)["memory"],
+                        self.cost(*settings)["memory"])
 
     def test_every_mode_fits_the_schema(self):
         for mode in ("train", "prefill", "decode", "insert"):

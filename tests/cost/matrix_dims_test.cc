@@ -143,7 +143,7 @@ TEST_CASE("weights of other dimensions are written as matrices") {
   }
 }
 
-TEST_CASE("without a configuration the query's shape has the head size") {
+TEST_CASE("without a configuration the query's shape shows the heads") {
   const Stored query = {"l.attention.query.kernel",
                         {64, 8, 16},
                         {{"fsdp"}, {"tp"}, {}},
