@@ -1,3 +1,7 @@
+// Names of parameters are split at their separator. A template has `*` in place
+// of each number, so that the layers and experts of a stack have one template:
+//
+//   layers.0.experts.fc1.weight5  ->  layers.*.experts.fc1.weight*
 #include "model/name.h"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ TEST_CASE("a pack without a naming takes that of the separator") {
   CHECK(FindPack("llama/jax", '/') == nullptr);
 }
 
-TEST_CASE("a pack is found without a naming if none is asked for") {
+TEST_CASE("a pack is found without a naming if none is given") {
   CHECK(FindPack("builtin:falcon", "")->name() == "builtin:falcon/hf");
   CHECK(FindPack("builtin:maxtext", "")->name() == "builtin:maxtext/flax");
   CHECK(FindPack("builtin:llama", "")->name() == "builtin:llama/flax");

@@ -458,13 +458,7 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   }
   if (node.kind != PyKind::kCall || calls_ >= kPyCallLimit) return false;
   if (ChangedName(node) == name) return true;
-  if (PassesChange(node, {}, owner)) {
-    std::vector<std::string> names;
-    for (size_t i = 1; i < node.items.size(); ++i) {
-      AddNamesIn(node.items[i], names);
-    }
-    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-  }
+  if (PassesChange(node, {}, owner) && HasArgument(node, name)) return true;
   const auto [method, object] = FunctionOf(node.items[0], {}, owner);
   if (method.function == nullptr) return false;
   for (const Argument& one : ArgumentsOf(*method.function, node)) {

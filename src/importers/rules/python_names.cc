@@ -128,6 +128,14 @@ void AddNamesIn(const PyNode& node, std::vector<std::string>& out) {
   for (const PyNode& item : node.items) AddNamesIn(item, out);
 }
 
+bool HasArgument(const PyNode& call, std::string_view name) {
+  std::vector<std::string> names;
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    AddNamesIn(call.items[i], names);
+  }
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void AddLoopSources(const std::vector<PyNode>& items,
                     const std::vector<std::string>& keywords,
                     std::vector<std::string>& changed) {

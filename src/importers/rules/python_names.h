@@ -29,6 +29,8 @@ std::string ChangedName(const PyNode& call);
 std::vector<std::string> ChangedNames(const PyNode& call);
 // Appends all names in an expression to `out`.
 void AddNamesIn(const PyNode& node, std::vector<std::string>& out);
+// Returns whether an argument of a call is or contains the name.
+bool HasArgument(const PyNode& call, std::string_view name);
 // If `changed` has a variable of a comprehension, appends the names that the
 // comprehension runs over, whose values a change of the variable may change:
 // `[r.append(x) for r in [a]]` changes `a`. The arguments `items` and
