@@ -75,6 +75,11 @@ bool IsStepProgram(const SourceRef& source) {
 
 std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
                                      const Common& common, Findings& findings) {
+  const bool compiles = flags.after.empty() && flags.between.empty();
+  if (!compiles &&
+      !RefuseInputs(flags.inputs, "both sides are read from files", findings)) {
+    return std::nullopt;
+  }
   if (!flags.between.empty()) return Between(flags, findings);
   if (stored::IsTree(flags.before)) {
     const auto plan =

@@ -147,14 +147,10 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
   if (!flags.plan.empty()) {
-    if (!flags.inputs.asked.NamesAnInput()) {
-      return ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited),
-                          findings);
+    if (!RefuseInputs(flags.inputs, "the plan is that of `--plan`", findings)) {
+      return std::nullopt;
     }
-    findings.Add(code::kUsage, {},
-                 "`--plan` and the inputs of a plan are both given",
-                 "give one of them");
-    return std::nullopt;
+    return ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
   }
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;

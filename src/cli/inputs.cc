@@ -6,6 +6,7 @@
 #include "cli/inputs.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "cli/output.h"
@@ -302,10 +303,36 @@ std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings) {
   return target ? LoadMesh(flags, *target, findings) : std::nullopt;
 }
 
+bool RefuseInputs(const InputFlags& flags, std::string_view because,
+                  Findings& findings) {
+  const auto first = [](const Strings& all) {
+    return all.empty() ? std::string() : all.front();
+  };
+  const TargetRequest& asked = flags.asked;
+  const std::initializer_list<std::pair<std::string_view, std::string>> given =
+      {{"--mesh", asked.mesh},           {"--devices", flags.devices},
+       {"--processes", flags.processes}, {"--rules", first(asked.rules)},
+       {"--manifest", asked.manifest},   {"--target", asked.target},
+       {"--project", asked.project},     {"--modes", first(flags.modes)},
+       {"--unmatched", flags.unmatched}, {"--illegal", flags.illegal},
+       {"--min-size", flags.min_size},   {"--compat", flags.compat}};
+  for (const auto& [flag, value] : given) {
+    if (value.empty()) continue;
+    findings.Add(
+        code::kUsage, FlagPlace(flag, value),
+        std::string(because) + ", so `" + std::string(flag) + "` has no effect",
+        "leave out `" + std::string(flag) + "`");
+  }
+  return !findings.HasErrors();
+}
+
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan,
                                    Findings& findings) {
   if (plan.empty()) return ChooseTarget(flags.asked, findings);
+  if (!RefuseInputs(flags, "the plan is that of `--plan`", findings)) {
+    return std::nullopt;
+  }
   Target target;
   target.model = flags.asked.model;
   return target;

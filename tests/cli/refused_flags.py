@@ -22,6 +22,30 @@ FLAGS = [
          "SHD001 1:1 `F4` is not a dtype of at least one byte per element, "
          "such as bfloat16"),
     ], INPUTS),
+    Reader("flags", "cost --plan p.json --mesh tp:2", [
+        ("",
+         "SHD001 1:1 the plan is that of `--plan`, so `--mesh` has no effect"),
+    ], INPUTS),
+    Reader("flags", "report --plan p.json --illegal drop", [
+        ("",
+         "SHD001 1:1 the plan is that of `--plan`, so `--illegal` has no "
+         "effect"),
+    ], INPUTS),
+    Reader("flags", "show memory --plan p.json --modes decode", [
+        ("",
+         "SHD001 1:1 the plan is that of `--plan`, so `--modes` has no "
+         "effect"),
+    ], INPUTS),
+    Reader("flags", "export csv --plan p.json --rules r.yaml", [
+        ("",
+         "SHD001 1:1 the plan is that of `--plan`, so `--rules` has no "
+         "effect"),
+    ], INPUTS),
+    Reader("flags", "diff a.json b.json --devices 2", [
+        ("",
+         "SHD001 1:1 both sides are read from files, so `--devices` has no "
+         "effect"),
+    ], INPUTS),
     Reader("flags", "diff --between train,decode m.json m.json", [
         ("",
          "SHD001 1:13 --between compares two modes of one plan"),
