@@ -273,7 +273,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .to = &flags.dtype,
        .value = "TYPE|REGEX=TYPE",
        .help = "cast floating-point tensors while copying, rounding to "
-               "nearest: f32, bf16 or f16; with PATTERN=, only tensors whose "
+               "nearest: f32, bf16 or f16; with REGEX=, only tensors whose "
                "name the pattern matches",
        .words = {"f32", "bf16", "f16"}},
       {.name = "--select",

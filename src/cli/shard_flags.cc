@@ -24,7 +24,14 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   options.dtype = settings.dtype;
   options.select = settings.input.select;
   options.tree = WritesTree(flags.checkpoint);
-  const auto per = ParsePer(flags.per);
+  if (options.tree && !flags.per.empty()) {
+    findings.Add(
+        code::kUsage, {},
+        "--per is for safetensors files, not for --to " + flags.checkpoint.to,
+        "leave the option out");
+    return std::nullopt;
+  }
+  const auto per = ParsePer(flags.per.empty() ? "device" : flags.per);
   if (!per) {
     findings.Add(code::kUsage, {},
                  "`" + flags.per + "` is not a layout of pieces",
@@ -87,7 +94,7 @@ Options OptionsOf(ShardFlags& flags) {
        .to = &flags.per,
        .value = "device|process|shard",
        .help = "write a file per device, per process (replicas once), or per "
-               "distinct set of devices (each piece once)"},
+               "distinct set of devices (each piece once) (default: device)"},
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",

@@ -14,7 +14,7 @@ namespace shardc::cli {
 struct ShardFlags {
   CheckpointFlags checkpoint;
   std::string plan;
-  std::string per = "device";
+  std::string per;  // "device" if empty
   std::string mode;
   std::string processes;
   bool allow_edited = false;

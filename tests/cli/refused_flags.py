@@ -97,6 +97,11 @@ FLAGS = [
          "SHD001 1:39 --max-shard-size is for safetensors files, not for "
          "--to orbax"),
     ], INPUTS),
+    Reader("flags",
+           "split --plan p.json --checkpoint c --out o --to dcp --per shard", [
+        ("",
+         "SHD001 1:60 --per is for safetensors files, not for --to dcp"),
+    ], INPUTS),
     Reader("flags", "resolve [TP] --illegal drop", [
         ("",
          "SHD001 1:23 `--illegal` needs a shape and a mesh"),
