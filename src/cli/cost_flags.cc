@@ -378,11 +378,11 @@ Option RematOption(std::string* to) {
 
 bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings) {
   if (text.empty()) return true;
-  std::string why;
-  auto policy = step::ParseRemat(text, why);
+  step::RematRefusal refusal;
+  auto policy = step::ParseRemat(text, refusal);
   if (!policy) {
-    findings.Add(code::kUsage, FlagPlace("--remat", text), why,
-                 "the policies are: " + ListOf(step::RematNames()));
+    findings.Add(code::kUsage, FlagPlace("--remat", text), refusal.why,
+                 refusal.help);
     return false;
   }
   out = std::move(*policy);

@@ -32,6 +32,9 @@ constexpr std::array<Named, 10> kPolicies = {{
     {"save_from_both_policies", Keep::kFromBoth},
 }};
 constexpr int kMostDeep = 8;
+// JAX's policies that move tensors to the host's memory.
+constexpr std::array<std::string_view, 2> kOffloading = {
+    "offload_dot_with_no_batch_dims", "save_and_offload_only_these_names"};
 
 constexpr auto kNames = [] {
   std::array<std::string_view, kPolicies.size()> out;
@@ -51,6 +54,17 @@ constexpr std::array<std::string_view, 19> kTensorNames = {
     "mlpwi_1",     "mlpwi",
     "down_proj",   "mlpwo",
     "router"};
+
+std::string ListOf(std::span<const std::string_view> names) {
+  std::string out;
+  for (const std::string_view name : names) {
+    out += (out.empty() ? "" : ", ") + std::string(name);
+  }
+  return out;
+}
+
+std::string PolicyList() { return "the policies are: " + ListOf(kNames); }
+std::string TensorList() { return "the tensors are: " + ListOf(kTensorNames); }
 
 std::string_view Trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\n'; };
@@ -80,41 +94,48 @@ bool TakesNames(Keep keep) {
          keep == Keep::kOnlyNames;
 }
 
-std::optional<Remat> Parse(std::string_view text, int depth, std::string& why);
+std::optional<Remat> Parse(std::string_view text, int depth,
+                           RematRefusal& refusal);
 
 bool TakeParts(const std::vector<std::string_view>& parts, int depth,
-               Remat& policy, std::string& why) {
+               Remat& policy, RematRefusal& refusal) {
   if (policy.keep == Keep::kFromBoth) {
     for (std::string_view part : parts) {
-      auto one = Parse(part, depth + 1, why);
+      auto one = Parse(part, depth + 1, refusal);
       if (!one) return false;
       policy.both.push_back(std::move(*one));
     }
     if (policy.both.size() == 2) return true;
-    why = "`save_from_both_policies` takes two policies";
+    refusal = {"`save_from_both_policies` takes two policies",
+               "write save_from_both_policies(dots_saveable,"
+               "save_only_these_names(context))"};
     return false;
   }
   if (!TakesNames(policy.keep)) {
     if (parts.empty()) return true;
-    why = "this policy takes no names";
+    refusal = {"this policy takes no names",
+               "leave out the names and the parentheses"};
     return false;
   }
   for (std::string_view part : parts) {
     if (std::find(kTensorNames.begin(), kTensorNames.end(), part) ==
         kTensorNames.end()) {
-      why = ShortQuote(part) + " is no tensor of a layer";
       const std::string near = DidYouMean(part, kTensorNames);
-      why += near.empty() ? "" : "; " + near;
+      refusal = {ShortQuote(part) + " is no name of a tensor" +
+                     (near.empty() ? "" : "; " + near),
+                 TensorList()};
       return false;
     }
     policy.names.emplace_back(part);
   }
   if (!policy.names.empty()) return true;
-  why = "a policy of names takes some, such as (q_proj,context)";
+  refusal = {"a policy of names takes some, such as (q_proj,context)",
+             TensorList()};
   return false;
 }
 
-std::optional<Remat> Parse(std::string_view text, int depth, std::string& why) {
+std::optional<Remat> Parse(std::string_view text, int depth,
+                           RematRefusal& refusal) {
   text = Trimmed(text);
   const size_t open = std::min(text.find('('), text.size());
   const std::string_view name = Trimmed(text.substr(0, open));
@@ -122,14 +143,27 @@ std::optional<Remat> Parse(std::string_view text, int depth, std::string& why) {
       std::find_if(kPolicies.begin(), kPolicies.end(),
                    [&](const Named& one) { return one.name == name; });
   if (known == kPolicies.end()) {
-    why = ShortQuote(name) + " is no policy";
+    if (std::find(kOffloading.begin(), kOffloading.end(), name) !=
+        kOffloading.end()) {
+      refusal = {ShortQuote(name) +
+                     " moves tensors to the host, which is not supported",
+                 PolicyList()};
+      return std::nullopt;
+    }
     const std::string near = DidYouMean(name, kNames);
-    why += near.empty() ? "" : "; " + near;
+    refusal = {
+        ShortQuote(name) + " is no policy" + (near.empty() ? "" : "; " + near),
+        PolicyList()};
     return std::nullopt;
   }
-  const bool closed = open == text.size() || text.back() == ')';
-  if (!closed || depth > kMostDeep) {
-    why = "a parenthesis is not closed";
+  if (open != text.size() && text.back() != ')') {
+    refusal = {"a parenthesis is not closed", "add `)`"};
+    return std::nullopt;
+  }
+  if (depth > kMostDeep) {
+    refusal = {
+        "policies are nested more than " + std::to_string(kMostDeep) + " deep",
+        "combine fewer policies"};
     return std::nullopt;
   }
   Remat out;
@@ -139,7 +173,7 @@ std::optional<Remat> Parse(std::string_view text, int depth, std::string& why) {
   if (open < text.size()) {
     inner = text.substr(open + 1, text.size() - open - 2);
   }
-  if (!TakeParts(Parts(inner), depth, out, why)) return std::nullopt;
+  if (!TakeParts(Parts(inner), depth, out, refusal)) return std::nullopt;
   return out;
 }
 
@@ -156,8 +190,15 @@ bool IsNamed(const Remat& policy, const Candidate& tensor) {
 
 std::span<const std::string_view> RematNames() { return kNames; }
 
+std::optional<Remat> ParseRemat(std::string_view text, RematRefusal& refusal) {
+  return Parse(text, 0, refusal);
+}
+
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why) {
-  return Parse(text, 0, why);
+  RematRefusal refusal;
+  auto out = ParseRemat(text, refusal);
+  if (!out) why = std::move(refusal.why);
+  return out;
 }
 
 bool Keeps(const Remat& policy, const Candidate& tensor) {

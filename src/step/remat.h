@@ -40,8 +40,14 @@ struct Remat {
 
 // Returns the names of ten policies of JAX, two of which are aliases.
 std::span<const std::string_view> RematNames();
-// Parses a policy. Returns nullopt, and sets `why` to the reason, if the text
-// is not a policy.
+// Why a text is no policy, and what can be written instead, such as "the
+// policies are: everything_saveable, ...".
+struct RematRefusal {
+  std::string why, help;
+};
+// Returns nullopt, and the reason in `refusal` or `why`, if the text is no
+// policy. JAX's two policies that move tensors to the host are not supported.
+std::optional<Remat> ParseRemat(std::string_view text, RematRefusal& refusal);
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 
 // How a tensor of a layer is computed.

@@ -79,32 +79,52 @@ TEST_CASE("each policy keeps its tensors") {
 
 TEST_CASE("a text that is no policy has a reason") {
   struct Case {
-    std::string policy, why;
+    std::string policy, why, help;
   };
+  const std::string kPolicies = "the policies are: everything_saveable, ";
+  const std::string kTensors = "the tensors are: layer_input, ";
   const Case kCases[] = {
-      {"", "`` is no policy"},
-      {"nothing", "`nothing` is no policy"},
+      {"", "`` is no policy", kPolicies},
+      {"nothing", "`nothing` is no policy", kPolicies},
       {"dots_savable",
-       "`dots_savable` is no policy; did you mean `dots_saveable`?"},
-      {"nothing_saveable(q_proj)", "this policy takes no names"},
+       "`dots_savable` is no policy; did you mean `dots_saveable`?", kPolicies},
+      {"save_and_offload_only_these_names(context)",
+       "`save_and_offload_only_these_names` moves tensors to the host, which "
+       "is not supported",
+       kPolicies},
+      {"offload_dot_with_no_batch_dims",
+       "`offload_dot_with_no_batch_dims` moves tensors to the host, which is "
+       "not supported",
+       kPolicies},
+      {"nothing_saveable(q_proj)", "this policy takes no names",
+       "leave out the names"},
       {"save_only_these_names",
-       "a policy of names takes some, such as (q_proj,context)"},
+       "a policy of names takes some, such as (q_proj,context)", kTensors},
       {"save_only_these_names()",
-       "a policy of names takes some, such as (q_proj,context)"},
+       "a policy of names takes some, such as (q_proj,context)", kTensors},
       {"save_only_these_names(q_prj)",
-       "`q_prj` is no tensor of a layer; did you mean `q_proj`?"},
-      {"save_only_these_names(q_proj", "a parenthesis is not closed"},
+       "`q_prj` is no name of a tensor; did you mean `q_proj`?", kTensors},
+      {"save_from_both_policies(dots_saveable,save_only_these_names(norm))",
+       "`norm` is no name of a tensor", kTensors},
+      {"save_only_these_names(q_proj", "a parenthesis is not closed",
+       "add `)`"},
       {"save_from_both_policies(nothing_saveable)",
-       "`save_from_both_policies` takes two policies"},
+       "`save_from_both_policies` takes two policies",
+       "write save_from_both_policies("},
       {"save_from_both_policies(nothing_saveable,dots_saveable,"
        "dots_saveable)",
-       "`save_from_both_policies` takes two policies"},
+       "`save_from_both_policies` takes two policies",
+       "write save_from_both_policies("},
   };
   for (const Case& test : kCases) {
     CAPTURE(test.policy);
     std::string why;
     CHECK(!Policy(test.policy, &why));
     CHECK(why == test.why);
+    RematRefusal refusal;
+    CHECK(!ParseRemat(test.policy, refusal));
+    CHECK(refusal.why == test.why);
+    CHECK(refusal.help.starts_with(test.help));
   }
 }
 
@@ -115,10 +135,11 @@ TEST_CASE("policies are nested at most eight deep") {
       text = "save_from_both_policies(nothing_saveable," + text + ")";
     }
     std::string why;
-    return Policy(text, &why).has_value();
+    Policy(text, &why);
+    return why;
   };
-  CHECK(nested(8));
-  CHECK(!nested(9));
+  CHECK(nested(8) == "");
+  CHECK(nested(9) == "policies are nested more than 8 deep");
 }
 
 TEST_CASE("only a policy that keeps everything recomputes nothing") {
