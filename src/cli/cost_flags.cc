@@ -160,8 +160,8 @@ Option StackOption(std::string* to) {
       .value = "NAME",
       .help =
           "training software: compiled, megatron, xla, eager, eager-bf16, hf, "
-          "megatron-2021 or deepspeed-2021 (default: xla for TPUs and "
-          "parameters of JAX, else compiled)",
+          "megatron-2021 or deepspeed-2021 (default: xla for TPUs, "
+          "Trainium and parameters of JAX, else compiled)",
       .words = {},
       .also = "--runtime"};
   for (std::string_view name : cost::StackNames()) {
