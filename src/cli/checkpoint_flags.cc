@@ -284,7 +284,7 @@ Options OptionsOf(CheckpointFlags& flags) {
        .to = &flags.arrays_only,
        .help = "leave out values of an orbax or DCP checkpoint that are not "
                "arrays, such as strings and pickled objects, instead of "
-               "refusing them"},
+               "keeping or refusing them"},
       {.name = "--memory",
        .to = &flags.memory,
        .value = "SIZE",
