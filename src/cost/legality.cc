@@ -187,6 +187,13 @@ void DropUnevenHeadsOfFile(CostInputs& work) {
   }
 }
 
+std::vector<std::string> UnevenTokensOf(const CostInputs& work,
+                                        const Settings& settings) {
+  Reasons out;
+  AddTokens(work, settings, out);
+  return out.Take();
+}
+
 std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
                                         const CostInputs& work,
                                         const Settings& settings) {

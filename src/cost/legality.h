@@ -36,7 +36,12 @@ void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
 // note for uneven query heads and a note for uneven KV heads.
 void DropUnevenHeadsOfFile(CostInputs& work);
 
-// Returns the reasons why a mesh is illegal for a target; empty if it is legal.
+// Returns a text for each number of rows or tokens that its axes or the
+// micro-batches do not divide, such as `9 rows are not divisible by 8`.
+std::vector<std::string> UnevenTokensOf(const CostInputs& work,
+                                        const Settings& settings);
+
+// Returns why a mesh is illegal for a target; empty if it is legal.
 std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
                                         const CostInputs& work,
                                         const Settings& settings);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cost/legality.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -195,6 +196,14 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.memory = MemoryOf(work, out.settings);
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
+  // Memory counts an uneven dimension at its fullest device, and the program of
+  // the step leaves it unsharded.
+  for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
+    out.communication.unknown.push_back(
+        "the exact cost: " + uneven +
+        ", so memory is that of the fullest device, and what is sent may be "
+        "that of an unsharded dimension");
+  }
   out.time = TimeOf(work, out.settings, out.memory, out.communication);
   out.expected =
       ExpectedTimeOf(work, out.settings, out.memory, out.communication);

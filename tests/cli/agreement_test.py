@@ -130,6 +130,22 @@ class Agreement(CostCase):
             self.assertIs(any("axes of the experts" in one
                               for one in plan["assumptions"]), noted)
 
+    def test_rows_that_the_axes_do_not_divide_are_stated(self):
+        for batch, parts, words in (
+                (8, 1, None), (16, 2, None),
+                (9, 1, "9 rows are not divisible by 8"),
+                (4, 1, "4 rows are not divisible by 8"),
+                (16, 4, "2 rows of a device are not divisible by 4")):
+            with self.subTest(batch=batch, parts=parts):
+                unknown = self.cost(
+                    inputs("llama-3.2-1b", "hf"), "--mesh", "fsdp:8", "--batch",
+                    str(batch), "--seq", "1024", "--microbatches",
+                    str(parts))["unknown"]
+                self.assertEqual(unknown, [
+                    f"the exact cost: {words}, so memory is that of the "
+                    "fullest device, and what is sent may be that of an "
+                    "unsharded dimension"] if words else [])
+
     def test_an_encoder_attends_to_all_tokens(self):
         path = os.path.join(self.folder.name, "bert.json")
         wide, layers = 64, 2
