@@ -242,8 +242,11 @@ std::string SuggestionText(const SuggestedRules& rules) {
       ratio.data() + " of the fully sharded size\n";
   if (suggestion.dims.facts.heads_assumed && suggestion.mesh.tp > 1) {
     out +=
-        "assumed     the size of a head; give `--model config.json` to confirm "
-        "it\n";
+        suggestion.dims.facts.has_config
+            ? "assumed     the size of a head where the model's config.json "
+              "does not state it\n"
+            : "assumed     the size of a head; give `--model config.json` to "
+              "confirm it\n";
   }
   return out + UndecidedText(rules);
 }

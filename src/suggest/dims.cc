@@ -295,6 +295,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   const Tree one_layer = scanned ? WithoutLayers(stored, stacks) : Tree();
   const Tree& tree = scanned ? one_layer : stored;
   ModelDims out = NameRoles(tree);
+  out.facts.has_config = model != nullptr;
   NameGates(tree, out);
   NameOutputs(tree, out);
   MarkExperts(tree, out);

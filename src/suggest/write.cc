@@ -141,9 +141,11 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
     append(StackEvidence(stack));
   }
   if (facts.heads_assumed && suggestion.mesh.tp > 1) {
-    append(
-        "The size of a head is assumed; give the model's config.json with "
-        "--model to read it.");
+    append(facts.has_config
+               ? "The size of a head is assumed where the model's config.json "
+                 "does not state it."
+               : "The size of a head is assumed; give the model's config.json "
+                 "with --model to read it.");
   }
   if (suggestion.choices.heads_unsharded) {
     append("Heads do not divide by tp " + std::to_string(suggestion.mesh.tp) +

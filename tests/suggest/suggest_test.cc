@@ -282,6 +282,23 @@ TEST_CASE("a configuration is used only if it fits the shapes") {
                "layers.0.self_attn.q_proj.weight") == "[HEAD, [FSDP, SP]]");
 }
 
+TEST_CASE("a head size that is assumed in spite of a configuration is stated") {
+  const Manifest manifest = ManifestOf(Llama(2048, 2048, 2048, 8192, 32000));
+  const Mesh mesh = MeshOf({{"tp", 16}});
+  const auto states = [&](const ModelConfig* model, const std::string& text) {
+    std::string head;
+    for (const std::string& line : For(manifest, mesh, model).file.comments) {
+      head += line + " ";
+    }
+    return head.find(text) != std::string::npos;
+  };
+  ModelConfig model;
+  model.heads = 7;
+  CHECK(states(nullptr, "give the model's config.json"));
+  CHECK(!states(&model, "give the model's config.json"));
+  CHECK(states(&model, "where the model's config.json does not state it"));
+}
+
 TEST_CASE("axes of other names") {
   const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32000));
   const Mesh mesh = MeshOf({{"data", 8}, {"model", 4}});
