@@ -1,8 +1,9 @@
 // The program: sets up the process, parses arguments, runs one command, reports
 // findings. If stdout is closed, it is opened on /dev/null. Otherwise the next
-// file to be opened would get the descriptor of stdout, and the report would be
-// written into that file. If memory runs out, the process prints an error and
-// exits at once, because unwinding may allocate memory.
+// file to be opened would get its descriptor, and the report would be written
+// into that file. It is opened for reading only, so that a result that nobody
+// can receive is a failed write. If memory runs out, the process reports that
+// and exits at once, because unwinding may allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,11 +25,12 @@ namespace shardc::cli {
 namespace {
 
 // Opens closed standard streams on /dev/null, so that no other file gets their
-// descriptors.
+// descriptors. Writing a result to a closed stdout fails, and messages to a
+// closed stderr are dropped.
 void KeepStandardStreams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) == -1) {
-      open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+      open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
     }
   }
   // SIGPIPE is ignored, so that writing to a closed pipe returns an error and

@@ -139,12 +139,21 @@ class Limits(Case):
             self.assertIn(run_.returncode, (0, 1), text)
             self.assertNotIn("error[", text)
             self.check_plain(text)
-        # Nobody reads messages either.
-        for stream in ("stdout", "stderr"):
-            run_ = subprocess.run(
-                ["sh", "-c", f'exec "$@" {"12"["e" in stream[3]]}>&-', "sh",
-                 BIN, "plan", *inputs], capture_output=True)
-            self.assertIn(run_.returncode, (0, 2))
+
+    def test_a_result_that_a_closed_standard_output_loses_is_an_error(self):
+        inputs = self.inputs(50)
+        out = os.path.join(self.folder, "plan.json")
+        for closed, args, status in (
+                (">&-", ["plan", *inputs], 2), (">&-", ["--help"], 2),
+                (">&-", ["plan", *inputs, "-o", out], 0),
+                ("2>&-", ["plan", *inputs], 0), ("<&-", ["plan", *inputs], 0)):
+            with self.subTest(closed=closed, args=args):
+                run_ = subprocess.run(
+                    ["sh", "-c", f'exec "$@" {closed}', "sh", BIN, *args],
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(run_.returncode, status, run_.stderr)
+                self.assertEqual("standard output cannot be written"
+                                 in run_.stderr, status == 2)
 
     def test_processes_have_a_place(self):
         for command in (["mesh"], ["resolve", "[TP]"], ["attention"]):
