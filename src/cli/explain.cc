@@ -93,14 +93,23 @@ bool IsWrongCode(const std::string& what, Findings& findings) {
 
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
-  if (flags.codes) return PutOut(CodesMarkdown(), findings) ? kDone : kFailed;
+  const bool json = common.format == "json";
+  if (flags.codes) {
+    const auto write = [&](Sink& out) {
+      json ? WriteCodesJson(out) : out.Append(CodesMarkdown());
+    };
+    return PutOut(write, findings) ? kDone : kFailed;
+  }
   if (flags.what.empty()) {
     findings.Add(code::kUsage, {}, "there is nothing to explain",
                  "name a parameter or a code; `--codes` lists the codes");
     return kFailed;
   }
   if (const auto text = ExplainCode(flags.what)) {
-    return PutOut(*text, findings) ? kDone : kFailed;
+    const auto write = [&](Sink& out) {
+      json ? WriteCodeJson(flags.what, out) : out.Append(*text);
+    };
+    return PutOut(write, findings) ? kDone : kFailed;
   }
   if (IsWrongCode(flags.what, findings)) return kFailed;
   const auto target = ChooseTarget(flags.inputs.asked, findings);
@@ -129,7 +138,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   // Errors in declared pipeline stages are not printed here, because `check`
   // reports them.
   const auto write = [&](Sink& out) {
-    if (common.format == "json") {
+    if (json) {
       WriteExplainJson(*compiled, *param, out, place);
     } else {
       out.Append(ExplainText(*compiled, *param, place));
@@ -147,7 +156,8 @@ Options OptionsOf(ExplainFlags& flags) {
        .words = CodeWords()},
       {.name = "--codes",
        .to = &flags.codes,
-       .help = "list every diagnostic as Markdown"},
+       .help = "list every diagnostic as Markdown, or in JSON with its "
+               "explanation"},
       {.name = "--step",
        .to = &flags.steps_of,
        .value = "MODE,...",

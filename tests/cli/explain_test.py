@@ -69,6 +69,24 @@ class Explain(Case):
                 self.assertEqual(status, 0, out)
                 self.assertNotRegex(out, r"\[SHD\d{3}")
 
+    def test_the_json_of_a_code_has_the_text_of_its_explanation(self):
+        every = self.check(run("explain", "--codes", "--format", "json"),
+                           0).json()
+        self.assertEqual([one["code"] for one in every],
+                         list(code_examples.codes(BIN)))
+        for one in every:
+            with self.subTest(one["code"]):
+                self.assertEqual(
+                    f"{one['code']} {one['name']} ({one['level']}): "
+                    f"{one['meaning']}\n\n{one['explanation']}",
+                    self.check(run("explain", one["code"]), 0).out)
+                self.assertEqual("\nIn preview:" in "\n" + one["explanation"],
+                                 one["preview"])
+        for word in ("SHD105", "dead-rule", "shd105"):
+            one = self.check(run("explain", word, "--format", "json"), 0)
+            self.assertEqual(one.json()["code"], "SHD105")
+            self.assertIn(one.json(), every)
+
 
 class Parameters(Case):
     def test_an_axis_that_is_twice_in_one_dimension(self):

@@ -14,6 +14,7 @@
 
 #include "emit/findings/pages/page.h"
 #include "lint/rules/lint.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
@@ -122,15 +123,13 @@ std::string Head(const Code& code) {
          "): " + std::string(code.meaning) + "\n";
 }
 
-}  // namespace
-
-std::optional<std::string> ExplainCode(std::string_view text) {
-  const Code* code = FindCode(text);
-  if (code == nullptr) return std::nullopt;
-  std::string out = Head(*code);
-  const Lint* lint = FindLint(*code);
+// Returns the explanation below the head, beginning with an empty line. It is
+// empty for a code without an explanation.
+std::string Body(const Code& code) {
+  std::string out;
+  const Lint* lint = FindLint(code);
   if (lint == nullptr) {
-    if (const CodePage* page = FindPage(*code)) Page(out, *page);
+    if (const CodePage* page = FindPage(code)) Page(out, *page);
     return out;
   }
   if (lint->preview) {
@@ -151,13 +150,53 @@ std::optional<std::string> ExplainCode(std::string_view text) {
   return out;
 }
 
+bool IsPreview(const Code& code) {
+  const Lint* lint = FindLint(code);
+  return lint != nullptr && lint->preview;
+}
+
+void WriteCode(JsonWriter& json, const Code& code) {
+  const std::string body = Body(code);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("code", code.Id());
+  json.Member("name", code.name);
+  json.Member("level", LevelName(code.level));
+  json.Member("preview", IsPreview(code));
+  json.Member("meaning", code.meaning);
+  json.Member("explanation", body.substr(std::min<size_t>(1, body.size())));
+  json.EndObject();
+}
+
+}  // namespace
+
+std::optional<std::string> ExplainCode(std::string_view text) {
+  const Code* code = FindCode(text);
+  if (code == nullptr) return std::nullopt;
+  return Head(*code) + Body(*code);
+}
+
+void WriteCodeJson(std::string_view text, Sink& out) {
+  const Code* code = FindCode(text);
+  if (code == nullptr) return;
+  JsonWriter json(out);
+  WriteCode(json, *code);
+  out.Put('\n');
+}
+
+void WriteCodesJson(Sink& out) {
+  JsonWriter json(out);
+  json.BeginArray(JsonLayout::kLines);
+  for (const Code* code : AllCodes()) WriteCode(json, *code);
+  json.EndArray();
+  out.Put('\n');
+}
+
 std::string CodesMarkdown() {
   std::string out = "| code | name | level | meaning |\n|---|---|---|---|\n";
   for (const Code* code : AllCodes()) {
-    const Lint* lint = FindLint(*code);
     out += "| " + code->Id() + " | " + std::string(code->name) + " | " +
            std::string(LevelName(code->level)) +
-           (lint != nullptr && lint->preview ? ", preview" : "") + " | " +
+           (IsPreview(*code) ? ", preview" : "") + " | " +
            std::string(code->meaning) + " |\n";
   }
   return out;
