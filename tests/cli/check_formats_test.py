@@ -293,6 +293,8 @@ targets:
         here, below = [sorted(map(json.dumps, log["results"]))
                        for log in logs]
         self.assertEqual(here, below)
+        self.assertEqual(self.lint("junit", cwd="repo/jobs").out,
+                         self.lint("junit", cwd="repo/jobs/deep").out)
 
     def test_the_workspace_wins_and_links_are_followed(self):
         self.assertEqual(self.uris(GITHUB_WORKSPACE=self.root),

@@ -48,6 +48,7 @@ std::string Xml(std::string_view raw) {
 struct Case {
   const Finding* finding = nullptr;
   std::string file, name;
+  std::string where;  // the place, relative to the repository; may be empty
 };
 
 std::string FileOf(const FindingReport& report, const Finding& finding) {
@@ -61,19 +62,18 @@ std::vector<Case> Named(const FindingReport& report) {
   std::vector<Case> out;
   std::map<std::string, int> seen;
   for (const Finding& finding : report.findings) {
-    Case one{&finding, FileOf(report, finding), finding.code->Id()};
-    one.name += " " + std::string(finding.code->name) + " at ";
+    Case one{&finding, FileOf(report, finding), finding.code->Id(), {}};
     const Place& place = finding.place;
-    if (place.source != nullptr && !IsFile(place)) {
-      one.name += place.ToString();
-    } else {
-      one.name += one.file;
-      if (place.HasPosition()) {
-        const LineColumn at = place.source->At(place.begin);
-        one.name +=
-            ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-      }
+    if (place.source != nullptr) {
+      one.where = IsFile(place) ? one.file : place.ToString();
     }
+    if (IsFile(place) && place.HasPosition()) {
+      const LineColumn at = place.source->At(place.begin);
+      one.where +=
+          ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    }
+    one.name += " " + std::string(finding.code->name) + " at " +
+                (one.where.empty() ? one.file : one.where);
     const int count = ++seen[one.name];
     if (count > 1) one.name += " (" + std::to_string(count) + ")";
     out.push_back(std::move(one));
@@ -93,8 +93,7 @@ void WriteCase(Sink& out, const Case& one) {
   out.Append(">\n");
   const std::string message = MessageText(finding);
   std::string text = Xml(message);
-  const std::string where = finding.place.ToString();
-  if (!where.empty()) text = Xml(where) + ": " + text;
+  if (!one.where.empty()) text = Xml(one.where) + ": " + text;
   if (!finding.help.empty()) text += "\nhelp: " + Xml(finding.help);
   if (finding.level == Level::kError) {
     out.Append("      <failure type=\"error\" message=\"" + Xml(message) +
