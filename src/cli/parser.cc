@@ -223,8 +223,18 @@ const Parser::Entry* TypedCommand(const Parser& parser) {
   return typed;
 }
 
-// Returns false, and adds a finding, if options are before the last word of the
-// command. There they would have no effect.
+// Adds a finding about an option that precedes the command.
+void ReportEarly(const std::string& option, const Parser::Entry& entry,
+                 Findings& findings) {
+  const std::string name(entry.command->name);
+  findings.Add(
+      code::kUsage, {},
+      "`" + option + "` stands before the end of the command `" + name + "`",
+      "write it after it: `shardc " + name + " " + option + " ...`");
+}
+
+// Returns false, and adds a finding, if options precede the last word of the
+// command, because they would have no effect there.
 bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   const auto& before = entry.app->get_parent()->parse_order();
   if (before.empty()) return true;
@@ -233,12 +243,32 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
     LibrariesWithoutVersion(findings);
     return false;
   }
-  const std::string name(entry.command->name);
-  findings.Add(
-      code::kUsage, {},
-      "`" + flag + "` stands before the end of the command `" + name + "`",
-      "write it after it: `shardc " + name + " " + flag + " ...`");
+  ReportEarly(flag, entry, findings);
   return false;
+}
+
+// Returns the message of an error of CLI11. Three messages are reworded:
+//
+//   --output: 1 required FILE missing
+//   --mesh: At Most 1 required but received 2
+//   Could not convert: --quiet = x
+std::string MessageOf(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find(": "));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    if (text.ends_with(" missing")) return Quote(name) + " has no value";
+    if (text.find(": At Most 1 ") == name.size()) {
+      return Quote(name) + " is given more than once";
+    }
+  }
+  const size_t equals = text.find(" = ");
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr &&
+      name.size() < equals && equals != std::string::npos) {
+    const size_t flag = name.size() + 2;
+    return Quote(text.substr(flag, equals - flag)) + " takes no value " +
+           Quote(text.substr(equals + 3));
+  }
+  return text;
 }
 
 // Reports the first word that the command does not accept. Later words are not
@@ -322,8 +352,10 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                    "write options before `--`");
     } else if (!entry->app->remaining().empty()) {
       ReportStray(*entry, findings);
+    } else if (const Strings early = parser.app.remaining(); !early.empty()) {
+      ReportEarly(early.front(), *entry, findings);
     } else {
-      findings.Add(code::kUsage, {}, error.what(),
+      findings.Add(code::kUsage, {}, MessageOf(error),
                    "`shardc " + std::string(entry->command->name) +
                        " --help` shows its options");
     }

@@ -102,6 +102,20 @@ class Usage(Case):
                 self.assertIn(f"{named}: its value is empty", result.err)
                 self.assertIn("--> <command line>:1:", result.err)
 
+    def test_values_that_are_missing_or_too_many(self):
+        for words, column, said in [
+                (["plan", "--mesh"], 13, "`--mesh` has no value"),
+                (["check", "--select"], 14, "`--select` has no value"),
+                (["plan", "--mesh", "dp:2", "--mesh", "dp:4"], 13,
+                 "`--mesh` is given more than once"),
+                (["plan", "--quiet=x"], 13, "`--quiet` takes no value `x`"),
+                (["--quiet", "plan"], 8, "`--quiet` stands before the end of "
+                 "the command `plan`")]:
+            with self.subTest(words=words):
+                result = self.check(run(*words), 2)
+                self.assertIn(f"usage]: {said}\n", result.err)
+                self.assertIn(f"--> <command line>:1:{column}\n", result.err)
+
     def test_the_former_spelling_of_a_step_works_after_its_new_one(self):
         """`verify step --step MODE` mixes both."""
         result = self.check(run("verify", "step", "--step", "train"), 2)
