@@ -136,44 +136,17 @@ int64_t Nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-}  // namespace
-
-bool IsGzip(std::string_view bytes) {
-  return bytes.size() >= 3 && bytes.starts_with("\x1f\x8b\x08");
-}
-
-std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
-                                   std::string* why) {
-  std::string out;
-  std::string reason;
-  const Outcome outcome = InflateInto(gzip, limit_bytes, out, &reason);
-  if (outcome == Outcome::kOk) return out;
-  if (why != nullptr) *why = std::move(reason);
-  return std::nullopt;
-}
-
-SourceRef ReadSource(const std::string& path, Findings& findings,
-                     int64_t limit_bytes) {
-  const bool standard_input = path == "-";
-  std::optional<InputFile> file;
-  if (standard_input) {
-    struct stat status = {};
-    if (::fstat(STDIN_FILENO, &status) == 0) {
-      findings.NoteRead(FileIdOf(status));
-    }
-  } else {
-    file = InputFile::Open(path, findings);
-    if (!file) return nullptr;
-  }
+// Reads `fd` to its end, and inflates gzip. `expected` is the size of the file,
+// or 0 if it is unknown. Returns null after a finding about `path`.
+SourceRef ReadOpen(const std::string& path, int fd, int64_t expected,
+                   Findings& findings, int64_t limit_bytes) {
   const Place place{MakeSource(path, {})};
-  const int64_t expected = file ? file->size() : 0;
   RawText text;
   size_t size = 0;
   int error = 0;
   Outcome outcome = Outcome::kLimit;
   if (expected <= limit_bytes) {
-    outcome = ReadAll(file ? file->fd() : STDIN_FILENO, expected, limit_bytes,
-                      text, size, &error);
+    outcome = ReadAll(fd, expected, limit_bytes, text, size, &error);
   }
   if (outcome == Outcome::kBroken) {
     findings.Add(code::kUnreadable, place,
@@ -198,6 +171,44 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
     return MakeSource(path, std::move(inflated));
   }
   return MakeSource(path, std::move(text), size);
+}
+
+}  // namespace
+
+bool IsGzip(std::string_view bytes) {
+  return bytes.size() >= 3 && bytes.starts_with("\x1f\x8b\x08");
+}
+
+std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
+                                   std::string* why) {
+  std::string out;
+  std::string reason;
+  const Outcome outcome = InflateInto(gzip, limit_bytes, out, &reason);
+  if (outcome == Outcome::kOk) return out;
+  if (why != nullptr) *why = std::move(reason);
+  return std::nullopt;
+}
+
+SourceRef ReadSource(const std::string& path, Findings& findings,
+                     int64_t limit_bytes) {
+  if (path != "-") {
+    const auto file = InputFile::Open(path, findings);
+    if (!file) return nullptr;
+    return ReadOpen(path, file->fd(), file->size(), findings, limit_bytes);
+  }
+  // A command may read one input twice, for example a config.json first for the
+  // parameters and then for the attention. Standard input can be read only
+  // once, so its text is kept.
+  static FileId kept_of;
+  static SourceRef kept;
+  struct stat status = {};
+  const bool known = ::fstat(STDIN_FILENO, &status) == 0;
+  if (known) findings.NoteRead(FileIdOf(status));
+  if (kept == nullptr || !known || kept_of != FileIdOf(status)) {
+    kept = ReadOpen(path, STDIN_FILENO, 0, findings, limit_bytes);
+    kept_of = FileIdOf(status);
+  }
+  return kept;
 }
 
 std::string PathNextTo(const std::string& file, const std::string& relative) {

@@ -72,6 +72,25 @@ void NoteInputs(const Project& project, Findings& findings) {
   }
 }
 
+// Returns false after a finding if two inputs of the request are `-`: standard
+// input has the text of one of them.
+bool ReadsStandardInputOnce(const TargetRequest& request, Findings& findings) {
+  std::vector<std::string> flags;
+  const auto count = [&](std::string_view flag, const std::string& value) {
+    if (value == "-") flags.push_back(Quote(flag));
+  };
+  count("--mesh", request.mesh);
+  for (const std::string& rules : request.rules) count("--rules", rules);
+  count("--manifest", request.manifest);
+  count("--model", request.model);
+  if (flags.size() < 2) return true;
+  findings.Add(code::kUsage, {},
+               flags[0] + " and " + flags[1] +
+                   " are both `-`, and standard input has the text of one file",
+               "give the path of a file for one of them");
+  return false;
+}
+
 std::optional<Project> Read(const std::string& path, bool allow_outside,
                             Findings& findings) {
   auto project = ReadProject(path, findings, nullptr, allow_outside);
@@ -100,6 +119,7 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings) {
+  if (!ReadsStandardInputOnce(request, findings)) return std::nullopt;
   Target target;
   const bool asked = !request.target.empty() || !request.project.empty();
   if (asked || !request.NamesAnInput()) {
