@@ -71,7 +71,9 @@ void Report(Findings& findings, const Common& common) {
 
 bool PutResult(const Write& write, const std::string& path,
                Findings& findings) {
-  FileSink file(path.empty() ? "-" : path);
+  const std::string to = path.empty() ? "-" : path;
+  if (RefuseInput(to, findings)) return false;
+  FileSink file(to);
   write(file);
   return file.Commit(findings);
 }
@@ -83,10 +85,15 @@ bool PutResult(std::string_view text, const std::string& path,
 
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings) {
-  FileSink one(first.path.empty() ? "-" : first.path);
+  const std::string first_path = first.path.empty() ? "-" : first.path;
+  const std::string second_path = second.path.empty() ? "-" : second.path;
+  if (RefuseInput(first_path, findings) || RefuseInput(second_path, findings)) {
+    return false;
+  }
+  FileSink one(first_path);
   first.write(one);
   if (!one.Prepare(findings)) return false;
-  FileSink two(second.path.empty() ? "-" : second.path);
+  FileSink two(second_path);
   second.write(two);
   return two.Prepare(findings) && one.Commit(findings) && two.Commit(findings);
 }

@@ -259,7 +259,8 @@ bool FileSink::Report(Findings& findings) const {
     findings.Add(
         code::kWrite, {},
         std::string("standard output cannot be written: ") + ::strerror(error_),
-        "check the space on its device");
+        error_ == EBADF ? "redirect it to a file, or to /dev/null"
+                        : "check the space on its device");
     return false;
   }
   const std::string folder = DirectoryOf(path_);
@@ -313,14 +314,23 @@ bool WriteToFile(const std::string& path, std::string_view bytes,
 }
 
 bool RefuseInput(const std::string& path, Findings& findings) {
+  const bool standard_output = path == "-";
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+  const int failed = standard_output ? ::fstat(STDOUT_FILENO, &status)
+                                     : ::stat(path.c_str(), &status);
+  if (failed != 0 || !S_ISREG(status.st_mode) ||
       !findings.WasRead(FileIdOf(status))) {
     return false;
   }
-  findings.Add(code::kUsage, Place{MakeSource(path, {})},
-               "`" + path + "` is one of the files that are read",
-               "write to another file or directory");
+  if (standard_output) {
+    findings.Add(code::kUsage, {},
+                 "standard output is one of the files that are read",
+                 "redirect it to another file");
+  } else {
+    findings.Add(code::kUsage, Place{MakeSource(path, {})},
+                 "`" + path + "` is one of the files that are read",
+                 "write to another file or directory");
+  }
   return true;
 }
 

@@ -80,7 +80,9 @@ bool WriteToFile(const std::string& path, std::string_view bytes,
                  Findings& findings);
 
 // Returns whether the file that `path` leads to was read in this run, and adds
-// the finding `usage` if so.
+// the finding `usage` if so. "-" is the file to which standard output is
+// redirected. Standard output is written in place, so call this before the
+// first byte of a result.
 bool RefuseInput(const std::string& path, Findings& findings);
 
 // Write all bytes to a file descriptor, WriteAt from `offset` on. Return false

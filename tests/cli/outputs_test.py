@@ -160,6 +160,51 @@ class Outputs(InAProject):
                 self.assertIn(b"one of the files that are read", done.stderr)
                 self.assertEqual(self.held(), before)
 
+    def test_standard_output_is_a_file_that_is_read(self):
+        for args, source in ((["plan", *ALONE, *FLAGS], "manifest.json"),
+                             (["check", *ALONE, *FLAGS], "rules.yaml"),
+                             (["mesh", "--mesh", "mesh.yaml"], "mesh.yaml"),
+                             (["eval", *CALL], "call.json")):
+            with self.subTest(args=args), open(self.at(source), "ab") as file:
+                before = self.held()
+                done = subprocess.run(
+                    [BIN, *args], cwd=self.folder, stdout=file,
+                    stderr=subprocess.PIPE, check=False)
+                self.assertEqual(done.returncode, 2, done)
+                self.assertIn(b"standard output is one of the files that are "
+                              b"read", done.stderr)
+                self.assertEqual(self.held(), before)
+
+    def test_standard_input_is_one_file(self):
+        for args, flags in (
+                (["plan", *ALONE, "--mesh", "mesh.yaml", "--rules", "-",
+                  "--manifest", "-"], "`--rules` and `--manifest`"),
+                (["check", *ALONE, "--mesh", "-", "--rules", "-",
+                  "--manifest", "manifest.json", "--format", "json"],
+                 "`--mesh` and `--rules`"),
+                (["plan", *ALONE, "--mesh", "dp:2", "--rules", "-", "--rules",
+                  "-", "--model", "config.json"], "`--rules` and `--rules`")):
+            with self.subTest(args=args):
+                result = run(*args, cwd=self.folder, stdin="version: 1\n")
+                self.assertEqual(result.rc, 2, result)
+                self.assertIn(flags + " are both `-`, and standard input has "
+                              "the text of one file", result.out + result.err)
+
+    def test_an_input_that_is_read_twice_may_be_standard_input(self):
+        """A config.json has the parameters and the sizes of attention."""
+        with open(self.at("config.json"), encoding="utf-8") as file:
+            config = file.read()
+        for args in (["plan", *ALONE, *FLAGS[:4]],
+                     ["cost", *ALONE, *FLAGS[:4], "--batch", "8"],
+                     ["check", *ALONE, *FLAGS[:4], "--fail-on", "never"]):
+            with self.subTest(args=args):
+                wanted = run(*args, "--model", "config.json", cwd=self.folder)
+                result = run(*args, "--model", "-", cwd=self.folder,
+                             stdin=config)
+                self.assertEqual(result.rc, 0, result)
+                self.assertEqual(result.out.replace("-:", "config.json:"),
+                                 wanted.out.replace("-:", "config.json:"))
+
     def test_fixes_alone_replace_what_was_read(self):
         write(self.at("rules.yaml"),
               "version: 1\nrules:\n"
