@@ -219,6 +219,20 @@ class Plan(Case):
             self.assertEqual([r["source"] for r in plan["rules"]],
                              ["ours.yaml:3", "base.yaml:1"])
 
+    def test_an_index_without_its_files_gives_names_only_with_a_note(self):
+        with tempfile.TemporaryDirectory() as folder:
+            index = os.path.join(folder, "model.safetensors.index.json")
+            with open(index, "w", encoding="utf-8") as file:
+                json.dump({"weight_map": {"a.w": "one.safetensors"}}, file)
+            for manifest in (index, folder):
+                result = self.check(run(
+                    "plan", "--no-project", "--mesh", "tp:2", "--rules", "-",
+                    "--manifest", manifest,
+                    stdin="rules: [{match: w, spec: [tp]}]\n"), 0)
+                self.assertIn("\nnote        names only: none of the index's "
+                              "1 file is present\n", result.err)
+                self.assertIsNone(result.json()["params"]["a.w"]["shape"])
+
     def test_findings_write_nothing_unless_asked(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = write(folder, "r.yaml",

@@ -184,6 +184,9 @@ std::string PlanSummaryText(const Compiled& compiled) {
   for (const std::string& line : InferredSeparators(compiled.rules)) {
     out += "separator   " + Printable(line) + "\n";
   }
+  for (const std::string& note : compiled.manifest.notes) {
+    out += "note        " + Printable(note) + "\n";
+  }
   AddReplicated(out, plan, compiled.manifest.separator);
   AddRules(out, plan);
   AddCorrections(out, plan);
