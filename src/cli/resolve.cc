@@ -59,7 +59,10 @@ std::optional<Mode> ModeByShape(int64_t dim, const Shape& shape,
           : "the mode depends on dimension " + std::to_string(dim) +
                 ", but shape `" + shape_text + "` has " +
                 Counted(static_cast<int64_t>(shape.size()), "dimension"),
-      "give `--shape 4,1,4096`, or the mode itself with `--mode`");
+      shape.empty()
+          ? "give `--shape 4,1,4096`, or the mode itself with `--mode`"
+          : "count dimensions from 0, or from the end from -1; or give the "
+            "mode itself with `--mode`");
   return std::nullopt;
 }
 
