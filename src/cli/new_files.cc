@@ -15,8 +15,15 @@ bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
   for (const NewFile& file : files) {
     std::error_code error;
     const fs::path path = fs::path(folder) / file.path;
-    if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
-      continue;
+    const fs::file_type type = fs::symlink_status(path, error).type();
+    if (type == fs::file_type::not_found) continue;
+    if (type == fs::file_type::none) {
+      // The error is about the folder, so it is reported for one file only.
+      findings.Add(
+          code::kWrite, Place{MakeSource(path.string(), {})},
+          "cannot write " + Quote(path.string()) + ": " + error.message(),
+          "give another folder");
+      return false;
     }
     findings.Add(
         code::kWrite, {}, "`" + Printable(path.string()) + "` exists already",

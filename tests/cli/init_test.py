@@ -264,6 +264,17 @@ class Init(Case):
         self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
         self.assertEqual(self.files(), ["rules.yaml"])
 
+    def test_a_folder_that_cannot_be_searched_is_no_file_that_exists(self):
+        os.symlink("loop", os.path.join(self.project, "loop"))
+        for folder, why in (("loop/x", "Too many levels of symbolic links"),
+                            ("x" * 300, "File name too long")):
+            done = self.check(run("init", LLAMA, "--mesh", "fsdp:8",
+                                  "--folder", folder, cwd=self.project), 2)
+            self.assertEqual(done.err.count("error["), 1, done.err)
+            self.assertIn(why, done.err)
+            self.assertNotIn("exists already", done.err)
+            self.assertEqual(self.files(), ["loop"])
+
     def test_nothing_is_half_written(self):
         os.mkdir(os.path.join(self.project, ".github"))
         os.chmod(os.path.join(self.project, ".github"), 0o500)
