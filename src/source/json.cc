@@ -364,7 +364,8 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   if (!IsUtf8(text, &bad)) {
     if (ReportOtherText(source, findings)) return nullptr;
     findings.Add(code::kEncoding, Place{source, begin + bad, begin + bad + 1},
-                 "byte " + std::to_string(begin + bad) + " is not UTF-8",
+                 "byte " + HexByte(static_cast<unsigned char>(text[bad])) +
+                     " is not UTF-8",
                  "save the file as UTF-8");
     return nullptr;
   }

@@ -109,4 +109,9 @@ bool IsUtf8(std::string_view text, size_t* bad_offset) {
   return true;
 }
 
+std::string HexByte(unsigned char byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
 }  // namespace shardc

@@ -32,6 +32,9 @@ bool IsHidden(uint32_t point);
 // offset of the first bad byte.
 bool IsUtf8(std::string_view text, size_t* bad_offset = nullptr);
 
+// Returns the value of a byte as messages write it, such as 0x0a.
+std::string HexByte(unsigned char byte);
+
 }  // namespace shardc
 
 #endif  // SHARDC_SOURCE_UTF8_H_

@@ -35,11 +35,6 @@ bool EndsWord(std::string_view text, size_t at) {
                        IsBreak(text[at + 1]) || IsIndicator(text[at + 1])));
 }
 
-std::string HexByte(unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-}
-
 bool LooksLikeUtf16(std::string_view text) {
   if (text.size() < 2) return false;
   const auto a = static_cast<unsigned char>(text[0]);
