@@ -69,10 +69,11 @@ using LabelKey = std::tuple<const Source*, size_t, std::string>;
 struct Joined {
   size_t at = 0;  // index of the joined finding in the result
   std::vector<std::string> subjects;
-  std::string before, after;  // message before and after the subjects
-  // The subjects and labels that have been joined, for look-ups. Both are empty
-  // until a second finding is joined to the first one.
+  std::string before, after;  // the joined message around its subjects
+  // The subjects, parameters and labels that have been joined, for look-ups.
+  // Empty until a second finding is joined to the first one.
   std::unordered_set<std::string> known;
+  std::unordered_set<std::string> params;
   std::set<LabelKey> labels;
 };
 
@@ -127,6 +128,7 @@ LabelKey KeyOf(const Label& label) {
 void Join(Joined& joined, Finding& into, LintFinding&& more) {
   if (joined.known.empty()) {
     joined.known.insert(joined.subjects.front());
+    joined.params.insert(into.params.begin(), into.params.end());
     for (const Label& label : into.labels) joined.labels.insert(KeyOf(label));
   }
   if (joined.known.insert(more.subject).second) {
@@ -134,7 +136,13 @@ void Join(Joined& joined, Finding& into, LintFinding&& more) {
     MakeSeveral(more, joined);
   }
   into.message = joined.before + ListText(joined.subjects) + joined.after;
-  into.params.insert(into.params.end(), more.params.begin(), more.params.end());
+  // One parameter can have several of these findings: an axis that three
+  // dimensions share is repeated twice.
+  for (std::string& name : more.params) {
+    if (joined.params.insert(name).second) {
+      into.params.push_back(std::move(name));
+    }
+  }
   if (!SamePlace(into.place, more.place)) {
     more.labels.insert(more.labels.begin(), {more.place, "and here"});
   }

@@ -104,6 +104,7 @@ TEST_CASE("findings that differ in their parameters only are joined") {
   found = OnceEach({a, a, b});
   REQUIRE(found.size() == 1);
   CHECK(found[0].message == "`a` and `b` are split");
+  CHECK(found[0].params == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE(
