@@ -271,25 +271,33 @@ class RuleFileReader {
     const std::string token = CanonicalToken(step.name);
     auto& all = file_.registrations;
     const auto [known, is_new] = steps_.emplace(token, all.size());
+    const bool is_registered = !is_new && !all[known->second].unregister;
+    if (step.unregister && !step.missing_ok && !is_registered) {
+      file_.required.push_back(step);
+    }
     if (is_new) {
       all.push_back(std::move(step));
       return;
     }
-    Registration* const at = &all[known->second];
-    if (!at->unregister && !step.unregister && !step.override_existing) {
+    Registration& at = all[known->second];
+    if (is_registered && !step.unregister && !step.override_existing) {
       Finding finding;
       finding.code = &code::kDuplicateKey;
       finding.message = "token `" + step.name + "` is registered twice";
       finding.place = step.place;
       finding.help = "write `override: true` to replace the first registration";
-      finding.labels.push_back({at->place, "first registered here"});
+      finding.labels.push_back({at.place, "first registered here"});
       context_.findings.Add(std::move(finding));
       return;
     }
-    // If an earlier mapping of this file registered the name, the name exists.
-    // Unregistering it is then no error, even with `missing_ok: false`.
-    if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
-    *at = std::move(step);
+    // The resolver sees only the last step of each name.
+    if (is_registered && !at.override_existing &&
+        FindToken(at.name) != nullptr) {
+      context_.findings.Add(code::kDuplicateKey, at.place,
+                            "token `" + at.name + "` is built in",
+                            "choose another name, or write `override: true`");
+    }
+    at = std::move(step);
   }
 
   void ReadBundles(const YamlNode& node) {

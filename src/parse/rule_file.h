@@ -28,6 +28,9 @@ struct RuleFile {
   AxisRules axes;
   std::array<Place, kAxisRuleCount> axes_places;
   std::vector<Registration> registrations;
+  // The steps that unregister a name with `missing_ok: false`, if no earlier
+  // step of this file registers it: a file that this one extends has to.
+  std::vector<Registration> required;
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;

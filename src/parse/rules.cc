@@ -213,16 +213,22 @@ class Collector {
       set_.axes.given[i] = file.axes.given[i];
       set_.axes_places[i] = file.axes_places[i];
     }
+    std::vector<const Registration*> required;
+    for (const Registration& step : file.required) {
+      if (named_.count(CanonicalToken(step.name)) == 0) {
+        required.push_back(&step);
+      }
+    }
     for (const Registration& registration : file.registrations) {
       const std::string token = CanonicalToken(registration.name);
       if (!registration.unregister) missing_.erase(token);
       if (!named_.insert(token).second) continue;
-      if (registration.unregister) {
-        if (!registration.missing_ok) missing_.emplace(token, registration);
-        continue;
-      }
+      if (registration.unregister) continue;
       tokens_.insert(token);
       set_.registrations.push_back(registration);
+    }
+    for (const Registration* step : required) {
+      missing_.emplace(CanonicalToken(step->name), *step);
     }
     for (const Bundle& bundle : file.bundles) {
       if (bundles_.insert(bundle.name).second) {

@@ -310,8 +310,18 @@ TEST_CASE("a step that replaces without `override` is reported") {
   };
   CHECK(message("register: [{X: {rule: tp}}, {__X__: {rule: sp}}]\n") ==
         "token `__X__` is registered twice");
+  for (const char* next : {"override: true, rule: tp", "unregister: true"}) {
+    CHECK(message("register: [{HEAD: {rule: sp}}, {__HEAD__: {" +
+                  std::string(next) + "}}]\n") == "token `HEAD` is built in");
+  }
   CHECK(message("register: {X: {unregister: true, missing_ok: false}}\n") ==
         "`X` is unregistered, but no file registers it");
+  for (const char* next : {"rule: tp", "unregister: true"}) {
+    CHECK(message("register: [{X: {unregister: true, missing_ok: false}}, "
+                  "{__X__: {" +
+                  std::string(next) + "}}]\n") ==
+          "`X` is unregistered, but no file registers it");
+  }
   CHECK(message("register: {X: {unregister: true, rule: tp}}\n") ==
         "`rule` is given for a name that is unregistered");
   CHECK(message("register: {X: {rule: tp, missing_ok: true}}\n") ==
@@ -322,17 +332,22 @@ TEST_CASE("a nearer file unregisters what it extends") {
   const Files files({
       {"near.yaml",
        "extends: far.yaml\n"
-       "register: {X: {unregister: true, missing_ok: false},\n"
-       "           W: {unregister: true}}\n"},
-      {"far.yaml", "register: {X: {rule: tp}, Y: {rule: [sp]}}\n"},
+       "register: [{X: {unregister: true, missing_ok: false},\n"
+       "            W: {unregister: true},\n"
+       "            Z: {unregister: true, missing_ok: false}},\n"
+       "           {Z: {rule: dp}}]\n"},
+      {"far.yaml",
+       "register: {X: {rule: tp}, Y: {rule: [sp]}, Z: {rule: tp}}\n"},
   });
   Findings findings;
   const auto set = files.Read({"near.yaml"}, findings);
   CHECK(findings.empty());
   REQUIRE(set);
-  REQUIRE(set->registrations.size() == 1);
-  CHECK(set->registrations[0].name == "Y");
-  CHECK(set->registrations[0].rule.is_list);
+  REQUIRE(set->registrations.size() == 2);
+  CHECK(set->registrations[0].name == "Z");
+  CHECK(set->registrations[0].rule.names[0].text == "dp");
+  CHECK(set->registrations[1].name == "Y");
+  CHECK(set->registrations[1].rule.is_list);
 }
 
 TEST_CASE("a file that extends itself, at once or by others") {
