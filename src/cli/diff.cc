@@ -163,8 +163,9 @@ every other member of the plan that differs, so that `shardc diff` finds a
 difference exactly when `shardc check --locked` does.
 
 If the meshes have different numbers of devices, parameters move through a
-checkpoint, and no collective is given. None is given either if a plan has
-pipeline stages and the other plan has none, others, or another mesh.
+checkpoint, and no collective is given. None is given either if the parameter
+has another shape, or if a plan has pipeline stages and the other plan has none,
+others, or another mesh.
 
 A checkpoint of orbax is compared by the sharding that it records: what
 restoring it for a plan moves, and the names, shapes and data types that do not

@@ -123,10 +123,12 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  // A parameter of a stage is only on the devices of some ranks. If the stages
-  // are the same in both plans, each rank reshards the parameter among its own
-  // devices.
-  if (!was.placement && !now.placement && same_stages_) {
+  // A parameter of a stage is only on the devices of some ranks. If these are
+  // the same ranks in both plans, each rank reshards the parameter among its
+  // own devices. A parameter that gets another shape gets other elements, which
+  // no device holds.
+  if (!was.placement && !now.placement && same_stages_ &&
+      was.type.shape == now.type.shape) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;

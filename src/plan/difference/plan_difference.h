@@ -76,10 +76,10 @@ struct SpecChange : NamedGroup {
   std::optional<int64_t> group_before, group_after;
   // The collective that reshards one parameter, and the bytes that the busiest
   // device sends for it. Both are nullopt in these cases: every device already
-  // holds what it needs; the numbers of devices differ; the shape is unknown or
-  // a spec does not divide it; the parameter is placed; the plans have
-  // different stages, or only one plan has stages. Only the bytes are nullopt
-  // if the dtype is unknown or if the bytes overflow.
+  // holds what it needs; the numbers of devices differ; the shape is unknown,
+  // differs, or a spec does not divide it; the parameter is placed; the plans
+  // have different stages, or only one plan has stages. Only the bytes are
+  // nullopt if the dtype is unknown or if the bytes overflow.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };

@@ -65,7 +65,7 @@ ROWS = [
      'spec.resize(std::max(spec.size(), shape.size()));',
      'std::max(spec.size(), shape.size())', 'std::max(shape.size(), spec.size())', 'both orders have the same maximum'),
     ('plan/difference/class_change.cc',
-     'if (!was.placement && !now.placement && same_stages_) {',
+     'if (!was.placement && !now.placement && same_stages_ &&',
      '!was.placement && !now.placement', '!was.placement || !now.placement', ''),
     ('plan/difference/class_change.cc',
      'if (change.placed_before != change.placed_after) {',
