@@ -156,7 +156,10 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
                              : "; it becomes " + GroupText(edit.to);
     }
     finding.place = PlaceOf(written, edit, whole);
-    if (stands && options.illegal == IllegalPolicy::kError) {
+    if (stands && edit.reason == Reason::kRepeatedAxis) {
+      // `drop` leaves a repeated axis as it is.
+      finding.help = "`--illegal shrink` makes it legal";
+    } else if (stands && options.illegal == IllegalPolicy::kError) {
       finding.help = "`--illegal shrink` or `--illegal drop` makes it legal";
     }
     findings.Add(std::move(finding));

@@ -68,7 +68,11 @@ class Show(Case):
             self.assertEqual(got.out, spec + "\n", (policy, axes))
             self.assertEqual("warning[" in got.err, policy != "error", axes)
         # As the reference corrects: a repeated axis stays wrong under drop.
-        resolve("[HEAD, VOCAB]", "--shape", "8,8", "--illegal", "drop", rc=1)
+        for policy in ("error", "drop"):
+            wrong = resolve("[HEAD, VOCAB]", "--shape", "8,8", "--illegal",
+                            policy, rc=1)
+            self.assertIn("= help: `--illegal shrink` makes it legal\n",
+                          wrong.err)
         self.assertEqual(
             resolve(*vocab, "--illegal", "drop", "--format", "json").json(),
             {"axes": ["VOCAB", "FSDP"], "mode": "train",
