@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -196,14 +197,16 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
     if (!file) return nullptr;
     return ReadOpen(path, file->fd(), file->size(), findings, limit_bytes);
   }
-  // A command may read one input twice, for example a config.json first for the
-  // parameters and then for the attention. Standard input can be read only
-  // once, so its text is kept.
-  static FileId kept_of;
-  static SourceRef kept;
   struct stat status = {};
   const bool known = ::fstat(STDIN_FILENO, &status) == 0;
   if (known) findings.NoteRead(FileIdOf(status));
+  // A command may read one input twice, for example a config.json first for the
+  // parameters and then for the attention. Standard input can be read only
+  // once, so the process keeps its text.
+  static std::mutex mutex;
+  static FileId kept_of;
+  static SourceRef kept;
+  const std::lock_guard lock(mutex);
   if (kept == nullptr || !known || kept_of != FileIdOf(status)) {
     kept = ReadOpen(path, STDIN_FILENO, 0, findings, limit_bytes);
     kept_of = FileIdOf(status);

@@ -20,7 +20,7 @@ inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
 // the file nor its inflated text may have more than `limit_bytes`. A path of a
 // FIFO, a device or a directory is refused. Returns null after a finding:
 // missing, unreadable, not-regular, limit. The text of standard input is kept
-// and returned again by later calls, which must not run at the same time.
+// and returned again by later calls.
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes = kTextLimitBytes);
 

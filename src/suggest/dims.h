@@ -78,7 +78,7 @@ struct ModelFacts {
   std::vector<std::string> heads;  // such as "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
   bool heads_assumed = false;
-  bool has_config = false;  // whether the model's configuration is given
+  bool has_config = false;     // whether the model's configuration is given
   bool unknown_names = false;  // no name contains a known word
 };
 

@@ -103,7 +103,7 @@ class Usage(Case):
                 self.assertIn("--> <command line>:1:", result.err)
 
     def test_values_that_are_missing_or_too_many(self):
-        for words, column, said in [
+        for words, column, message in [
                 (["plan", "--mesh"], 13, "`--mesh` has no value"),
                 (["check", "--select"], 14, "`--select` has no value"),
                 (["plan", "--mesh", "dp:2", "--mesh", "dp:4"], 13,
@@ -113,7 +113,7 @@ class Usage(Case):
                  "the command `plan`")]:
             with self.subTest(words=words):
                 result = self.check(run(*words), 2)
-                self.assertIn(f"usage]: {said}\n", result.err)
+                self.assertIn(f"usage]: {message}\n", result.err)
                 self.assertIn(f"--> <command line>:1:{column}\n", result.err)
 
     def test_the_former_spelling_of_a_step_works_after_its_new_one(self):
