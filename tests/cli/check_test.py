@@ -97,6 +97,18 @@ lint:
             self.assertEqual(one["help"], "keep the rule with the correct "
                              "spec, and remove the other")
 
+    def test_a_repetition_that_re2_matches_literally_is_explained(self):
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - {match: 'wid[e]{,2}/kernel', spec: ColumnWise}\n"
+                   "  - {match: 'narrow/kernel', spec: RowWise}\n"
+                   "  - {match: '.', spec: Replicated}\n")
+        found = [one for one in self.lint(
+            "--format", "json", "--select", "SHD105").json()]
+        self.assertEqual([one["help"] for one in found],
+                         ["RE2 matches a repetition without a lower bound "
+                          "literally, unlike Python's `re`: write "
+                          "`wid[e]{0,2}/kernel`"])
+
     def test_an_unknown_name_is_reported_once_for_all_modes(self):
         self.write("r.yaml", "version: 1\nrules:\n  - {match: 'wide/kernel', "
                    "spec: [nowhere], modes: {decode: [fsdp]}}\n"

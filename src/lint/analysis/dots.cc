@@ -46,6 +46,24 @@ std::optional<std::string> EscapeDots(std::string_view pattern) {
   return out;
 }
 
+std::optional<std::string> WithLowerBounds(std::string_view pattern) {
+  std::string out;
+  bool changed = false;
+  for (size_t i = 0; i < pattern.size();) {
+    const size_t end = AtomEnd(pattern, i);
+    out += pattern.substr(i, end - i);
+    const bool opens = pattern.substr(i, end - i) == "{" && i > 0;
+    i = end;
+    if (!opens || i >= pattern.size() || pattern[i] != ',') continue;
+    const size_t close = pattern.find_first_not_of("0123456789", i + 1);
+    if (close == pattern.npos || pattern[close] != '}') continue;
+    out += '0';
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  return out;
+}
+
 std::string WithEnd(const std::string& pattern, std::string_view end) {
   const bool alternatives = pattern.find('|') != std::string::npos;
   return (alternatives ? "(?:" + pattern + ")" : pattern) + std::string(end);

@@ -1,5 +1,5 @@
-// Corrects patterns: escapes dots that are meant as separators, and ends a
-// pattern with `$` or `\b`.
+// Corrects patterns: escapes dots that are meant as separators, writes the
+// lower bound of a repetition, and ends a pattern with `$` or `\b`.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 
@@ -15,6 +15,11 @@ bool IsWord(char c);
 // Escapes the dots that separate parts of a path: `mlp.up.weight` becomes
 // `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);
+
+// Writes the lower bound of repetitions such as `[0-9]{,2}`, which becomes
+// `[0-9]{0,2}`. Both mean the same in Python's `re`, but RE2 matches `{,2}`
+// literally. Returns nullopt if the pattern has no such repetition.
+std::optional<std::string> WithLowerBounds(std::string_view pattern);
 
 // Appends `$` or another assertion to a pattern. Alternatives are first put in
 // a group, so `a|b` becomes `(?:a|b)$`. In `a|b$`, the `$` would belong only to

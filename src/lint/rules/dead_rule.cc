@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lint/analysis/dots.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
@@ -154,7 +155,9 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.found > 0 || rule.builtin) continue;
     const std::string& pattern = facts.rules()[r].match;
-    const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
+    const auto bounded = WithLowerBounds(pattern);
+    const bool optional = !bounded &&
+                          intended.count(static_cast<int32_t>(r)) == 0 &&
                           IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
     // If another finding explains why the rule is dead, this finding is
@@ -166,7 +169,10 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     finding.message = "rule " + Quoted(pattern) + " matches no parameter";
     const auto near = near_names.find(static_cast<int32_t>(r));
     finding.help =
-        optional ? "remove it if none of your models has such a parameter"
+        bounded ? "RE2 matches a repetition without a lower bound literally, "
+                  "unlike Python's `re`: write " +
+                      Quoted(*bounded)
+        : optional ? "remove it if none of your models has such a parameter"
         : near == near_names.end() ? "correct the path, or remove the rule"
                                    : HelpFor(facts, near->second);
     sink.push_back(std::move(finding));

@@ -31,6 +31,26 @@ TEST_CASE("dots of paths are escaped, others are not") {
   }
 }
 
+TEST_CASE("a repetition gets the lower bound that Python's re assumes") {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"(layers\.[0-9]{,2}\.w$)", R"(layers\.[0-9]{0,2}\.w$)"},
+      {"a{,3}b{,12}", "a{0,3}b{0,12}"},
+      {"(q|k){,}", "(q|k){0,}"},
+  };
+  for (const auto& one : cases) {
+    const char* pattern = one.first;
+    const char* want = one.second;
+    CAPTURE(pattern);
+    CHECK(WithLowerBounds(pattern) == std::string(want));
+  }
+  for (const char* pattern :
+       {"a{1,3}", "a{2}", "{,3}", "a{,x}", "a{,3", "a[{,3}]", R"(a\{,3})",
+        R"(\Qa{,3}\E)", "a{", "a{,", ""}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(WithLowerBounds(pattern));
+  }
+}
+
 TEST_CASE("a pattern is ended with $, alternatives as a group") {
   CHECK(WithEnd("kernel") == "kernel$");
   CHECK(WithEnd("q/kernel|k/kernel") == "(?:q/kernel|k/kernel)$");
