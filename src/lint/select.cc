@@ -8,6 +8,7 @@
 #include "lint/select.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "source/wording.h"
 
@@ -54,16 +55,24 @@ std::optional<Selection> Selection::Make(const LintSettings& settings,
       out.ignore_.push_back(*pick);
     }
   }
-  // The map is sorted by name, so a family (`SHD1`) comes before its codes
-  // (`SHD105`), whose levels override the family's.
   for (const auto* levels : {&settings.severity, &settings.flag_severity}) {
+    std::vector<std::pair<Pick, Level>> codes;
+    const auto set = [&](const Pick& pick, Level level) {
+      for (const Code* code : AllCodes()) {
+        if (pick.Covers(*code)) out.severity_[code->number] = level;
+      }
+    };
     for (const auto& [text, level] : *levels) {
       const auto pick = ParsePick(text, "severity", settings, findings);
       if (!pick) continue;
-      for (const Code* code : AllCodes()) {
-        if (pick->Covers(*code)) out.severity_[code->number] = level;
+      if (pick->code != nullptr) {
+        codes.emplace_back(*pick, level);
+      } else {
+        set(*pick, level);
       }
     }
+    // The level of a code overrides that of its family.
+    for (const auto& [pick, level] : codes) set(pick, level);
   }
   const std::string& fail_on = settings.fail_on;
   if (fail_on == "never") {

@@ -52,6 +52,11 @@ lint:
         self.check(self.lint(*quiet, "--fail-on", "warning"), 1)
         self.check(self.lint("--severity", "SHD109=warning"), 0)
         self.check(self.lint("--fail-on", "never"), 0)
+        # The level of a code overrides that of its family, however it is named.
+        for code in ("105", "SHD105", "dead-rule"):
+            with self.subTest(code=code):
+                self.check(self.lint(*quiet, "--severity", f"{code}=error",
+                                     "--severity", "SHD1=note"), 1)
         self.check(self.lint("--select", "SHD2", "--fail-on", "note"), 0)
 
     def test_preview(self):
