@@ -223,8 +223,13 @@ bool GatherVerified(const ReportCommand& command, Gathered& to,
 
 int RunReport(const ReportCommand& command, const Common& common,
               Findings& findings) {
-  const auto target =
-      TargetOrPlan(command.flags.inputs, command.plan, findings);
+  InputFlags inputs = command.flags.inputs;
+  // The findings of a program have the levels of the project, also beside
+  // `--plan`. TargetOrPlan would refuse the project there.
+  if (!command.plan.empty() && !command.program.program.empty()) {
+    inputs.asked.project.clear();
+  }
+  const auto target = TargetOrPlan(inputs, command.plan, findings);
   if (!target) return kFailed;
   bool found = false;
   Gathered all;

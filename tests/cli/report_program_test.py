@@ -149,6 +149,18 @@ class Program(ReportCase):
                                     path("layers")))]
         self.assertEqual(*sections)
 
+    def test_a_project_may_ignore_findings_of_a_program_beside_a_plan(self):
+        plan = os.path.join(self.folder, "p.json")
+        self.check(run("plan", *self.small(), "-q", "-o", plan), 0)
+        for ignored in ([], ["SHD603"]):
+            project = self.write("shardc.yaml", {
+                "version": 1, "lint": {"ignore": ignored}, "targets": {}})
+            html = self.report("--plan", plan, "--project", project,
+                               "--program", path("mistake.gathered_twice"))
+            self.assertEqual("SHD603" in html, not ignored)
+        done = run("report", "--plan", plan, "--project", project)
+        self.assertIn("`--project` has no effect", self.check(done, 2).err)
+
     def test_the_targets_program_is_shown_once_it_is_compiled(self):
         self.small()
         self.write("shardc.yaml", {"version": 1, "targets": {"t": {
