@@ -80,6 +80,13 @@ std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
       !RefuseInputs(flags.inputs, "both sides are read from files", findings)) {
     return std::nullopt;
   }
+  if (flags.before == "-" && flags.after == "-") {
+    findings.Add(code::kUsage, {},
+                 "both sides are `-`, and standard input has the text of one "
+                 "file",
+                 "give the path of a file for one of them");
+    return std::nullopt;
+  }
   if (!flags.between.empty()) return Between(flags, findings);
   if (stored::IsTree(flags.before)) {
     const auto plan =

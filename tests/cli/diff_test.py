@@ -471,6 +471,14 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
         broken = self.path("x.json", json.dumps(data))
         self.assertIn("no such rule", self.diff(plan, broken, rc=2).err)
 
+    def test_standard_input_is_one_side_only(self):
+        path, plan = self.plan("a.json", ["builtin:llama"])
+        for sides in (["-", path], [path, "-"]):
+            done = run("diff", *sides, stdin=json.dumps(plan))
+            self.assertEqual(self.check(done, 0).out, "no difference\n")
+        done = run("diff", "-", "-", stdin=json.dumps(plan))
+        self.assertIn("both sides are `-`", self.check(done, 2).err)
+
 
 if __name__ == "__main__":
     unittest.main()
