@@ -221,7 +221,10 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
     // comma, it is a mistake.
     node.end = std::min(next + 1, text_.size());
     if (next < text_.size() && text_[next] == ':') return;
-    if (text_.size() - node.begin > kLongestKeyBytes && text_[next] != ',') {
+    const size_t colon = std::min(text_.find(':', node.begin), text_.size());
+    const size_t end = text_.find_first_of(",]}", node.begin);
+    if (colon < text_.size() && colon - node.begin > kLongestKeyBytes &&
+        end > colon) {
       Fail(code::kYamlSyntax, node.begin, node.end,
            std::string(kLongKeyMessage), std::string(kLongKeyHelp));
       return;

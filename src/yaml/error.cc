@@ -212,9 +212,12 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
                "quote the text");
     return;
   }
+  // A value may be as long as this too: `match: long text: end`.
   const size_t line = LineBegin(text, failure.offset);
+  const std::string_view before = text.substr(line, failure.offset - line);
   if (reason.starts_with("illegal map value") &&
-      failure.offset - line > kLongestKeyBytes) {
+      before.size() > kLongestKeyBytes &&
+      before.find(": ") == std::string_view::npos) {
     report.Add(line, failure.offset, std::string(kLongKeyMessage),
                kLongKeyHelp);
     return;

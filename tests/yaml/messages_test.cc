@@ -81,6 +81,13 @@ TEST_CASE("broken YAML is reported where it is broken") {
     CHECK(reported(text).starts_with(
         "yaml-syntax: a key of more than 1,024 characters @"));
   }
+  // Other mistakes in texts that are as long.
+  for (const std::string& text :
+       {"a: " + key + " b: c\n", "a: {? }\n# " + key + "\nb: 1\n"}) {
+    CAPTURE(text);
+    CHECK(!reported(text).empty());
+    CHECK(reported(text).find("a key of more than") == std::string::npos);
+  }
   CHECK(reported("a: 1\n<<<<<<< HEAD\nb: []\n=======\nb: 2\n>>>>>>> c\n") ==
         "yaml-syntax: a merge conflict of Git is not resolved here @5 <<<<<<< "
         "HEAD\n");
