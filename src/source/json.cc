@@ -185,7 +185,11 @@ class JsonReader : public nlohmann::json_sax<Json> {
                     "a number is too large even for a double");
       return false;
     }
-    if (ReportOtherText(document_.source_, findings_)) return false;
+    // The length before the header of a safetensors file may begin like a
+    // pickle, so the file is examined only where the JSON begins it.
+    if (begin_ == 0 && ReportOtherText(document_.source_, findings_)) {
+      return false;
+    }
     // `position` counts the bytes consumed, including the offending one.
     size_t at = begin_ + (position > 0 ? position - 1 : 0);
     at = std::min(at, text_.size());
@@ -362,7 +366,7 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   }
   size_t bad = 0;
   if (!IsUtf8(text, &bad)) {
-    if (ReportOtherText(source, findings)) return nullptr;
+    if (begin == 0 && ReportOtherText(source, findings)) return nullptr;
     findings.Add(code::kEncoding, Place{source, begin + bad, begin + bad + 1},
                  "byte " + HexByte(static_cast<unsigned char>(text[bad])) +
                      " is not UTF-8",

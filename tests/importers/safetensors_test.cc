@@ -65,6 +65,16 @@ TEST_CASE("a range holds the tensor's bytes") {
         "end");
 }
 
+TEST_CASE("a length that begins like a pickle is a length") {
+  for (const size_t length : {0x280, 0x380, 0x480, 0x580}) {
+    CAPTURE(length);
+    CHECK(Read(File("{]" + std::string(length - 2, ' '), 0))
+              .starts_with("SHD016 not well-formed JSON"));
+    CHECK(Read(File("{\xff" + std::string(length - 2, ' '), 0))
+              .starts_with("SHD006 byte 0xff is not UTF-8"));
+  }
+}
+
 TEST_CASE("a name without a visible form is refused") {
   const auto named = [](const std::string& name) {
     return Read(File("{" + Tensor(name, "F32", "[2]", "[0, 8]") + "}", 8));
