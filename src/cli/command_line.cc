@@ -95,12 +95,13 @@ CommandLine::CommandLine(int argc, const char* const* argv) {
 Place CommandLine::PlaceOf(const Finding& finding) const {
   const std::string_view line = source_->text();
   // The search starts after the command's name, because messages may contain
-  // the command's name too.
+  // the command's name too. Options may precede that name by mistake.
   const size_t command_end =
       std::min(line.find(' ', program_size_), line.size());
+  const size_t begin = line[program_size_] == '-' ? program_size_ : command_end;
   for (const std::string_view word : QuotedIn(finding.message)) {
     for (const std::string& written : {Printable(word), ShellWord(word)}) {
-      if (const auto at = FindWord(line, command_end, written)) {
+      if (const auto at = FindWord(line, begin, written)) {
         return At(*at, written.size());
       }
     }
