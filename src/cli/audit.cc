@@ -111,8 +111,8 @@ bool Compare(const std::string& path, const audit::Report& report,
                  "compare programs for the same mesh");
     return false;
   }
-  // Bytes are compared by the names of mesh axes. If the mesh changed, the
-  // names differ, and all bytes would be reported as growth.
+  // Both audits count bytes by the names of mesh axes. If the mesh changed,
+  // the names differ, and all bytes would be reported as growth.
   if (before->mesh && before->mesh != after.mesh) {
     const auto text = [](const std::string& mesh) {
       return mesh.empty() ? std::string("no mesh") : "the mesh " + mesh;

@@ -1,8 +1,8 @@
 // Makes the findings of an audit and places them in Python files. A finding's
 // place is a byte range of a source text. The program's text names the Python
 // file by its path on the machine that compiled the program. On this machine
-// the file may be missing or too short. The place is then in a made-up source
-// text of empty lines:
+// the file may be missing or too short. The finding is then placed in a
+// substitute text, which has only empty lines:
 //
 //   model.py:31, no such file  ->  31 line breaks, place at line 31
 //
@@ -29,12 +29,12 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostLines = 1'000'000;
-constexpr int64_t kMostBytes = int64_t{16} << 20;  // largest Python file
+constexpr int64_t kMostBytes = int64_t{16} << 20;  // of the largest file read
 
 class PythonFiles {
  public:
-  // Returns the place of a source line. If the line number is out of range, the
-  // place is the file without a position in it.
+  // Returns the place of a line in its file. If the line number is less than 1
+  // or too large, the place has the file but no position in the file.
   Place PlaceOf(const hlo::SourceLine& line) {
     const std::string name = NameOf(line.file);
     SourceRef source = Read(name);
@@ -89,17 +89,17 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// Returns the line that calls the function in which the flaw's line is. That
-// function is often a helper that calls `with_sharding_constraint`, so its
-// caller is more useful to the user. Returns nullopt unless both lines are in
-// the same file.
+// A flaw is placed at a Python line. Returns the line that calls the function
+// with this line. The function is often a helper that only calls
+// `with_sharding_constraint`, so the line of its caller is more useful to the
+// user. Returns nullopt if the two lines are in different files.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);
   auto at = std::ranges::find(stack, flaw.line);
   if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
   const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
-  // UserLine returns a line of an installed package if no frame is the user's.
+  // If no frame is in the user's code, `caller` is in an installed package.
   if (caller.file != flaw.line.file) return std::nullopt;
   return caller;
 }
@@ -140,8 +140,8 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Find the collective on this route that sends most. Only collectives with
-    // the cause of the growth (tensor, shape and function) are considered.
+    // Of the collectives that cause the growth, find the one that sends most.
+    // They have the kind, mesh axes, tensor, shape and function of the growth.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

@@ -1,5 +1,5 @@
-// Converts the flaws and the growth of a compiled program to findings at lines
-// of Python files.
+// Converts the results of an audit to findings at lines of Python files. The
+// results are flaws of a program, and collectives that send more than before.
 #ifndef SHARDC_CLI_AUDIT_FINDINGS_H_
 #define SHARDC_CLI_AUDIT_FINDINGS_H_
 

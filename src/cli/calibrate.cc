@@ -29,7 +29,7 @@ struct CalibrateFlags {
   Strings runs;
 };
 
-// Sets those flags of `cost` that a measured run states.
+// Sets the options of `cost` to the values in the file of a measured run.
 void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   flags.inputs.asked.no_project = true;
   flags.inputs.asked.mesh = run.mesh;

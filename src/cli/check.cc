@@ -1,7 +1,7 @@
-// `shardc check`: runs every lint whose inputs are given on the targets of the
-// project, or on the files that the options name. Options override the
-// project's settings. Findings that an ignore comment or the baseline names are
-// removed. The levels of the remaining findings determine the exit status:
+// `shardc check`: runs lints on the targets of the project, or on the files
+// that the options name. A lint is skipped if one of its inputs is not given.
+// Options override the project's settings. Findings that an ignore comment or
+// the baseline names are removed. The other findings set the exit status:
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
@@ -41,11 +41,11 @@ struct CheckFlags {
   bool unsafe_fixes = false;
 };
 
-// The requested targets, and the project's lint settings. `targets` are
-// checked.
+// What to check: the requested targets, and the project's lint settings. A safe
+// fix changes the specs of no target of the project, requested or not.
 struct CheckRequest {
   std::vector<Target> targets;
-  std::vector<Target> all_targets;  // all of the project, to prove fixes
+  std::vector<Target> all_targets;  // all targets of the project
   LintSettings settings;
 };
 
@@ -156,7 +156,7 @@ bool AreText(std::span<const FixedFile> files, Findings& findings) {
 bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
                  Findings& findings) {
   for (const Target& target : targets) {
-    Findings unread;  // dropped; reported again by the check
+    Findings unread;  // not printed; the check reports them again
     if (!target.plan.empty() || !target.step.empty() ||
         ReadAuditInput(target, allow_outside, unread)) {
       return true;
@@ -218,10 +218,10 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Writes errors that prevent the check in the requested format. Otherwise a CI
-// job that displays findings would display nothing for a project that cannot be
-// read. Nothing is written in these cases: the format is text, all errors are
-// usage errors, or an error is that output cannot be written.
+// Some errors prevent the check, for example an unreadable project. Writes
+// these errors in the requested format, so that a CI job displays them. Nothing
+// is written in three cases: the format is text, all errors are usage errors,
+// or an error states that output cannot be written.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();

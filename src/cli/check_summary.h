@@ -1,4 +1,4 @@
-// The totals of a check.
+// Writes the totals of a check, such as the number of findings by level.
 #ifndef SHARDC_CLI_CHECK_SUMMARY_H_
 #define SHARDC_CLI_CHECK_SUMMARY_H_
 

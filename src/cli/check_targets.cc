@@ -3,7 +3,8 @@
 // state that a part of a rules file is unused. They are reported only if the
 // part is unused in every target that reads the file:
 //
-//   a rule that never wins in `v5e` but wins in `cpu`  ->  not reported
+//   a rule that applies to no parameter in target `v5e`, but to one in target
+//   `cpu`  ->  not reported
 #include "cli/check_targets.h"
 
 #include <algorithm>

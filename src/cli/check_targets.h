@@ -24,8 +24,8 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans
-  // A cache of what programs send, which only the language server sets. With a
-  // cache, a program is checked only for the limits of its budget.
+  // Caches the bytes that compiled programs send. Null except in the language
+  // server, which compares a program only with the limits of its budget.
   ProgramSums* programs = nullptr;
 };
 
@@ -36,7 +36,7 @@ struct CheckedTarget {
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
-  std::shared_ptr<const Compiled> compiled;  // null if not kept or not compiled
+  std::shared_ptr<const Compiled> compiled;  // null if not kept or on errors
 };
 
 // Checks the targets. The results are in the order of `targets`.

@@ -1,6 +1,6 @@
-// The common options of split, merge and reshard. Also runs a transfer (reading
-// pieces of tensors and writing others): this process's share, progress on a
-// terminal, and the report.
+// The common options of split, merge and reshard, and the function that runs a
+// transfer. A transfer reads pieces of tensors and writes other pieces. The
+// function does this process's share of the work, and prints its progress.
 #ifndef SHARDC_CLI_CHECKPOINT_FLAGS_H_
 #define SHARDC_CLI_CHECKPOINT_FLAGS_H_
 

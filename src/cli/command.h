@@ -67,7 +67,7 @@ struct Command {
   // contain `code`, *emphasis* and names of manual pages such as
   // shardc-rules(5).
   std::string_view about;
-  std::string_view example;  // lines that its own `--help` prints
+  std::string_view example;  // lines in the command's `--help`
   // Values of `--format`; empty if the command prints no result.
   std::string_view formats = "";  // "text|json"
   Declared (*declare)();

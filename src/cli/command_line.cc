@@ -1,9 +1,9 @@
-// Finds the places of findings about options. Such a place is in the command
-// line, which is written as one line and quoted for a shell. The message of
-// such a finding names options and quotes values in backticks. The place is the
-// first of these names and values that is a complete word or list item of the
-// command line after the command's name. If there is no such word, an error is
-// placed at the command's name:
+// Finds the places of findings about options. The command line is written as
+// one line and quoted for a shell, and places are in this line. The message of
+// a finding names options, and has values in backticks. The command line after
+// the command's name is searched for each of them, as a complete word or list
+// item. The finding is placed at the first one that is found. If none is found,
+// an error is placed at the command's name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26

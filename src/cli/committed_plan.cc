@@ -44,8 +44,8 @@ bool MayReplace(const Target& target, const std::string& path,
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
   // `findings` must not record the file as read, because files that were read
-  // are never overwritten. The file is therefore opened with another list,
-  // which is dropped if the file can be opened.
+  // are never overwritten. The file is therefore opened with another list of
+  // findings, which is used only if the file cannot be opened.
   Findings own;
   const auto file = InputFile::Open(path, own);
   if (!file) {

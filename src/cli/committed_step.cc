@@ -9,9 +9,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the modes whose step programs are committed: those of train, prefill
-// and decode that the target lists. If the target lists no modes, returns those
-// of them that the model has. The mode insert has no step program.
+// Returns the modes whose step programs are committed. Only train, prefill and
+// decode have step programs; insert has none. Of these three, returns the modes
+// that the target lists or, if it lists no modes, those that the model has.
 std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;

@@ -13,9 +13,9 @@
 
 namespace shardc::cli {
 
-// Returns a report for each of the target's modes that has a step, with the
-// target's batch and the usual length. The steps are not run. Returns nullopt
-// after findings.
+// Compiles the step of each mode of the target that has one, and returns their
+// reports. The steps have the target's batch and a default length. They are
+// not run. Returns nullopt after findings.
 std::optional<std::vector<verify::StepReport>> StepsToCommit(
     const Target& target, const Compiled& compiled,
     const std::optional<ModelConfig>& model, Findings& findings);

@@ -1,6 +1,6 @@
-// Compares a compiled program with a step program. The collectives of a step
-// program are those of one mesh, so it is a finding if the program was compiled
-// for another mesh. Mesh axes of size 1 are ignored:
+// Compares a compiled program with a step program. A step program is made for
+// one mesh. If the compiled program is for another mesh, this is a finding.
+// Mesh axes of size 1 are ignored:
 //
 //   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  compared
 //   step of dp=4 tp=2, program of dp=2 tp=4       ->  device-count

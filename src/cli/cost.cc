@@ -70,9 +70,10 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` added to the modes to compile, which are those
-// of `--modes` or else those of the target. If neither lists modes, all are
-// compiled. Train is always compiled, so it is not added.
+// Returns the flags with `mode` added to the modes to compile. Without
+// `--modes`, the target's modes are compiled: {train} and decode become {train,
+// decode}. If the target lists none either, all modes are compiled, and nothing
+// is added. Train is always compiled, so it is not added.
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;

@@ -1,7 +1,7 @@
 // `shardc explain`: explains why a parameter got its spec, or what the code of
-// a finding means. The argument is first looked up among the codes; no
-// parameter is named like a code (SHD101). The parts of a parameter's name may
-// be separated by either separator: model/layers/0 is found as model.layers.0.
+// a finding means. The argument is first looked up among the codes, such as
+// SHD101; no parameter has such a name. The parts of a parameter's name may be
+// separated by `/` or by `.`: model/layers/0 finds model.layers.0.
 #include "emit/plans/explain.h"
 
 #include <string_view>

@@ -2,10 +2,10 @@
 // names its arguments by their paths, and all layers of a layer stack are one
 // argument:
 //
-//   model/layers/3/up of the plan   params['model']['layers']['up']
+//   parameter model/layers/3/up  ->  argument params['model']['layers']['up']
 //
-// A parameter and an argument match if, without layer numbers, one name ends
-// with the other.
+// To match a parameter with an argument, layer numbers are removed from both
+// names. The two match if one of the remaining names ends with the other.
 #include "cli/explain_program.h"
 
 #include <algorithm>

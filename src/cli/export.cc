@@ -202,11 +202,11 @@ bool HasStageOfEachRank(const PlanStages& planned) {
   return true;
 }
 
-// Fills in the stage flags that are not given with the values of the plan's
-// stages. Returns false after a finding.
+// Sets each stage flag that is not given to the value in the plan's stages.
+// Returns false after a finding.
 bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
                    const Place& place, ExportFlags& flags, Findings& findings) {
-  // A format without this flag only divides the layers and needs no schedule.
+  // A format without `--schedule` only divides the layers.
   if (exporter.flags.find("--schedule") == std::string_view::npos) {
     if (!HasStageOfEachRank(planned)) {
       findings.Add(code::kInexpressible, place,

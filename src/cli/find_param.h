@@ -1,4 +1,4 @@
-// Finds a parameter by its name, with either separator.
+// Finds a parameter by its name, written with the separator `/` or `.`.
 #ifndef SHARDC_CLI_FIND_PARAM_H_
 #define SHARDC_CLI_FIND_PARAM_H_
 

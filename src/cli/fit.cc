@@ -122,8 +122,8 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
 }
 
 // Returns those of `axes` that every mesh must have, because the rules may name
-// them. The axis of the pipeline stages and the parallelism axes (dp, fsdp,
-// ...) are left out. A mesh may lack these axes, which then have size 1.
+// them. Not returned are the stage axis and the parallelism axes (dp, fsdp,
+// ...). If a mesh lacks one of these, it is treated as an axis of size 1.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);

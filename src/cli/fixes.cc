@@ -2,11 +2,12 @@
 // that reads the file compiles to the same specs with the fix. No compilation
 // is needed if the old and the new rules are proven to have the same effect on
 // all names. All fixes are tried together first, so that many safe fixes need
-// few compilations. If they are unsafe together, each half is tried together
-// with the fixes already known to be safe, down to single fixes:
+// few compilations. If they are unsafe together, the two halves are tried in
+// turn, each with the fixes already known to be safe, down to single fixes. For
+// example, c is the only one of the fixes a, b, c and d that changes specs:
 //
-//   fixes a b c d, of which c changes specs:
-//   abcd unsafe; ab safe; abcd unsafe; abc unsafe; abd safe
+//   all: abcd unsafe   first half: ab safe   second half: abcd unsafe
+//   c: abc unsafe      d: abd safe
 #include "cli/fixes.h"
 
 #include <algorithm>
@@ -84,16 +85,16 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 // - kBroken: the fixed rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// Returns the pattern of each rule with a number for the rule's effect on the
-// parameters that it wins. Rules with equal effects have equal numbers. Calls
-// that pass the same `numbers` share these numbers.
+// Returns the pattern of each rule with a number that identifies the rule's
+// effect (its specs and other members). Rules with equal effects have equal
+// numbers, also in two calls with the same `numbers`.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // The spec of a rule such as `like: \1.weight` is built from the match. It
-    // depends on the pattern, so the pattern is a part of the rule's effect.
+    // A rule with `like: \1.weight` copies the spec of another parameter. The
+    // match determines that parameter, so the pattern is a part of the effect.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -133,12 +134,12 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target and its plan without fixes, with which plans with fixes are
-// compared.
+// A target and its plan before any fix. Plans that are compiled with fixes are
+// compared with this plan.
 class TargetSpecs {
  public:
-  // Returns null if the target does not compile without fixes. A fix then
-  // cannot change its specs.
+  // Returns null if the target does not compile without fixes. Such a target
+  // has no specs that a fix could change.
   static std::unique_ptr<const TargetSpecs> Make(const Target& target,
                                                  const InputFlags& inputs,
                                                  const Common& common) {
@@ -232,7 +233,7 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  FileTexts texts_;  // texts of open files, read in place of files
+  FileTexts texts_;  // contents to use in place of the files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -368,8 +369,8 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
   return out;
 }
 
-// Adds the result of another round of fixes, which fixed the files of `all`
-// again.
+// Adds the result of one more round of fixes to `all`, the result of the
+// earlier rounds.
 void AddRound(FixResult round, bool unsafe, FixResult& all) {
   all.made += round.made;
   all.unsafe = unsafe ? all.unsafe + round.unsafe : round.unsafe;

@@ -31,13 +31,13 @@ struct FixRequest {
   std::vector<Target> checked;  // targets whose findings are fixed
   std::vector<Target> all;      // all targets of the project
   CheckOptions options;
-  bool unsafe = false;  // whether to make fixes that change specs too
+  bool unsafe = false;  // whether to also make the fixes that change specs
 };
 
-// Makes the safe fixes of `checked`, which are the request's checked targets.
-// With `unsafe`, also makes the fixes that change specs. A fix is safe if every
-// target that compiles has the same specs with and without it, in every mode.
-// If possible, this is proven for all names that parameters could have. The
+// Makes the fixes of `checked`, the results of the targets `request.checked`.
+// Fixes that change specs are made only with `request.unsafe`. Other fixes are
+// safe: every target that compiles has the same specs with and without the fix,
+// in every mode. If possible, this is proven for all names of parameters. The
 // fixed texts are checked and fixed again until nothing is left to fix, at most
 // ten times.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,

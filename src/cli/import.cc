@@ -1,7 +1,7 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
-// file. If the configuration has a mesh, also writes a mesh file. If a manifest
-// is given and it is known how the other system matches names, the result is
-// compared with that for each parameter:
+// file. With --mesh-output, writes the configuration's mesh as a mesh file.
+// With --manifest, prints how many parameters have a rule. Patterns of systems
+// that match names in another way are rewritten:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
@@ -68,22 +68,22 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// In an import, a name means a mesh axis. If a rules file would resolve the
-// name by an axis rule, returns that rule: `head` for the names `head` and
-// `HEAD`. Returns nullopt if a rules file would read the name as a mesh axis
-// too.
+// An imported spec may name a mesh axis `head` or `HEAD`. In a rules file, both
+// names would mean the axis rule `head`, which maps a logical axis to mesh
+// axes. Returns that axis rule, or nullopt if the name is a mesh axis in a
+// rules file too.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
-  // A long form such as `__HEAD__` is the logical axis in the Python source
-  // too, so its meaning does not change.
+  // `__HEAD__`, the long form of the logical axis HEAD, means the logical axis
+  // in the imported Python source too. It is therefore not returned here.
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }
 
 // Keeps the meaning of mesh axes that have the name of a logical axis or of an
-// axis rule. A rules file would resolve such a name by an axis rule, so this
-// axis rule is set to the mesh axis in every mode. Does nothing if the import
-// has its own axis rules. Returns false if there are errors.
+// axis rule. A rules file would resolve the mesh axis `HEAD` by the axis rule
+// `head`. This rule is therefore set to the mesh axis in every mode.
+// Does nothing if the import has axis rules. Returns false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {

@@ -123,10 +123,10 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// Returns the inputs that are read from a source. The manifest is read from the
-// source's files. If there are no such files, or if some tensors have no shape,
-// the manifest is built from the configuration. Returns nullopt after a
-// finding.
+// Reads the inputs from the user's checkpoint, config.json or manifest. The
+// parameters are read from the checkpoint or the manifest. If there is neither,
+// or if some tensors have no shape, they are built from the config.json.
+// Returns nullopt after a finding.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
@@ -228,9 +228,9 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// Returns the pack that matches the names of parameters. If `check` reports
-// errors or warnings for this pack on this mesh, returns suggested rules
-// instead. Returns nullopt after a finding.
+// Returns the pack (built-in rules of a model family) that matches the names of
+// parameters. If `check` reports errors or warnings for this pack on this mesh,
+// returns suggested rules instead. Returns nullopt after a finding.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {

@@ -50,8 +50,8 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
-      // The stages are refused, so nothing uses the stage axis. The axis is not
-      // reported as unused as well.
+      // Nothing uses the axis of refused stages. This finding replaces the one
+      // that would report the axis as unused.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};
     }

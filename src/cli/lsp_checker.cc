@@ -45,8 +45,8 @@ void GivePlaces(Findings& findings, const std::string& path) {
   findings = std::move(placed);
 }
 
-// Returns the findings that are not of a lint: the errors in reading inputs,
-// which keep targets from compiling.
+// Returns the findings that were not reported by a lint. These are errors in
+// inputs, because of which targets do not compile.
 Findings ErrorsOf(const lsp::CheckedProject& project) {
   Findings out;
   for (const Finding& finding : project.findings.all()) {
@@ -68,9 +68,9 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   return out;
 }
 
-// Returns the parameters that a left-out rule may match. A rule is left out if
-// its file has an error there. The parameters are those that no rule, or only a
-// catch-all, matches.
+// Rules with errors are left out of the compilation. Returns the parameters
+// that a left-out rule may match. No other rule matches them, or the first
+// match is a catch-all rule such as `.*`.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {

@@ -19,7 +19,7 @@ int RunMesh(const MeshCommandFlags& all, const Common& common,
   const InputFlags& flags = all.inputs;
   const auto mesh = LoadMeshAlone(flags, findings);
   if (!mesh) return kFailed;
-  AxisRules axes;  // mesh axes that are called dp, fsdp, ...
+  AxisRules axes;  // which mesh axes are used for dp, fsdp, ...
   if (!flags.asked.rules.empty()) {
     const auto rules = OpenRules(flags.asked.rules, "", nullptr, "", findings);
     if (!rules) return kFailed;

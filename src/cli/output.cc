@@ -1,6 +1,6 @@
 // Functions for the output of commands. A result is written to stdout or to a
-// file that gets its name when it is complete. Progress and findings are
-// written to stderr. Also parses sizes and counts:
+// temporary file, which is renamed when it is complete. Progress and findings
+// are written to stderr. Also parses sizes and counts:
 //
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"

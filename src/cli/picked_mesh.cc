@@ -28,11 +28,11 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// The limit on the work of evaluating candidate meshes. The work of a candidate
-// is its number of parameters. The candidates are evaluated in the order of the
-// estimate of suggest/mesh.h until the sum of their work reaches the limit.
-// Evaluation goes on beyond the limit until a legal mesh is found and
-// kShownMeshes candidates are evaluated.
+// Limits the time for evaluating candidate meshes. Each candidate needs a plan
+// of all parameters. This is the largest number of parameters of all evaluated
+// candidates together: 4000 candidates for a model with 500 parameters. At
+// least kShownMeshes candidates are evaluated, and more until one of them is
+// legal.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";

@@ -1,7 +1,7 @@
-// Collects the data that pictures and the HTML page show. Reports of several
-// modes may leave out a part for the same reason. The reason is then listed
-// once with these modes. Reasons are listed in the order in which they first
-// occur:
+// Collects the data that pictures and the HTML page show. The cost report of a
+// mode has a reason for each part of the memory that is unknown. If several
+// modes have the same reason, it is listed once with these modes. Reasons are
+// listed in the order in which they first occur:
 //
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"
@@ -32,7 +32,7 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
   constexpr std::string_view kLetters = "PGOKALW";
   static_assert(kLetters.size() == cost::kComponentCount);
   MemoryBars out;
-  std::vector<std::string> order;  // in the order in which they occur
+  std::vector<std::string> order;  // distinct reasons, in order of occurrence
   std::map<std::string, std::string> modes_of;
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
     std::string name(cost::kComponentNames[i]);

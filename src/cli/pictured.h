@@ -14,18 +14,18 @@
 
 namespace shardc::cli {
 
-// Returns one bar of memory for each report. Each report must be for another
-// mode.
+// Returns one bar of memory for each report. The reports must be for different
+// modes.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Returns the parameters and bytes that each rule wins (is the first to match).
-// For a compiled plan, also returns the number of names that each pattern
-// matches.
+// Returns the parameters for which each rule is the first match, and their
+// bytes. For a compiled plan, also returns the number of all names that the
+// rule's pattern matches.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 
 struct CacheArray {
-  std::string title;  // as `key, value (decode)`
+  std::string title;  // for example `key, value (decode)`
   picture::ArrayInput input;
 };
 // Returns the KV cache of a mode as an array to draw. Returns nullopt if the

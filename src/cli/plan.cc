@@ -73,7 +73,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    Findings unread;  // dropped; reported when it is planned
+    Findings unread;  // not printed; planning the target reports them again
     const bool audited =
         flags.write_locked &&
         ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
@@ -171,9 +171,9 @@ struct Outcome {
   std::set<FileId> written;  // committed files written so far
 };
 
-// Several targets may have the same committed file. Returns whether the file,
-// which another target of this run has written, has the same content for this
-// target. Otherwise adds a finding.
+// Two targets may name the same committed file, and the first target has just
+// written it. Returns whether the second target, `target`, would write the same
+// content. Otherwise adds a finding.
 bool HoldsTheSame(const Write& write, const std::string& path,
                   const Target& target, Findings& findings) {
   const SourceRef held = ReadSource(path, findings);
@@ -326,7 +326,7 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   // If the declared stages are refused, no plan is written. A plan without
-  // stages would be another plan than the inputs describe.
+  // stages would not be the plan that the inputs describe.
   Findings stages = StageFindings(*compiled);
   if (stages.HasErrors()) {
     const int status = StageStatus(stages);

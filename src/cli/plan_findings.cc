@@ -32,7 +32,7 @@ struct Share {
 };
 
 Share ReplicatedShare(const Plan& plan) {
-  // The bytes of one parameter with a layout, indexed by layout.
+  // Element i has the bytes of one parameter that has layout i.
   std::vector<Share> of_layouts;
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
@@ -165,8 +165,8 @@ Findings PlanFindings(const Compiled& compiled) {
     lint->check(facts, found);
   }
   for (Finding& finding : OnceEach(std::move(found))) {
-    // Corrections by the policy are no errors. The plan records them, so they
-    // are not added here.
+    // An illegal spec that the policy corrects is not an error. The correction
+    // is in the plan, so it is not reported here.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;

@@ -28,9 +28,9 @@ bool HasIllegalSpec(const ReadPlan& plan, Findings& findings);
 // Returns no errors if the policy for illegal specs drops these axes.
 Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
-// Prints the messages of HeadFindings() in any of the modes as notes. This is
-// for commands that leave out axes which do not divide the heads. `cost` and
-// `fit` report such axes as errors.
+// Prints the errors of HeadFindings() in all modes as notes, each once. It is
+// for commands that leave out mesh axes which do not divide the heads. `cost`
+// and `fit` report such axes as errors.
 void PrintUnevenHeads(const Compiled& compiled,
                       const std::optional<ModelConfig>& model,
                       std::span<const Mode> modes, const Common& common);

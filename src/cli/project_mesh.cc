@@ -1,4 +1,4 @@
-// Writes a mesh as a short text if its axes have nothing but sizes. Otherwise
+// Writes a mesh as a short text if it has only axes and their sizes. Otherwise
 // writes the keys of a mesh file, indented below `mesh`:
 //
 //   fsdp:8,tp:4           ->   "fsdp:8,tp:4"

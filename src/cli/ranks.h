@@ -20,7 +20,7 @@ namespace shardc::cli {
 // launcher, there is one process with rank 0.
 struct Launched {
   int64_t rank = 0, ranks = 1;
-  std::string_view by = {};  // environment variable of `ranks`
+  std::string_view by = {};  // name of the variable that has `ranks`
 };
 Launched LaunchedAs(const Variable& variable);
 

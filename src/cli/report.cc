@@ -68,7 +68,7 @@ struct Gathered {
   std::optional<PlanDifference> diff;
   Findings findings;
   std::unique_ptr<const ReportedProgram> program;
-  bool failed = false;  // verification failed, or the program differs from it
+  bool failed = false;  // whether verification or the program's audit failed
   report::Input page;
 };
 

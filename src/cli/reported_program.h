@@ -20,8 +20,8 @@
 
 namespace shardc::cli {
 
-// The audited program and its comparisons. The members of an object refer to
-// each other.
+// The audited program and its comparisons. Members have references to other
+// members of the same object.
 struct ReportedProgram {
   std::string from;  // name of the program's file
   hlo::Program program;

@@ -193,7 +193,7 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
 }
 
 struct Resolution {
-  SpecList axes;  // the entries of AXES, or of the bundle AXES
+  SpecList axes;  // entries of the argument AXES, or of the bundle it names
   Mode mode = Mode::kTrain;
   Spec spec;
   std::optional<Legal> legal;  // set if shape and mesh are known

@@ -94,8 +94,8 @@ int PutText(const Target& target, const RuleSet& rules,
   return kFailed;
 }
 
-// Returns whether one file can have the meaning of all rules files. Otherwise
-// adds a finding.
+// Returns whether the rules files can be merged into one file with the same
+// meaning. Otherwise adds a finding.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
   findings.Add(

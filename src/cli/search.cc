@@ -44,8 +44,8 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Only the fastest pipeline is proved, above; other pipelines of the Pareto
-  // front are not. The winner may be in the front. Its proof is then reused.
+  // Prove shardings of the Pareto front. Its pipelines are not proved here. If
+  // the winner is in the front, its proof is reused.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     SearchProof& proof = report.proofs.emplace_back();

@@ -32,14 +32,14 @@ struct SearchInputs {
   std::string mesh_path;
   std::string model_path;     // may be empty
   std::string manifest_path;  // empty if parameters are built from the model
-  std::string naming;         // their naming then: "hf" or "flax"
+  std::string naming;         // naming of built parameters: "hf" or "flax"
   bool header_only = false;   // value of `--header-only`
-  // `has_stages`: whether the rules or the target declare pipeline stages,
-  // which the search ignores. `has_rules_stages`: whether the rules declare
-  // them. A project that the search writes extends the rules, so it would then
-  // have the stages too.
+  // `has_stages`: whether the rules or the target declare pipeline stages. The
+  // search ignores these stages. `has_rules_stages`: whether the rules declare
+  // them. Then `-o` is an error, because the written rules would extend the
+  // given rules and so have the stages.
   bool has_stages = false, has_rules_stages = false;
-  bool rules_given = false;  // false: the pack for the names is used
+  bool rules_given = false;  // false: built-in rules for the names are used
   std::string profile;       // name of an accelerator, or path of a file
   search::Request request;
   std::vector<std::string> assumed;  // defaults that are used, as "--batch 64"

@@ -99,9 +99,9 @@ struct ModelFiles {
   std::string manifest, config;
 };
 
-// Returns the memory of a device in bytes that the project file must state,
-// because a written mesh file does not: the value of `--memory`, or the memory
-// of the input mesh file if it is not the profile's. Otherwise returns nullopt.
+// Returns the memory of a device in bytes if the project file must state it:
+// the value of `--memory`, or the input mesh file's memory if it differs from
+// the profile's. Otherwise nullopt. The written mesh file has no memory.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -273,9 +273,9 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                compiled.mesh, planned->table, one.layers};
 }
 
-// Returns the number of micro-batches for the proof of a pipeline. As many
-// micro-batches as ranks are enough to fill a pipeline, so a larger number is
-// reduced. The schedule accepts only some numbers. The result is the accepted
+// Returns the number of micro-batches for the proof of a pipeline. One
+// micro-batch per rank is enough to fill a pipeline, so a larger number is
+// reduced. A schedule accepts only some numbers, so the result is the accepted
 // number that is nearest to the number of ranks.
 int64_t MicrobatchesOf(const search::Pipeline& one) {
   const int64_t given = one.settings.microbatches;

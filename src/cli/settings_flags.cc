@@ -155,7 +155,7 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
 }
 
 // If an operation uses multi-head latent attention (MLA), adds a remark on the
-// sizes of the latent.
+// sizes of the latent vectors.
 void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   const bool latent = std::any_of(
       request.operations.begin(), request.operations.end(),

@@ -234,8 +234,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
         MergedStages(flags, declared, compiled.mesh, microbatches, findings),
         compiled, config, findings);
   }
-  // Without this code, refused stages would be missing silently:
-  // `compiled.stages` is then null, and `stage_findings` state why.
+  // If the declared stages were refused, `compiled.stages` is null, and
+  // `stage_findings` has the reasons.
   for (const Finding& finding : compiled.stage_findings) {
     findings.Add(finding);
   }

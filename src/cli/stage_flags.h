@@ -35,9 +35,9 @@ struct StageFlags {
 
 Options OptionsOf(StageFlags& flags);
 
-// Returns false after a finding if an option of stages is given but has no
-// effect. It has none if neither a flag nor a file (`declared`) divides the
-// model into stages.
+// Options such as `--schedule` have no effect on a model without stages.
+// Returns false after a finding if such an option is given, but neither a flag
+// nor a file (`declared`) divides the model into stages.
 bool CheckStageFlags(const StageFlags& flags, bool declared,
                      Findings& findings);
 

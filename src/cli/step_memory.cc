@@ -2,7 +2,7 @@
 // converted to the settings of `cost`. Settings that `verify step` does not
 // have, such as the optimizer, get the defaults of `cost`:
 //
-//   --microbatches 4 --zero 1 --grad-dtype float32  ->  the same cost::Settings
+//   --microbatches 4 --zero 1  ->  cost::Settings with the same two values
 #include "cli/step_memory.h"
 
 #include <fstream>

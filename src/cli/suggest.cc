@@ -1,7 +1,7 @@
 // `shardc suggest`: proposes rules for a model that has no rules. Without
-// `--force` the rules are written only if they are proven. This means that each
-// tensor is won by the rule that is intended for it, and that `check` reports
-// no error or warning about the rules.
+// `--force` the rules are written only if they are proven. This means that only
+// the rule that is intended for a tensor matches its name, and that `check`
+// reports no error or warning about the rules.
 #include <algorithm>
 
 #include "cli/commands.h"

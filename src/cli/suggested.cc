@@ -1,10 +1,10 @@
 // Proves suggested rules. Their text is parsed like any rules file and
-// compiled. The rule that wins each tensor is compared with the intended rule.
-// Then every lint runs whose inputs are known. Notes are ignored. Findings
-// about the mesh or the model itself are ignored as well, because no rules
-// could avoid them:
+// compiled. Exactly one rule, the intended one, must match each tensor. Then
+// lints run, and must report no error or warning. Findings about the mesh or
+// the model itself are ignored, because no rules could avoid them. For example,
+// `check` reports this finding, but the rules are accepted:
 //
-//   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
+//   SHD302 of `--mesh fsdp:6` over 4 hosts
 #include "cli/suggested.h"
 
 #include <unistd.h>
@@ -166,10 +166,10 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the layer stack about which the user is prompted. This is the only
-// stack, if sizes and names do not determine which of its dimensions counts
-// layers. Otherwise returns null. If there are several stacks, one answer might
-// not be right for all of them.
+// The user may be prompted for the dimension of a layer stack that counts
+// layers. Returns this stack. Returns null if sizes and names determine the
+// dimension, or if there are several stacks. One answer might not be right for
+// all of them.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&

@@ -38,16 +38,16 @@ struct SuggestedRules {
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
 // Suggests rules. `manifest` must have shapes. `name` is the file name in
-// findings about the rules' text. The user is prompted for the dimension that
-// counts layers if there is a terminal, and if the sizes and names of the only
-// layer stack allow several dimensions.
+// findings about the rules' text. If sizes and names do not determine which
+// dimension of the only layer stack counts layers, the user is prompted for it.
+// This needs a terminal.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
                           const Common& common, const std::string& name);
 
-// Adds the findings in `left` and the misfit, because of which the rules are
-// not written. The manifest of the suggestion must still exist.
+// Adds the reasons why the rules are not written: the findings `rules.left` and
+// `rules.misfit`. The manifest of the suggestion must still exist.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, const Common& common,
             Findings& findings);

@@ -2,9 +2,10 @@
 // may be missing or outdated. For each key of the target's section `audit`,
 // `check` reports:
 //
-//   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if there is any all_gather
-//   locked: llama.audit.json       SHD612 at the Python line that sends more
-//   flaws of the program           SHD601 ... unless the summary lists them
+//   budget: {all_gather: {tp: 0}}  SHD611 if an all-gather over tp sends bytes
+//   locked: llama.audit.json       SHD612 if the program sends more than the
+//                                  summary in this file records
+//   program: llama.hlo.txt         flaws (SHD601 ...) that the summary lacks
 #include "cli/target_audit.h"
 
 #include <algorithm>

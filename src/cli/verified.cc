@@ -5,8 +5,8 @@
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
-// Each step becomes a table with the bytes that it sends, in the order of its
-// program.
+// Each step becomes a table of the collectives of the step's program, in the
+// program's order, with the bytes that they send.
 #include "cli/verified.h"
 
 #include <algorithm>
@@ -221,8 +221,8 @@ std::string AboutStep(ReportReader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// Adds the op to the table if it is a collective. The file lists an op of equal
-// layers once, but each of these layers sends its bytes.
+// Adds the op to the table if it is a collective. The file lists equal layers
+// once, with their number. The op's bytes are multiplied by this number.
 void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

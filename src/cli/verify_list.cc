@@ -1,6 +1,6 @@
-// Lists the attention operations, and how each operation supports a split of
-// each dimension, as text or JSON. In an operation's record, `-` marks a split
-// that is not supported. It is printed as `unsupported`, and as null in JSON.
+// Lists the attention operations, and how each operation supports the sharding
+// of each dimension (batch, lengths, heads, head size). A dimension that is not
+// supported is `-` in the record, `unsupported` in the text and null in JSON.
 #include "cli/verify_list.h"
 
 #include <algorithm>

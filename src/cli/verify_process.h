@@ -23,9 +23,9 @@ verify::Progress ProgressLine(const Common& common, std::string_view what);
 std::function<void(size_t done, size_t all)> FaultProgressLine(
     const Common& common);
 
-// Returns whether a self-test may run, which it may in only one process. If
-// several processes were started, adds a finding on the first rank and returns
-// false.
+// A self-test runs in one process. If `self_test` is true and several processes
+// were started, adds a finding on the first rank and returns false. Otherwise
+// returns true.
 bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
 // Numbers of bytes, summed over all cases or steps of a run. `recorded`: bytes

@@ -1,6 +1,6 @@
-// Compares how the plan shards the heads of attention projections with how the
-// attention cases shard heads. Projections that cannot be compared are listed,
-// grouped by the reason:
+// The plan shards the heads of attention projections (the parameters of query,
+// key, value and output). Compares this with the sharding of heads in the
+// attention cases. Projections that cannot be compared are listed by reason:
 //
 //   not compared with the axis rules: `h/*/attn/c_attn/kernel`, since it holds
 //   query, key and value in one tensor; `shardc verify step` runs them

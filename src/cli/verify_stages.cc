@@ -1,8 +1,8 @@
 // Divides a model into stages for `verify step`, in the same way as `cost`. The
-// layers are recognised by the names of the parameters:
+// layers are recognised by the names of the parameters. For 32 layers on a mesh
+// pp:4,tp:2 with `--stages pp --schedule zbv`, the result is:
 //
-//   --stages pp --schedule zbv on pp:4,tp:2  ->  the table of zbv on 4 ranks, 8
-//   stages of 4 layers, the mesh tp:2
+//   4 ranks, each on a mesh tp:2; 8 stages of 4 layers; the schedule zbv
 #include "cli/verify_stages.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ struct StepDivision {
   const StageFlags& flags;
   bool microbatches_given = false;  // whether a flag gives the number
   const StageDeclaration* declared = nullptr;  // null if no stages are declared
-  bool trains = true;  // false: declared stages are ignored
+  bool trains = true;  // without training, declared stages are ignored
   int64_t usual_batch = 0;
 };
 

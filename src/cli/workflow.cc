@@ -1,8 +1,8 @@
-// Writes a CI workflow that checks the project. The workflow downloads the
-// program that wrote the workflow, compares the digest of the download, and
-// runs `check --locked`. Actions are pinned by commit. A project in a subfolder
-// may find that the repository already has a workflow shardc.yaml. Its own file
-// is then named after the project:
+// Writes a CI workflow that checks the project. The workflow downloads shardc,
+// compares the digest of the download with that of this program, and runs
+// `check --locked`. Actions are pinned by commit. For a project in a subfolder,
+// the repository may already have a workflow shardc.yaml. The file is then
+// named after the project:
 //
 //   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"
