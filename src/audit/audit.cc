@@ -84,8 +84,8 @@ struct Found {
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
-    // The type of one operand. An all-to-all with one operand for each peer has
-    // a single entry here, which joins the operands.
+    // The type of one operand. If an all-to-all has one operand for each peer,
+    // they share this entry, and a new first dimension counts them.
     hlo::Array array;
     Node node = 0;
     Size sent = 0;
@@ -111,7 +111,7 @@ class Auditor {
     std::vector<Size> sent(graph_.program().computations.size(), Size(0));
     std::vector<Node> hosts;
     const hlo::Instructions& instructions = graph_.program().instructions;
-    std::vector<bool> matters;  // indexed by opcode number
+    std::vector<bool> matters;  // by opcode number: MayMatter(opcode)
     for (const std::string_view opcode : instructions.opcodes()) {
       matters.push_back(MayMatter(opcode));
     }
@@ -175,11 +175,11 @@ class Auditor {
     return false;
   }
 
-  // Returns true after a finding if the program has not been partitioned yet,
-  // so that its collectives do not exist. In such a program, operations have a
-  // sharding, which the partitioner removes. The opcodes of kKept are not
-  // checked: a parameter keeps its sharding when it is partitioned, and
-  // compiler passes copy it to the other instructions.
+  // Adds a finding and returns true if the program has not been partitioned
+  // yet, so that it has no collectives. Before partitioning, operations have a
+  // `sharding` attribute. The opcodes of kKept are not checked. Parameters keep
+  // the attribute when they are partitioned, and compiler passes copy it to the
+  // other opcodes.
   bool RefuseUnpartitioned() {
     if (graph_.program().devices == 1) return false;
     constexpr std::string_view kKept[] = {"parameter",
@@ -382,10 +382,10 @@ class Auditor {
     }
   }
 
-  // Returns the tensor that a collective moves. The trace of an operand may end
-  // before it reaches a parameter of the entry, for example at a value that a
-  // loop updates in each iteration. For gathers, and for reductions in the
-  // backward pass, the parameter is then searched by the operand's shape.
+  // Returns the tensor that a collective moves: the entry parameter to which
+  // its operand can be traced. The trace may end earlier, for example at a
+  // value that a loop updates. For gathers, and for reductions in the backward
+  // pass, a parameter is then found by the operand's shape.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

@@ -37,7 +37,7 @@ struct Traffic {
   std::shared_ptr<const Members> members;  // never null
   Phase phase = Phase::kNone;
   Moved moved;
-  std::string_view metadata;  // metadata text, for Frames::StackOf
+  std::string_view metadata;  // metadata text, read by Frames::StackOf
   Node node = 0;              // instruction of the collective
   int64_t operand = 0;        // index among the collective's operands
   hlo::SourceLine line;       // line of the user's source; may be unknown
@@ -66,9 +66,9 @@ struct Report {
   std::optional<Mesh> mesh;
   const DeviceProfile* profile = nullptr;
   const hlo::Frames* frames = nullptr;  // source lines of Traffic::metadata
-  std::vector<Traffic> traffic;         // in the order of the text
+  std::vector<Traffic> traffic;         // in the order of the program's text
   std::vector<Remark> unknown_loops;    // loops counted with one iteration
-  // Conditionals. Of each, only the branch that sends most is counted.
+  // Conditionals whose branches differ in bytes; the largest branch is counted.
   std::vector<Remark> conditionals;
   // Transfers to or from the host, whose bytes are not counted.
   std::vector<Remark> host_transfers;
@@ -79,8 +79,8 @@ struct Report {
   std::optional<double> seconds;
 };
 
-// The mesh names the groups of devices; the profile estimates times. Both may
-// be null. A profile has an effect only with a mesh.
+// Options of an audit; each may be null. `mesh` names groups of devices by
+// axes. `profile` estimates times, and has an effect only with `mesh`.
 struct Settings {
   const Mesh* mesh = nullptr;
   const DeviceProfile* profile = nullptr;

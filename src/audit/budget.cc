@@ -17,8 +17,8 @@
 namespace shardc::audit {
 namespace {
 
-// Adds the bytes of traffic to a sum, and keeps the name of the traffic that
-// sends the most bytes.
+// Adds the bytes of collectives to a sum, and keeps the name of the tensor for
+// which the most bytes are sent.
 class Summer {
  public:
   explicit Summer(Sums::Part& part) : part_(part) {}

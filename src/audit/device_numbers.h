@@ -22,10 +22,10 @@ class DeviceNumbers {
 
   // Returns the mesh axes along which the position of a `dynamic-slice`
   // differs, in the mesh's order. Each device takes its shard over these axes.
-  // If the position cannot be evaluated, returns the only subset of `among`
-  // whose sizes multiply to the number of slices. Returns nullopt if several
-  // subsets or no subset have this product, or if the axes found from the
-  // position do not have it.
+  // The product of their sizes must be the number of slices; otherwise returns
+  // nullopt. If the position cannot be evaluated, tries the subsets of `among`.
+  // Returns the subset whose sizes have this product, or nullopt if there is
+  // not exactly one. On a:2, b:4, a slice into 4 parts can only be over b.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:

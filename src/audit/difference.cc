@@ -30,8 +30,8 @@ constexpr int64_t kNumberBytes = 8;
 
 using RouteKey = std::pair<Collective, std::string>;
 
-// The runs of collectives of one tensor, either in the plan's step or in the
-// program. All of them have the same size and route.
+// The runs of the collectives that move one tensor, either in the plan's step
+// or in the program. All of them send the same bytes over the same axes.
 struct Piece {
   Phase phase = Phase::kNone;
   int64_t count = 0;  // runs that are not matched yet
@@ -39,8 +39,8 @@ struct Piece {
   const Sending* sending = nullptr;
 };
 
-// The pieces of a route, in the plan's step and in the program. The key is the
-// number of bytes that one run sends.
+// All runs of one kind of collective over the same axes, in the plan's step and
+// in the program. The maps are keyed by the bytes that one run sends.
 struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
@@ -137,9 +137,9 @@ class Comparison {
         route.rewrites |= one.sending->rewrites;
       }
     }
-    // A route (a kind of collective over a set of axes) is accepted if the
-    // total bytes are equal. Its pieces may differ, because compilers combine
-    // collectives.
+    // A kind of collective over a set of axes is accepted if the plan and the
+    // program send the same total bytes with it. The sizes of the single runs
+    // may differ, because compilers combine collectives.
     route.same = route.bytes == route.planned_bytes;
     if (!route.same) {
       for (auto& [bytes, pieces] : sides.planned) {
@@ -216,9 +216,9 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // A collective over other axes is the counterpart only if it runs equally
-      // often. Gathers of different activations may run equally often by
-      // chance, so a gather must also move a weight.
+      // A collective over other axes is the same collective only if it runs
+      // equally often. Gathers of different activations may run equally often
+      // by chance, so a gather must also move a weight.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

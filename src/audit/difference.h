@@ -27,15 +27,15 @@ struct Unmatched {
   std::string reason;             // empty if unknown
 };
 
-// All collectives of one kind over the same axes, summed over the layers, after
-// the rewrites of equivalent.h. The bytes of floating-point elements are
-// computed with the step's dtype.
+// All collectives of one kind over the same axes, summed over the layers. The
+// program's collectives have been rewritten (audit/equivalent.h). Bytes are
+// computed as if floating-point elements had the step's dtype.
 struct RouteCompared {
   Collective kind = Collective::kAllGather;
   std::string over;
   int64_t planned_count = 0, planned_bytes = 0;
   int64_t count = 0, bytes = 0;
-  uint8_t rewrites = 0;  // rewrites made, one bit for each
+  uint8_t rewrites = 0;  // the rewrites that were made, a bit set of Rewrite
   bool same = false;     // whether plan and program send as many bytes
 };
 
@@ -43,18 +43,18 @@ struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
   int64_t numbers = 0;  // collectives of single numbers, not compared
-  // The bits of the widest floating-point element whose size differs from the
-  // step's dtype; 0 if there is none.
+  // The bits of the widest floating-point element of the program that differs
+  // in size from the step's dtype; 0 if none differs.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
 };
 
 // Returns the collectives that only the step program or only the compiled
-// program has. `program` holds the rewritten collectives of `report`. A kind of
-// collective over a set of axes is skipped if both programs send the same total
-// bytes by it. The remaining collectives are matched by size, first within the
-// same pass. Collectives of single numbers, such as the loss, are not compared,
-// because a step program adds several of these numbers before it reduces them.
+// program has. `program` holds the collectives of `report` after the rewrites.
+// A kind of collective over a set of axes is skipped if both send the same
+// total bytes. The others are matched by size, first within the same pass.
+// Collectives of single numbers, such as the loss, are not compared, because a
+// step program adds several of these numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

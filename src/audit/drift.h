@@ -36,10 +36,10 @@ struct Drifts {
   std::vector<Drift> all;
 };
 
-// Compares each argument with a parameter of the plan: the parameter with the
-// longest name with which the argument's path ends. `/` and `.` are equal in
-// names. Optimizer states are compared as well, because their paths end with
-// the paths of their parameters. An argument is not compared if the text has no
+// Compares each argument of the program with the parameter whose name ends the
+// argument's path; the longest such name counts. `opt_state/0/mu/layers/gate`
+// is compared with `layers/gate`, so optimizer states are compared as well. `/`
+// and `.` are equal in names. An argument is skipped if the text has no
 // sharding of it, or if its global shape differs from the parameter's. If no
 // spec expresses the sharding, the global shape is unknown, and only the ranks
 // have to be equal. Axes of size 1 are ignored.

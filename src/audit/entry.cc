@@ -91,7 +91,7 @@ void Entry::Look(const Dims& dims, int64_t runs,
   };
   add(by_dims_, [&](const Param& param) { return !layered(param); });
   add(by_layer_, layered);
-  // Outside of loops, an array may be the slice of one layer.
+  // Outside of loops, an array may be one layer's slice of a stacked parameter.
   if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
   if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
   // The compiler may transpose a matrix before a collective, so a parameter
@@ -104,7 +104,7 @@ std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
                                           bool sliced) const {
   std::optional<std::string> out;
   Look(array.dims, runs, out);
-  // The slice of one layer may keep the layer dimension, with size 1.
+  // The slice of one layer may keep its layer dimension, of size 1.
   if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
     Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
   }

@@ -37,14 +37,14 @@ class Entry {
   // entry parameters is kParameter. For other instructions, returns an
   // activation without a name.
   Moved Of(Node parameter) const;
-  // Returns the name of the parameter that has this shape on a device, for an
-  // array in a computation that runs `runs` times. In a loop over stacked
-  // layers, the array may lack the first dimension of the parameter; `runs` is
-  // then a multiple of the number of layers. The array may also lack that
-  // dimension outside of loops (`runs` is 1). Returns an empty name if several
-  // parameters have the shape or its transpose, and nullopt if no parameter
-  // does. If `sliced`, a first dimension of size 1 may be the layer dimension
-  // of one layer's slice.
+  // Returns the name of the parameter that has this shape on a device. The
+  // array is in a computation that runs `runs` times. In a loop over stacked
+  // layers, it may be the slice of one layer, without the first dimension of
+  // the parameter. `runs` is then a multiple of the number of layers. Outside
+  // of loops (`runs` is 1), it may be such a slice as well. Returns an empty
+  // name if several parameters have the shape or its transpose, and nullopt if
+  // no parameter does. If `sliced`, the slice of one layer may also keep the
+  // first dimension of the parameter, with size 1.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
   // Returns the name of the parameter whose gradient has this shape before a

@@ -1,16 +1,16 @@
 // Rewrites a program's collectives, so that they can be compared with a plan's
-// step program. Both may reduce the same partial value at different points: the
+// step program. Both may reduce the same partial value at different points. The
 // operand of an all_reduce is a partial value, and a sum commutes with linear
-// operations, so the value can be reduced after them as well. Each partial
-// value is therefore moved forward while all of its consumers are the same
-// linear operation (a copy, cast, reshape or transpose, an addition, a sum over
+// operations. The all_reduce can therefore also come after them. Each partial
+// value is moved forward while all of its consumers are the same linear
+// operation (a copy, cast, reshape or transpose, an addition, a sum over
 // dimensions, a slice):
 //
 //   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
 //   %a  = add(%r1, %r2)
-//   %s  = dynamic-slice(%a, %i)     ->  if %i is the device's place along tp,
-//                                       a reduce_scatter
+//   %s  = dynamic-slice(%a, %i)     ->  a reduce_scatter, if %i is the device's
+//                                       coordinate along tp
 //
 // A partial value is counted as one collective at the last point to which it
 // can be moved. An all_gather is not moved. It is not counted if its result is
@@ -62,8 +62,8 @@ std::optional<int64_t> ElementOf(const Point& point) {
 struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
-  AxisGroup taken;  // axes over which only a slice is used
-  // Whether the program itself all-reduces the slices over the remaining axes.
+  AxisGroup taken;  // axes over which each device has taken its slice
+  // Whether the program itself all-reduces the slices, over the other axes.
   bool sums_slice = false;
   uint8_t rewrites = 0;
   // The instructions that hold this value. There are several if several equal
@@ -93,7 +93,7 @@ class Rewriter {
         Add(one);
       }
     }
-    // Moves the partial values as far as possible, in the order of the text.
+    // Moves the partial values as far as possible, in the program's order.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
     while (!waiting.empty()) {
@@ -179,7 +179,7 @@ class Rewriter {
   }
 
   // Follows a value back through instructions that only change the order, shape
-  // or dtype of its elements. Returns the value before them.
+  // or dtype of its elements. Returns the value before these instructions.
   Value Shown(Value value) {
     for (int i = 0; i < kLongestChain; ++i) {
       value = tracer_.ResultOf(std::move(value));
@@ -259,8 +259,8 @@ class Rewriter {
     return joins && next.size() == 1 ? Join(here, first) : std::nullopt;
   }
 
-  // Returns whether all nodes add up the elements of one operand, with the same
-  // result type.
+  // Returns whether each node reduces a single array by addition, and whether
+  // the results of all nodes have the same type.
   bool AllReduce(const std::vector<Point>& nodes) const {
     return std::ranges::all_of(nodes, [&](const Point& point) {
       return Adds(point.first) && graph_.Operands(point.first).size() == 2 &&
@@ -344,8 +344,8 @@ class Rewriter {
   }
 
   // Joins an all_reduce with a later all_reduce of the same value over other
-  // axes. The later all_reduce may also reduce only the slice that each device
-  // took.
+  // axes. If each device has taken a slice of the value, the later all_reduce
+  // reduces only this slice.
   std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
     const bool several = graph_.Operands(user.user).size() > 1;
     const Point next{user.user,

@@ -1,6 +1,6 @@
-// Rewrites a program's collectives into the form in which a step program counts
-// them. The rewrites hide no difference, because compiler passes after
-// partitioning, or other back ends, make each of them too (docs/compiler.md).
+// Rewrites a program's collectives, so that they can be counted like those of a
+// step program. Compiler passes after partitioning, or other back ends, make
+// the same rewrites. They therefore hide no real difference (docs/compiler.md).
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -15,14 +15,14 @@
 
 namespace shardc::audit {
 
-// `sliced`    an all_reduce of which each device uses only its slice becomes a
-//             reduce_scatter;
-// `deferred`  a partial value is reduced after the linear operations that use
-// it
-//             and not before them;
-// `joined`    all_reduces of one value over several axes become one; `again`
-// a value that is gathered twice is gathered once; `top_k`     a gather whose
-// result is only sorted is left out.
+// The rewrites of collectives:
+//
+//   kSliced    an all_reduce becomes a reduce_scatter, because each device uses
+//              only its slice of the result
+//   kDeferred  a partial value is reduced after linear operations that use it
+//   kJoined    all_reduces of one value over several axes become one all_reduce
+//   kAgain     a value that is gathered twice is counted as gathered once
+//   kTopK      a gather whose result is only sorted is not counted
 enum class Rewrite : uint8_t { kSliced, kDeferred, kJoined, kAgain, kTopK };
 inline constexpr std::string_view kRewriteNames[] = {
     "sliced", "deferred", "joined", "again", "top_k"};
@@ -33,7 +33,7 @@ struct Sending {
   bool named = false;  // whether mesh axes describe its groups of devices
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  int64_t elements = 0, bits = 0;  // size of a member's operand
+  int64_t elements = 0, bits = 0;  // one member's operand; bits of an element
   bool integral = false;
   int64_t times = 1;
   uint8_t rewrites = 0;           // one bit for each Rewrite

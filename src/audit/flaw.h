@@ -19,7 +19,7 @@ struct Flaw {
   std::string_view at;        // the instruction's name in the program's text
   std::string parameter;      // name of the parameter; may be empty
   std::string axis;           // unused axis; empty for other codes
-  std::string_view metadata;  // metadata text, for Frames::StackOf
+  std::string_view metadata;  // metadata text, read by Frames::StackOf
 };
 
 }  // namespace shardc::audit

@@ -39,8 +39,8 @@ bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
 }
 
-// Returns whether the dtype of the collective's operand is checked. Broadcasts
-// are left out.
+// Returns whether the rule about dtypes checks this kind of collective. It
+// checks collectives that only move data, except broadcasts.
 bool IsMover(Collective kind) {
   return !DefOf(kind).reduces && kind != Collective::kBroadcast;
 }
@@ -145,7 +145,7 @@ class Search {
   }
 
   // Returns whether a gather leaves dimension 0 unchanged and joins another
-  // one.
+  // dimension.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
@@ -257,8 +257,8 @@ class Search {
   }
 
   // Returns the computation in which an instruction runs. A fusion or an
-  // asynchronous start runs inside its caller, so the caller is returned for
-  // it.
+  // asynchronous start is part of the computation that calls it, so that
+  // computation is returned.
   Block RunBy(Node node) const {
     Block block = graph_.BlockOf(node);
     for (const Call* call = graph_.CallOf(block);
@@ -276,12 +276,12 @@ class Search {
     std::set<std::string_view> origins;  // metadata of the gathers
   };
 
-  // Returns how often one shard of a parameter may be gathered without a
-  // finding. In general that is once. In two cases an optimised program may
-  // gather once in each of its passes. First, a back end that does not keep a
-  // gathered weight repeats the instruction in the backward pass, with the same
-  // metadata. Second, TPU programs name the gather after the parameter, so its
-  // phase is unknown.
+  // Returns how often one shard of a parameter may be gathered before a finding
+  // is reported. Normally it is once. In an optimised program it is once in
+  // each of its passes, in two cases. First, all gathers have the same
+  // metadata: a back end that does not keep a gathered weight repeats the
+  // gather in the backward pass. Second, the phase of the gathers is unknown,
+  // because TPU programs name a gather after its parameter.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;
@@ -317,7 +317,7 @@ class Search {
         groups;
     for (const Traffic& one : report_.traffic) {
       // The permutes of a pipeline depend on each other, so they cannot be
-      // combined and are skipped.
+      // combined. They are skipped.
       const bool counts = one.calls.value() > 0 && one.sent.value() > 0 &&
                           DefOf(one.kind).route != Route::kShift;
       if (!counts) continue;

@@ -15,7 +15,7 @@ struct FoundFlaw {
   const Code* code = nullptr;
   Level level = Level::kWarning;
   const Traffic* most = nullptr;  // the operand that sends most
-  // Sums over these flaws: runs, and bytes that a device sends.
+  // The runs, and the bytes that a device sends, summed over these flaws.
   int64_t times = 0, sent = 0;
   std::string detail;  // its meaning depends on the code
 };

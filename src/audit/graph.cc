@@ -74,7 +74,7 @@ std::optional<Graph> Graph::Of(const hlo::Program& program,
 }
 
 bool Graph::FindCalls(Findings& findings) {
-  std::vector<bool> calls;  // indexed by opcode number
+  std::vector<bool> calls;  // by opcode number: whether it makes calls
   for (const std::string_view opcode : program_->instructions.opcodes()) {
     calls.push_back(
         std::ranges::find(kCallAttributes, opcode, &CallAttribute::opcode) !=

@@ -97,7 +97,7 @@ class Graph {
   // Indexed by block: the index in `calls_` of the first call to the block, or
   // kNoCall.
   std::vector<uint32_t> call_of_;
-  std::vector<bool> shared_;  // indexed by block
+  std::vector<bool> shared_;  // by block: whether several calls reach it
   // The operands of each computation, which are resolved when one of them is
   // first looked up. Most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

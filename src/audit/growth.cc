@@ -21,7 +21,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int64_t kSlackBytes = 4096;
-constexpr int64_t kSlackParts = 100;  // one part in a hundred
+constexpr int64_t kSlackParts = 100;  // growth by up to 1/100 is ignored
 
 // Returns the name of a group of devices that no mesh axes describe: "groups of
 // 4".
@@ -111,8 +111,8 @@ class SentReader {
     return true;
   }
 
-  // Returns the text that MovedText (audit/table.h) would return, from the JSON
-  // of an audit.
+  // Returns the name of a moved tensor, such as "gradient of layers/gate".
+  // Reads it from the JSON of an audit.
   static std::string CauseText(const std::string& what, const JsonValue& one) {
     Moved moved;
     for (const What known : {What::kParameter, What::kGradient, What::kInput}) {

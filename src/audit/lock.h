@@ -17,8 +17,8 @@
 
 namespace shardc::audit {
 
-// A flaw with only those members that stay the same if source lines move or if
-// the program is compiled again.
+// A flaw without its source line and its bytes. The remaining members stay the
+// same if lines move or if the program is compiled again.
 struct LockedFlaw {
   std::string code, parameter, function, axis;
   auto operator<=>(const LockedFlaw&) const = default;
@@ -39,9 +39,9 @@ struct Lock {
   bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);
-// Returns one line for each difference of two summaries. A difference is
-// another stage, another number of devices, other bytes of a route, other
-// tensors or functions that send them, or a finding that is new or gone.
+// Returns one line for each difference of two summaries: in the stage, in the
+// number of devices, in the findings, and in each route. A route may differ in
+// its bytes, or in the tensors or functions that send them.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt

@@ -47,7 +47,7 @@ std::string_view GroupsText(std::string_view text) {
   std::string_view item;
   if (!hlo::NextItem(rest, item)) return {};
   if (mesh && item.find('{') == std::string_view::npos) {
-    hlo::NextItem(rest, item);  // `device_ids=(...) {'a'}`
+    hlo::NextItem(rest, item);  // the next item: `device_ids=(...) {'a'}`
   }
   return text.substr(
       0, static_cast<size_t>(item.data() + item.size() - text.data()));

@@ -1,13 +1,12 @@
 // Finds which axes shard a program. The texts of CPU and GPU programs have the
-// shardings of the entry's parameters, which are read. The texts of TPU
-// programs have no shardings, and two facts are used instead:
+// shardings of the entry's parameters, and these are read. The texts of TPU
+// programs have no shardings. Two other facts are used there:
 //
-//   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
-//   an all-reduce of a gradient
-//     ->  the batch is sharded over the axes of this sum
-//   the program returns a floating scalar, and no collective runs over tp
-//     ->  nothing that the scalar depends on is sharded over tp, or its shards
-//         would have been gathered or reduced
+//   1. An all-reduce sums a gradient, or the loss (a scalar of the forward
+//      pass). Then the batch is sharded over the axes of this all-reduce.
+//   2. The program returns a floating-point scalar, and no collective runs over
+//      tp. Then no value on which the scalar depends is sharded over tp, or its
+//      shards would have been gathered or reduced.
 #include "audit/shardings.h"
 
 #include <algorithm>

@@ -20,8 +20,8 @@ class Shardings {
             const Report& report);
 
   // Returns whether a gather runs over an axis that shards the batch. If the
-  // text has no shardings of arguments, this is uncertain, and the gather must
-  // also join dimension 0.
+  // text has no shardings, the axes of the batch are only inferred. The gather
+  // must then also join dimension 0.
   bool GathersBatch(const Traffic& gather) const;
   // Returns whether a sum may be the reduction of a weight's gradient. This is
   // the case if the sum runs over an axis that shards the batch, or if the axes

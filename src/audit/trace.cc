@@ -51,9 +51,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. A path at an `all-gather-start`
-// is an index into the results only. It comes from the `-done`, whose tuple has
-// only the results, while the tuple of the `-start` begins with the operands.
+// Returns whether an instruction is a gather. An `all-gather-start` returns a
+// tuple of its operands, then its results. A path at this instruction comes
+// from the `-done`, so it is an index among the results only.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -18,9 +18,9 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestUse = 64;
-// Instructions that return their operand in another shape, order, dtype or
-// memory, or gathered. Tuples, their elements and asynchronous operations pass
-// a value on as well.
+// Instructions that only pass a value on: they change its shape, order, dtype
+// or memory, gather it, or put it into a tuple or take it out. Asynchronous
+// operations are included.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",

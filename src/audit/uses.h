@@ -26,9 +26,9 @@ class Uses {
   };
   // Returns the instructions that compute with the result. Tuples, their
   // elements, calls, fusions and `-done` instructions are followed. Returns
-  // nullopt if not all consumers can be found. This is the case if the result
-  // also leaves the entry, enters or leaves a loop or a conditional, or passes
-  // a barrier or a nested tuple, and if the search reaches its limit.
+  // nullopt if a consumer may be missing: the result also leaves the entry,
+  // enters or leaves a loop or a conditional, passes a barrier or a nested
+  // tuple, or the search reaches its limit.
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);
 
