@@ -15,13 +15,13 @@
 namespace shardc {
 namespace {
 
-// An edit (a correction of a spec) that is equal in several tensors and modes.
-// It becomes one finding.
+// A problem in a spec, corrected or not (an edit). Equal edits in several
+// tensors and modes become one finding.
 struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
-  std::string defaults;  // DefaultsText; empty if a file sets the rule
+  std::string defaults;  // text about default rules; empty if a file sets one
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 
@@ -52,10 +52,10 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
 }
 
 // Returns the line in a file that determines how a name is resolved: the line
-// of a registration or of an axis rule. The default value of an axis rule may
-// come from another axis rule. The line of that other rule is then returned.
-// The default of `batch` comes from two rules. The place has no position if no
-// file sets any of these rules.
+// of a registration or of an axis rule. If a rule has its default value, the
+// rule that determines the default is used, and so on. The default of `batch`
+// joins two rules, of which the first that a file sets is used. If no file sets
+// any of the rules, the place has no position.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;

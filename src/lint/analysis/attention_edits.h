@@ -15,16 +15,16 @@
 
 namespace shardc {
 
-// Returns the place that determines the axes of a dimension of `tensor`. This
-// is a line in `axes:` or `register:`. If the axes come from defaults, it is
-// `otherwise`.
+// Returns the line that determines the axes of dimension `dim` of `tensor`: a
+// line in `axes:` or `register:`. Returns `otherwise` if no file sets them, so
+// that the axes come from defaults.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Returns whether a file determines how a name is resolved. It does if it
-// registers the name or sets the name's axis rule. It also does if it sets a
-// rule from which that axis rule derives its value, except for the five rules
-// that only rename a parallelism axis. Default values of rules do not count.
+// Returns whether a file determines how a name is resolved: it registers the
+// name, or sets the name's axis rule, or sets a rule that gives this axis rule
+// its default. The five rules that name the axes of a kind of parallelism, such
+// as `tensor_parallel: tp`, do not count.
 bool Written(const Facts& facts, const NameTrace& trace);
 // Returns whether a file, and not only a default, sets one of the axis rules
 // that determine the axes of dimension `dim` of an attention tensor.
@@ -52,21 +52,21 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 // if the split has all modes of a plan with several modes.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Returns the words by which a message names what a user must change to shard a
-// dimension in another way. If a file registers a name of the dimension, they
-// are "this registration". Otherwise they name the axis rule that a file sets
-// and by which these names are resolved, such as "`decode_kv_head`". If these
-// rules have only default values, they name the axis rule `standard`.
+// Returns what a user must change to shard a dimension in another way, as words
+// for a message. If a file registers a name of the dimension, returns "this
+// registration". If a file sets the axis rule of such a name, returns that
+// rule, such as "`decode_kv_head`". Otherwise the rules have their default
+// values, and the name of the axis rule `standard` is returned.
 std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard);
 
-// Reports one finding for each distinct edit (correction of a spec) with this
-// reason. The finding is at the line that causes the edit, or at the mesh if
-// the cause is a default axis rule. `observe` returns the message for a
-// subject, such as "attention's `key` and `value`", and the edit. The modes are
-// appended to the message. A finding about an illegal spec has the code's
-// level. A finding about a corrected spec is a warning.
+// Reports the problems in attention's specs (edits, corrected or not) that have
+// this reason. Equal edits are one finding. It is at the line that causes the
+// edit, or at the mesh if the cause is a default axis rule. `observe` returns
+// the message for a subject, such as "attention's `key` and `value`", and the
+// edit. The modes are appended. If the spec is illegal, the finding has the
+// code's level. If the policy corrected the spec, the finding is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

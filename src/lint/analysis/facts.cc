@@ -1,10 +1,10 @@
 // Computes facts once for all lints. Parameters with the same layout and rule
-// whose names differ only in parts that are numbers are one group. For each
-// parameter, all rules that match it are visited, and not only the first match.
-// This records which rule wins the parameter from which other rules:
+// whose names differ only in numbers are one group. All rules that match a
+// parameter are visited, although only the first match applies. This shows
+// which earlier rules apply instead of a rule:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
-//   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
+//   rules [0] `up`, [1] `layers`  ->  [1] matches 2, but [0] applies to both
 //
 // A lint then visits some twenty groups, for any number of layers.
 #include "lint/analysis/facts.h"
@@ -236,7 +236,7 @@ void Facts::FindRuleFacts() {
         ++facts.won;
         continue;
       }
-      // Consecutive parameters mostly lose to the same rule, so the search
+      // Consecutive parameters mostly have the same first match, so the search
       // starts at the rule that was added last.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
@@ -261,10 +261,10 @@ void Facts::FindRuleFacts() {
 }
 
 // Decides whether the rules were written for a model with other names. Only
-// rules that are not catch-alls are considered. At least three quarters of them
-// must match nothing. The others may be the first match of only a few
-// parameters, because few matches can be a coincidence: at most one parameter
-// in fifty, with at most one byte in fifty.
+// rules that are not catch-alls are considered, on two conditions. At least
+// three quarters of them match nothing. The others are the first match of at
+// most one parameter in fifty, with at most one byte in fifty, which can be a
+// coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -284,10 +284,10 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Searches for the reason why rules match nothing. Each dead rule (a rule that
-// matches nothing) is matched with one parameter of every group. It is matched
-// first with the other separator of names, then with case ignored. Rules of
-// built-in packs are not tried. All rules are matched together, so the time is
+// Searches for the reason why rules match nothing. Each such rule (a dead rule)
+// is matched with one parameter of every group. First it is read with the other
+// separator, `.` for `/` or `/` for `.`; then case is ignored. Rules of
+// built-in packs are skipped. All rules are matched together, so the time is
 // linear in the number of names and of rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;

@@ -38,7 +38,7 @@ struct LintInputs {
   const ModelConfig* model = nullptr;
   Place mesh_place;  // place of findings about the mesh; may be empty
   std::optional<int64_t> batch;
-  std::optional<int64_t> length;  // tokens of a row in training and prefill
+  std::optional<int64_t> length;  // tokens of a sequence, train and prefill
   std::optional<int64_t> kv_len;
   // The memory of a device in bytes; nullopt means that of the mesh's device.
   std::optional<int64_t> memory_bytes;
@@ -51,18 +51,18 @@ struct ParameterGroup {
   // The first rule that matches the names; -1 if no rule does. It is set for
   // scalars too, although rules do not apply to them.
   int32_t rule = -1;
-  uint32_t begin = 0;  // range in the list that Facts::Members reads
+  uint32_t begin = 0;  // the range of the group in Facts::members_
   uint32_t end = 0;
   ParameterRole role;
 
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that wins parameters which a later rule also matches.
+// An earlier rule that is the first match of parameters of a later rule.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
-  uint32_t example = 0;  // index of one of these parameters
+  uint32_t example = 0;  // index of one of the `count` parameters
 };
 
 // The reason why a rule matches nothing; kUnknown if no reason is known.
@@ -71,16 +71,16 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 struct RuleFacts {
   Sketch sketch;
   bool builtin = false;  // whether the rule is in a built-in pack
-  int64_t won = 0;       // number of parameters that it matches first
-  int64_t found = 0;     // number of parameters that its pattern matches
+  int64_t won = 0;       // parameters whose first match is this rule
+  int64_t found = 0;     // parameters that its pattern matches
   // The bytes of the `won` parameters; a parameter of unknown size adds 0.
   int64_t bytes = 0;
   DeadCause cause = DeadCause::kUnknown;  // set only if `found` is 0
   // Index of a group that the rule would match if `cause` were corrected; -1 if
   // `cause` is unknown.
   int32_t would_match = -1;
-  std::vector<uint32_t> groups;  // indices of the groups that it matches first
-  std::vector<LostTo> lost;      // rules that win its parameters, ascending
+  std::vector<uint32_t> groups;  // groups whose first match is this rule
+  std::vector<LostTo> lost;      // earlier rules that apply instead, ascending
 };
 
 class StepFacts;
@@ -153,8 +153,8 @@ class Facts {
   // placed at one coordinate of an axis, the axis's size is a factor of this
   // number.
   int64_t Parts(const ParameterGroup& group) const;
-  // Returns whether each of several devices holds all of every parameter of the
-  // group.
+  // Returns whether the group's parameters are neither sharded nor placed in
+  // train, so that several devices hold all of them.
   bool Replicated(const ParameterGroup& group) const;
   // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;

@@ -1,10 +1,10 @@
 // Finds large groups that are replicated because only a catch-all matches them.
-// These groups are reported if together they have at least a fifth of the
-// model's bytes. A twentieth is enough if a dead rule (a rule that matches
-// nothing) was probably intended for one of them:
+// They are reported if together they have at least 20 % of the model's bytes.
+// If a dead rule (a rule that matches nothing) was probably intended for one of
+// the groups, 5 % are enough:
 //
-//   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
-//   6 of 100 GB and no such rule: not reported
+//   6 of 100 GB, and a dead rule `moe/experts/up` for mlp/experts/up: reported
+//   6 of 100 GB, and no such rule: not reported
 //
 // A dead rule is assumed to be intended for the group whose name needs the
 // fewest edits. For example, `atn/c_proj` is intended for attn/c_proj, even if
@@ -42,7 +42,7 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
 
 struct Claim {
   NearRule near;
-  int64_t edits = 0;  // EditsOf(near)
+  int64_t edits = 0;  // edit distance of `near` (EditsOf)
   size_t group = 0;   // index into FallThrough::groups
 };
 

@@ -19,13 +19,13 @@ inline constexpr int64_t kLargeElements = 65536;
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // A second group whose name is at most one edit further away from the rule.
+  // A second group, whose name needs at most one edit more.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };
 
-// Returns the edit distance between the part of the rule and the part of the
-// name that differ.
+// Returns the edit distance between the differing parts of a rule and a name: 1
+// for `atn/c_proj` and attn/c_proj.
 int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {
@@ -35,11 +35,11 @@ struct FallThrough {
   std::vector<IntendedFallThrough> intended;  // at most one for each dead rule
 };
 
-// Returns one record for each catch-all that replicates large parameters. These
-// must have at least a fifth of the model's bytes, because smaller parts of a
-// model may be replicated on purpose. A twentieth is enough if a dead rule was
-// probably intended for one of these parameters. Returns an empty list if all
-// rules are catch-alls.
+// Returns one record for each catch-all that replicates large parameters with
+// at least 20 % of the model's bytes. Smaller parts of a model may be
+// replicated on purpose. 5 % are enough if a dead rule (a rule that matches
+// nothing) was probably intended for one of these parameters. Returns an empty
+// list if all rules are catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

@@ -1,9 +1,9 @@
 // Finds the parts of fused projections, because each part must be sharded
 // separately. The sizes of query, key and value are computed from the model's
-// heads. If the heads are unknown, there are two other ways. An output size of
-// three times the input size has three equal parts. The input size of the
-// block's output projection equals the size of the queries. Gate and up have
-// half of the size each.
+// heads. If the heads are unknown, they follow from other sizes. If the output
+// is three times as large as the input, there are three equal parts. Otherwise
+// the queries are as large as the input of the block's output projection. Gate
+// and up have half of the size each.
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"

@@ -1,10 +1,10 @@
 // Finds parameter groups that belong together by comparing names. Siblings are
-// the projections of one module. Their paths are equal if the role in the path
-// is replaced by `?` (sibling_path). A bias, scale or zero point has the same
-// module path as its weight. If two groups of a module have the same role, the
-// group with more parameters is used.
+// the projections of one module, such as q_proj and k_proj. Their paths are
+// equal after the role in the path is replaced by `?`. A bias, scale or zero
+// point has the same module path as its weight. If two groups of a module have
+// the same role, the group with more parameters is used.
 //
-//   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
+//   layers/*/attn/q_proj/kernel, layers/*/attn/k_proj/kernel  ->  siblings
 #include "lint/analysis/groups.h"
 
 #include <algorithm>

@@ -10,12 +10,12 @@
 
 namespace shardc {
 
-// The groups of devices along a mesh axis are in blocks of consecutive device
-// numbers. Returns the number of devices of such a block, which begins at a
-// multiple of this number. It is the product of the sizes, inside a slice, of
-// the axis and of all later axes. If the axis spans slices, it is the number of
-// devices of a slice times the number of slices along the axis and all later
-// axes. The slices and the devices of a slice are numbered row-major:
+// Device numbers along a mesh axis form blocks of consecutive numbers: each
+// group of devices along the axis is inside one block. Returns the size of a
+// block. A block begins at a multiple of its size. Inside a slice, the size is
+// the product of the sizes of the axis and of all later axes. If the axis spans
+// slices, it is the devices of a slice times the slices along the axis and all
+// later axes. The slices, and the devices of a slice, are numbered row-major:
 //
 //   tp=4 dp=2 with two slices along dp   a group along tp: 4 device numbers
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
@@ -33,10 +33,10 @@ inline int64_t DevicesPerHost(const Mesh& mesh) {
   return mesh.processes > 0 ? mesh.devices / mesh.processes : mesh.devices;
 }
 
-// Returns whether a group along an axis has devices of several hosts. Hosts
-// have consecutive device numbers. If each host has complete blocks of SpanOf()
-// devices, no group crosses hosts. Otherwise a host ends inside a block, and
-// one of the block's groups has devices on both sides of this end:
+// Returns whether a group of devices along an axis is on several hosts. Hosts
+// have consecutive device numbers. If the size of a block (SpanOf) divides the
+// devices of a host, each block is on one host. Otherwise some block is on two
+// hosts, and so is one of its groups:
 //
 //   dp=3 tp=3 fsdp=6 on two hosts of 27 devices   the block of 18 devices along
 //                                                 tp, 18 to 35, is on both

@@ -23,8 +23,8 @@ class LastGroups {
   explicit LastGroups(char separator) : separator_(separator) {}
 
   // Returns the group of an earlier parameter with the same template, layout
-  // and rule. Returns nullopt if no parameter had them, or if its entry has
-  // been replaced.
+  // and rule. Returns nullopt if no such parameter is in the table: there was
+  // none, or a later parameter has replaced its entry.
   std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
                                int32_t rule);
   void Keep(std::string_view name, uint32_t layout, int32_t rule,

@@ -1,11 +1,11 @@
 // Reports the problems that legalization found in specs, for several lints. If
-// the policy did not correct a problem, the finding has the code's level. If
-// the policy did, the finding is at most a warning, and the message states the
-// cost of the correction. A problem that occurs in several modes is reported
-// once.
+// the policy did not correct the spec, the finding has the code's level. If the
+// policy corrected it, the finding is at most a warning, and its message states
+// the cost of the correction. A problem that occurs in several modes is
+// reported once.
 //
-//   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
-//   per device and parameter
+//   50257 columns over tp 4, policy shrink  ->  "...; the policy makes it null,
+//   13.8 MiB more per device and parameter"
 #include "lint/analysis/legality.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 namespace shardc {
 namespace {
 
-// Returns a text with the bytes that all corrections of a spec add together.
-// This is not the sum of the bytes that each correction adds: if tp and fsdp
-// are both removed, a device holds tp * fsdp times as much.
+// Returns a text with the bytes that all corrections of a spec add together. If
+// tp:4 and fsdp:2 are both removed, a device holds 8 times as much, which is
+// more than the sum of what each correction adds.
 std::string CostText(const ModeLayout& mode) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =

@@ -11,12 +11,12 @@
 
 namespace shardc {
 
-// Reports one finding for each group and each distinct edit with this reason,
-// over all modes. `observe` returns the message for the group, the layout of
-// the mode in which the edit was found, and the edit. If the spec is illegal,
-// the finding has the code's level. If the policy corrected the spec, the
-// finding is at most a warning, and the message states the cost of the
-// correction.
+// Reports the problems in specs (edits, corrected or not) that have this
+// reason, one finding for each group and each distinct edit. `observe` returns
+// the message for the group, the layout of the edit's mode, and the edit. If
+// the spec is illegal, the finding has the code's level. If the policy
+// corrected the spec, the finding is at most a warning, and its message states
+// the cost of the correction.
 void ReportEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const ParameterGroup&, const ModeLayout&,

@@ -45,8 +45,8 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Finds the rank that needs the most memory and sets `use` to its memory: the
-// parameters that it holds in the mode of `use`, and the cache of its layers.
+// Finds the pipeline rank that needs the most memory. Sets `use` to the rank's
+// parameters in the mode of `use`, and to the cache of the rank's layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      MemoryUse& use) {
   const int64_t whole = use.cache;

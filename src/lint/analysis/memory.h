@@ -23,9 +23,9 @@ struct MemoryUse {
   std::string Device() const;    // "a device", "a device of rank 3"
 };
 
-// Returns the memory of the fullest device, in the planned mode in which it
-// needs the most. Unknown sizes add 0. A mode is skipped if its bytes do not
-// fit in 64 bits. Returns nullopt if all modes are skipped.
+// Returns the memory of the device that needs the most, in the planned mode in
+// which this is the largest. Unknown sizes add 0. A mode is skipped if its
+// bytes do not fit in 64 bits. Returns nullopt if all modes are skipped.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
 // Compares the sizes of the configuration with the shapes of parameters. A
 // parameter tree may hold several towers (such as text and vision) with
-// different sizes. Therefore a size fits if at least one of the parameters that
-// should have it does. Otherwise the size is a misfit:
+// different sizes. Therefore it is enough that one parameter of a role has the
+// size of the configuration. If none has it, the size is a misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits
@@ -21,15 +21,15 @@
 namespace shardc {
 namespace {
 
-// Returns whether one stored number of the group is one weight. Returns false
-// for dtypes in which a number may pack several weights.
+// Returns whether each stored element is one weight. Returns false for dtypes
+// in which an element may pack several, such as two 4-bit weights.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
 }
 
-// Returns the output size of a projection to heads, of one layer or of scanned
-// layers; 0 if it is unknown.
+// Returns the output size of a query, key or fused projection, without
+// dimensions that count scanned layers; 0 if it is unknown.
 int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
   const int side = OutDim(group.role, 2);
   if (side < 0 || !IsWeight(group) || !IsPlain(facts, group)) return 0;
@@ -40,7 +40,7 @@ int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
 
 struct Wanted {
   Role role;
-  std::vector<int64_t> widths;  // sizes, any of which fits
+  std::vector<int64_t> widths;  // accepted output sizes
   std::string text;             // as in "32 heads of 128"
 };
 
@@ -102,9 +102,9 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   };
   const int64_t query = heads->heads * heads->head_dim;
   const int64_t key = heads->kv_heads * heads->head_dim;
-  // If a gate is fused with the query, the query's output size is twice the
-  // input size of the output projection. KV heads may have been repeated in
-  // fused projections.
+  // A query projection may be fused with a gate. Its output is then twice as
+  // large as the input of the output projection. A fused projection may store
+  // each KV head once for every query head.
   std::vector<int64_t> query_widths = {query};
   if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
   const Wanted all[] = {

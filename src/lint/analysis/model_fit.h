@@ -23,8 +23,8 @@ struct Misfit {
   const ParameterGroup* group = nullptr;
 };
 
-// Returns the misfits, or an empty list without a configuration. A size that no
-// parameter should have cannot be checked and is accepted.
+// Returns the misfits, or an empty list without a configuration. A size is
+// accepted if the tree has no parameter that should have this size.
 std::vector<Misfit> MisfitsOf(const Facts& facts);
 
 }  // namespace shardc

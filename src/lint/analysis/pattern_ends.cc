@@ -55,7 +55,7 @@ class EndFinder {
       : facts_(facts), rule_(rule), any_digit_(EndsWithAnyDigit(Written())) {}
 
   // Adds the parameters of a group to `out`. If the match in the first name
-  // does not end in a number, the first name decides for the complete group.
+  // does not end in a number, this match decides for all names.
   void Add(const ParameterGroup& group, PatternEnds& out) {
     const auto members = facts_.Members(group);
     const auto first = EndOf(members.front());

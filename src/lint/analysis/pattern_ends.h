@@ -19,13 +19,13 @@ struct GroupPart {
   std::vector<uint32_t> params;
 };
 
-// The parameters that a rule wins, by where the match of its pattern ends in
-// their names. A group is in both lists if some matches end inside a number:
-// the pattern `layers.1` ends with a word in layers.1.q, and inside one in
-// layers.10.q.
+// Where the matches of a rule's pattern end in its parameters' names: at the
+// end of a word, or inside one. A group may be in both lists: `layers.1` ends
+// at a word in layers.1.q, and inside one in layers.10.q. `words` may have only
+// the first parameter of a group.
 struct PatternEnds {
-  std::vector<uint32_t> words;    // as pattern `q` in `attn/q/kernel`
-  std::vector<GroupPart> inside;  // as pattern `q` in `attn/q_norm/scale`
+  std::vector<uint32_t> words;    // `attn/q/kernel` for the pattern `q`
+  std::vector<GroupPart> inside;  // `attn/q_norm/scale` for the pattern `q`
 };
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);

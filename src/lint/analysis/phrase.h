@@ -40,9 +40,9 @@ std::string RemainderText(int64_t size, int64_t parts);
 // Returns "is" for a count of 1, and "are" for other counts.
 std::string_view IsAre(int64_t count);
 
-// Returns the topics that a finding about rules for other names reports: dead
-// rules, catch-alls, unmatched and replicated parameters, and unused axes.
-// Findings about these topics have the same cause.
+// Returns the facts (topics) that are consequences if the rules were written
+// for other names: dead rules, catch-alls, unmatched and replicated parameters,
+// and unused axes. Separate findings about them are then redundant.
 std::vector<Topic> NamingTopics(const Facts& facts);
 // Returns whether a wrong separator explains why the rules do not match the
 // names.

@@ -11,9 +11,9 @@
 //
 // The dimension of heads is found by its size. In a square matrix, it is found
 // by the orientation of the role. Dimensions that count scanned layers are
-// skipped:
+// skipped. For a model with 32 heads of 128 and 32 layers:
 //
-//   [32, 4096, 32, 128] in a stack of 32 layers -> [4096, 32, 128] -> heads 1
+//   [32, 4096, 32, 128]: dimension 0 counts layers, dimension 2 is the heads
 //
 // Data axes are not compared, because weights are gathered over data axes
 // before the product.

@@ -33,11 +33,11 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  std::map<int32_t, Specs> specs_;  // keyed by rule: by mode, then train
+  std::map<int32_t, Specs> specs_;  // by rule: specs of planned modes, of train
 };
 
-// Returns the rules that repeat an earlier rule, in their order, each with the
-// first rule that has the same file, pattern and separator.
+// Returns each rule that has the same file, pattern and separator as an earlier
+// rule, together with the first rule that has them.
 std::vector<Repeat> RepeatsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -20,9 +20,9 @@
 namespace shardc {
 namespace {
 
-// Stages are reported as uneven on two conditions: the longest stage takes at
-// least kUneven times the mean, and another division multiplies this factor by
-// kShorter or less.
+// Stages are reported as uneven if the longest stage takes at least kUneven
+// times the mean, and another division of the layers reduces this factor to at
+// most kShorter of its value.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
 // A schedule with more tasks is not simulated, because that would take too

@@ -31,9 +31,9 @@ struct UnevenStages {
   int32_t stage = 0;   // the stage that takes longest
   double times = 1;    // its time as a multiple of the mean
   int64_t layers = 0;  // number of layers in `stage`
-  // The number of layers of each stage in the best division, in which the
-  // longest stage is the shortest. `better_times` is the time of that stage as
-  // a multiple of the mean.
+  // The number of layers of each stage in the best division of the layers. It
+  // is the division whose longest stage takes the least time, which is
+  // `better_times` times the mean.
   std::vector<int64_t> better;
   double better_times = 1;
 };

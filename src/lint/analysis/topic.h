@@ -1,6 +1,6 @@
-// Findings of lints, with the facts that they report. Such a fact is called a
-// topic. lint/once.h uses topics to report each cause only once, for any
-// selection of lints.
+// Findings of lints, and the facts that they report, which are called topics.
+// With topics, lint/once.h reports each cause only once, for any selection of
+// lints.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
 
@@ -47,8 +47,8 @@ inline Topic DeadRuleTopic(size_t rule) {
 inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
-// Returns the topic "a parameter group is replicated". `name` is its
-// Facts::Example.
+// Returns the topic "a parameter group is replicated". `name` is the name of
+// one of its parameters (Facts::Example).
 inline Topic ReplicatedTopic(const std::string& name) {
   return "whole " + name;
 }
