@@ -1,13 +1,13 @@
-// Finds adapters (LoRA) that are sharded unlike their base. An adapter adds the
-// product B A to the matrix of its base. A reads the base's input and B writes
-// the base's output. The dimension between A and B is the rank. It is the
-// shorter side of A and of B and must not be sharded. The longer side must be
-// unsharded, or sharded as the same dimension of the base. Only tensor-parallel
-// axes are compared. Square matrices are not checked, because their sides
-// cannot be distinguished:
+// Finds LoRA adapters that are sharded unlike the matrix that they adapt, the
+// base. An adapter adds the product B * A to the base: A reads the base's
+// input, and B writes the base's output. The dimension between A and B is the
+// rank, the shorter side of both. It must not be sharded. The longer side must
+// be unsharded, or sharded like the same dimension of the base. Only
+// tensor-parallel axes are compared. Square matrices are skipped, because their
+// sides cannot be distinguished:
 //
-//   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over [null, tp] or
-//                                         unsharded is correct
+//   q_proj [in, out] over [null, tp]: lora_B [r, out] may be unsharded, or
+//                                     sharded over [null, tp]
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -100,9 +100,9 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.dim = rows < columns ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
-  // An adapter that is unsharded, or sharded like its base, is accepted. Each
-  // device of an unsharded adapter uses its own part, which costs only a few
-  // bytes.
+  // An adapter that is sharded like its base is accepted. An unsharded adapter
+  // is accepted as well: each device uses only its own slice of the adapter,
+  // which wastes only a few bytes.
   if (facts.TensorParts(side.axes) <= 1 ||
       SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;

@@ -28,9 +28,9 @@ const ParamLayout& LayoutOf(const Facts& facts, uint32_t param) {
   return facts.plan().layouts[facts.plan().params[param].layout];
 }
 
-// Returns whether a state's spec differs from its parameter's spec. The specs
-// may be equal although the pattern misses the state, because another rule may
-// assign the same spec.
+// Returns whether the spec of an optimizer state differs from its parameter's
+// spec. They may be equal although the pattern misses the state, because
+// another rule may assign the same spec.
 bool Differs(const Facts& facts, const MissedState& missed) {
   const ParamLayout& state = LayoutOf(facts, missed.state);
   const ParamLayout& parameter = LayoutOf(facts, missed.parameter);
@@ -40,7 +40,7 @@ bool Differs(const Facts& facts, const MissedState& missed) {
 
 void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
-  // The states that each pattern misses, keyed by rule.
+  // The optimizer states that each rule's pattern misses, keyed by rule.
   std::map<uint32_t, std::vector<std::string>> states;
   for (const MissedState& missed : Missed(facts)) {
     if (facts.rule_facts()[missed.pattern].builtin) continue;

@@ -1,9 +1,9 @@
-// Attention connects the query projection with the output projection. Therefore
-// the query projection's output and the output projection's input must be
-// sharded over the same axes. Only tensor-parallel axes are compared, because
-// weights are gathered over data axes such as fsdp before the product.
+// Reports attention whose query and output projections do not fit together. The
+// query projection's output and the output projection's input must be sharded
+// over the same axes. Only tensor-parallel axes are compared, because weights
+// are gathered over data axes such as fsdp before the product.
 //
-//   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
+//   q_proj, o_proj [fsdp, tp]  ->  queries over tp, o_proj's input unsharded
 #include <optional>
 #include <string>
 

@@ -12,9 +12,9 @@ extern const Lint kAxisOfSizeOne;
 
 namespace {
 
-// Reports rules that shard nothing, because all axes in their specs, in all
-// modes, have size 1 on this mesh. Rules with the same axes are reported once,
-// at the first of these rules.
+// Reports rules that shard nothing: in all modes, every axis of their specs has
+// size 1 on this mesh. Rules with the same axes are reported once, at the first
+// of these rules.
 void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
   std::vector<AxisGroup> reported;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {

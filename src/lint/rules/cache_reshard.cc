@@ -15,8 +15,8 @@ extern const Lint kCacheReshard;
 
 namespace {
 
-// Returns the line of a file that determines the axes of the first different
-// dimension in `mode`, or the place of the mesh if no file determines them.
+// Returns the line that determines, in `mode`, the axes of the first dimension
+// in which `before` and `after` differ; or else the mesh's place.
 Place PlaceOf(const Facts& facts, const Spec& before, const Spec& after,
               Mode mode) {
   for (size_t dim = 0; dim < std::max(before.size(), after.size()); ++dim) {

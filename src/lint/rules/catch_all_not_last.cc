@@ -28,8 +28,8 @@ void CheckCatchAllNotLast(const Facts& facts, FindingSink& sink) {
     }
     if (below == 0) continue;
     finding.code = &kCatchAllNotLast.code;
-    // A file may extend another file only for its definitions. Therefore the
-    // order of rules in different files is only a warning.
+    // If all rules below are in other files, the finding is only a warning. One
+    // file may extend the other only to use its definitions.
     finding.level = same_file ? kCatchAllNotLast.code.level : Level::kWarning;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "the catch-all " + Quoted(facts.rules()[r].match) +

@@ -1,15 +1,15 @@
 // Reports a sharding conflict: in one op, an axis shards one dimension of the
 // activation and another dimension of the weight. If the axis is tensor
 // parallel, the weight stays sharded and the activation is gathered. Nothing
-// would be gathered if the axis sharded the same dimension of both. Therefore
-// the step is lowered a second time with such a spec of the weight, to find out
-// whether it sends fewer bytes:
+// would be gathered if the axis sharded the same dimension of both. The step is
+// lowered again with such a spec of the weight, to find out whether it sends
+// fewer bytes. In the example, `d:tp` is a dimension d that is sharded over tp:
 //
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
 //   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
 //
-// SHD411 reports conflicts on the hidden dimension of activations, so they are
-// not reported here.
+// SHD411, not this lint, reports conflicts on the hidden dimension of
+// activations.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -122,9 +122,9 @@ std::vector<WeightConflict> ConflictsOf(const ModeStep& of) {
   return out;
 }
 
-// Returns the specs of all parameters, changed for the weights of one role: the
-// axis of the conflict shards the same dimension as in the activation. Returns
-// nullopt if the weights lack this dimension.
+// Returns the specs of all parameters after a change to the weights of one
+// role: the conflict's axis shards the same dimension as in the activation.
+// Returns nullopt if the weights lack this dimension.
 std::optional<std::vector<Spec>> Moved(const ModeStep& of,
                                        const WeightConflict& conflict,
                                        int& dim) {

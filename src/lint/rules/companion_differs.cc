@@ -3,7 +3,7 @@
 // zero point with as many dimensions as the weight is compared with every
 // dimension of the weight.
 //
-//   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
+//   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  reported
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"

@@ -27,9 +27,9 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// Parts of names. kOptionalLeaves and kOptionalModules occur only in some
-// models of a family: the former as the last part, the latter as the name of a
-// module. kLeaves are the last parts that may follow a module.
+// Parts of names. Only some models of a family have the parts in
+// kOptionalLeaves, at the end of a name, and the modules in kOptionalModules.
+// The parts in kLeaves may follow a module at the end of a name.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -56,15 +56,15 @@ bool IsNorm(std::string_view word) {
          word.starts_with("ln_") || word == "ln";
 }
 
-// Removes the characters that represent wildcards in a sketch.
+// Returns the literal characters of a text in which the others are wildcards.
 std::string Literal(std::string text) {
   std::erase(text, Sketch::kWild);
   std::erase(text, Sketch::kAnyChar);
   return text;
 }
 
-// Returns whether the last part of a pattern's text is a leaf or module that
-// not every model has. Complete parts are compared, because `unbiased` contains
+// Returns whether a pattern's text ends with a parameter or module that not
+// every model has. Complete parts are compared, because `unbiased` contains
 // `bias` but is not a bias.
 //
 //   ln_f/scale  ->  optional     head_proj/kernel  ->  not optional
@@ -91,7 +91,7 @@ struct NearName {
   const ParameterGroup* group = nullptr;
   std::string rewrite;
   int64_t edits = 0;
-  std::string also;  // a second rewrite, with at most one edit more
+  std::string also;  // another rewrite; needs at most one edit more
 };
 
 // Returns the dead rules that were probably intended for a large parameter that

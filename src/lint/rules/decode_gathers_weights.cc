@@ -1,9 +1,9 @@
 // Finds weights that a decode step gathers. The step is lowered with the
 // cheapest collectives at each op. If the gathers send 1 MiB or more, the step
-// is lowered a second time, and the gathered axes are removed from the specs of
-// these weights. The weights are reported if the second step sends fewer bytes:
+// is lowered a second time, without the gathered axes in the specs of these
+// weights. The weights are reported if the second step sends fewer bytes:
 //
-//   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
+//   4096 sequences a device, q sharded over fsdp: all_gather, 31 MiB a step
 #include <algorithm>
 #include <map>
 #include <string>

@@ -1,8 +1,8 @@
 // Reports large experts that are neither sharded over the expert axis nor
-// placed at one coordinate of an axis. If several rules of experts have this
-// fault, the cause is usually one. Therefore one finding covers all experts
-// with separate tensors. Stacks of experts share a finding if the same
-// dimension counts experts.
+// placed at one coordinate of an axis. Several rules with this fault usually
+// have one cause. Therefore one finding covers all experts that have separate
+// tensors. Stacks of experts share a finding if the same dimension of the stack
+// counts experts.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>

@@ -1,10 +1,10 @@
 // Reports large gradients that are all-reduced over an axis of fully sharded
 // data parallelism (FSDP). If the parameter is sharded over such an axis, its
 // gradient is reduce-scattered. Otherwise its gradient is all-reduced, which
-// sends twice as many bytes:
+// sends twice as many bytes. Below, `d:fsdp` is dimension d, sharded over fsdp:
 //
-//   q    [n h, d:fsdp]   reduce_scatter fsdp
-//   head [v:tp, d]       all_reduce fsdp, and replicated over fsdp
+//   q    [n h, d:fsdp]   its gradient is reduce-scattered over fsdp
+//   head [v:tp, d]       its gradient is all-reduced over fsdp
 #include <algorithm>
 #include <map>
 #include <set>

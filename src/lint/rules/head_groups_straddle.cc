@@ -1,7 +1,7 @@
-// Reports KV heads on other devices than the query heads that use them. With
-// grouped queries, several query heads share a KV head. A device has the KV
-// heads of its query heads if KV heads are replicated, or if KV heads are
-// sharded over all axes of the query heads or over the first of these axes:
+// Reports KV heads that are on other devices than the query heads that use
+// them. With grouped queries, several query heads share a KV head. A device has
+// the KV heads of its query heads if KV heads are replicated, or if they are
+// sharded over all or the first few of the query heads' axes:
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices

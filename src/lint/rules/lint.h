@@ -54,8 +54,8 @@ struct Lint {
 // Returns all lints, sorted by number.
 std::span<const Lint* const> AllLints();
 
-// Returns all codes, sorted by number: those of reading files, of lints, of
-// pipeline stages and of compiled programs.
+// Returns all codes, sorted by number: the codes of errors in files, of lints,
+// of pipeline stages and of compiled programs.
 std::span<const Code* const> AllCodes();
 
 // Returns the code with the ID "SHD203", the number "203" or the name

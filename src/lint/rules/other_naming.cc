@@ -2,8 +2,8 @@
 // rule set. lint/analysis/facts.cc decides whether they were. This file counts
 // the rules for the message.
 //
-//   rules for kernels, torch names: 2 of 2 rules match nothing, and 0 of 2
-//   parameters match a rule
+//   rules for JAX names, parameters with PyTorch names  ->  2 of 2 rules match
+//   nothing, and 0 of 2 parameters match a rule
 #include <string>
 
 #include "lint/analysis/facts.h"

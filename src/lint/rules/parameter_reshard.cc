@@ -13,10 +13,10 @@ extern const Lint kParameterReshard;
 
 namespace {
 
-// Returns how a user can assign the same spec to the group in train and in
-// `mode`. The spec is changed in one of three places: the rule's own specs of
-// these modes, the rule of the parameter that `like` names, or the axis rules
-// of decode.
+// Returns the help of a finding: how a user can assign the same spec to the
+// group in train and in `mode`. The spec is changed in one of three places: the
+// rule's own specs of these modes, the rule of the parameter that `like` names,
+// or the axis rules of decode.
 std::string HelpFor(const Facts& facts, const ParameterGroup& group,
                     Mode mode) {
   if (group.rule >= 0) {

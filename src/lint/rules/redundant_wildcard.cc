@@ -11,9 +11,9 @@ extern const Lint kRedundantWildcard;
 
 namespace {
 
-// Returns whether the rule's spec uses what its pattern matches, as `like:
-// '\1.weight'` does. Removing a leading wildcard would then change what the
-// groups match.
+// Returns whether the rule's spec may use the text that a group of its pattern
+// captures, as in `like: '\1.weight'`. Without a leading wildcard, the group
+// could capture another text.
 bool UsesMatch(const Rule& rule) {
   return std::holds_alternative<SpecLike>(rule.spec);
 }

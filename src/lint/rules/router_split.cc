@@ -1,8 +1,8 @@
-// Reports routers whose expert dimension is sharded over axes over which the
-// router is not gathered before use. The expert dimension is the smaller
-// dimension.
+// Reports routers whose expert dimension, the smaller one, is sharded. Axes
+// over which the router is gathered before use, such as fsdp, are ignored. A
+// device has only some of the scores:
 //
-//   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
+//   gate [4096, 8] over [null, ep], ep 4  ->  2 of 8 scores on each device
 #include <cstdint>
 
 #include "lint/analysis/facts.h"

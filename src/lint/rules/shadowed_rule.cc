@@ -4,8 +4,8 @@
 // rules of other files is not reported. A proof decides whether the rule is
 // shadowed only in this tree or for all names.
 //
-//   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
-//   [1] matches, and it wins every name that [1] can match
+//   rules [0] `kernel`, [1] `o_proj/kernel`: [0] applies to every name that [1]
+//   matches, in this tree and in all others
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -21,8 +21,8 @@ extern const Lint kShadowedRule;
 
 namespace {
 
-// Returns whether all rules that win over this rule are in other files. If so,
-// they may override it on purpose, because a file can extend another file.
+// Returns whether all rules that apply instead of this rule are in other files.
+// They may override it on purpose, because a file can extend another file.
 bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   const Place& own = facts.rules()[index].place;
   for (const LostTo& lost : rule.lost) {
@@ -34,8 +34,8 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
 bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
-  // A catch-all may win no parameter, because it is intended for parameters
-  // that no other rule matches.
+  // A catch-all is intended for parameters that no other rule matches, so it
+  // may be the first match of none.
   if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {
@@ -48,10 +48,10 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
-// Returns an addition to the message, from a proof about all possible names. It
-// states either that the rule applies to no name of any tree, or a name to
-// which it would apply in another tree. Returns an empty text if neither is
-// proven.
+// Returns a text that is appended to the message, from a proof about all
+// possible names. It states that the rule applies to no name in any tree, or
+// else a name to which it would apply in another tree. It is empty if the proof
+// finds neither.
 std::string OfAllNamesText(const Facts& facts, size_t rule) {
   Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
   const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));

@@ -5,8 +5,8 @@
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state
 //
-// A contiguous shard of `in_proj` or `conv1d` does not consist of the heads of
-// one device and their groups.
+// A device needs the columns of its own heads and groups in each part. A
+// contiguous shard of `in_proj` or `conv1d` has other columns.
 #include <map>
 #include <optional>
 #include <string>

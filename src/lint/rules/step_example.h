@@ -32,8 +32,8 @@
   "{\"hidden_size\": 256, \"intermediate_size\": 1024,\n" \
   " \"vocab_size\": 1024, \"num_hidden_layers\": 1}\n"
 
-// The beginning of a `model:` section. An example writes its roles after this
-// macro, and the ops of `end` after the second macro.
+// The beginning of a `model:` section, up to the key `params:`. An example adds
+// its roles, then SHARDC_EXAMPLE_TABLE_STEP, then the ops of the key `end:`.
 #define SHARDC_EXAMPLE_TABLE_SECTION          \
   "model:\n"                                  \
   "  dims: {d: hidden_size, v: vocab_size}\n" \
