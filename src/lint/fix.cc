@@ -78,7 +78,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // A deeper comment below the body of another rule belongs to that body.
+      // A deeper comment below the lines of another rule belongs to it.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);
@@ -425,8 +425,8 @@ class RulesEditor {
     for (size_t r = rule + 1; r < facts_.rules().size(); ++r) {
       if (facts_.rules()[r].place.source != source) continue;
       last = r;
-      // If the file has two catch-alls, only its author knows which of them
-      // should win.
+      // If the file has two catch-alls, only its author knows which one should
+      // be last.
       if (facts_.rule_facts()[r].sketch.catch_all) return {};
     }
     if (!last) return {};

@@ -13,8 +13,8 @@ namespace shardc {
 // Removes redundant findings. Joins findings that have the same cause, or that
 // are at the same place and differ only in the parameters of their messages.
 // Each set of such findings is joined into its first finding. Findings keep
-// their order. The argument must not contain findings that are deselected or
-// ignored. They would not be printed but would make other findings redundant.
+// their order. The argument must not contain ignored or deselected findings:
+// these are not printed, so they must not make others redundant.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

@@ -15,7 +15,7 @@
 namespace shardc {
 
 // Which lints run and at which levels, from the key `lint` of the project file
-// and from flags. All names of codes in it are known.
+// and from flags. Make() has checked that every name of a code exists.
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a

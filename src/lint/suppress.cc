@@ -119,10 +119,10 @@ bool MayHaveMarks(std::string_view text) {
 }
 
 // Returns whether a comment is meant to ignore findings, even if it is
-// misspelled, such as `#shardc ignore SHD105`. There are two such forms. In the
-// first, its letters begin with the program's name and a word that tools use to
-// ignore findings. In the second, it begins with `# shardc:` and has a bracket
-// or a code.
+// misspelled. Two forms are recognised. In `#shardc ignore SHD105`, the letters
+// begin with the program's name and a word that tools use to ignore findings.
+// In `# shardc: ignroe[SHD105]`, only `# shardc:` is correct, and a bracket or
+// a code follows.
 bool IsMeantAsMark(std::string_view comment) {
   const std::string words = LettersOf(comment);
   if (!words.starts_with(kProgram)) return false;
@@ -132,7 +132,7 @@ bool IsMeantAsMark(std::string_view comment) {
   return std::any_of(
              std::begin(kWords), std::end(kWords),
              [&](std::string_view word) { return rest.starts_with(word); }) ||
-         // The second form, for a typing error such as `# shardc:
+         // A comment with a misspelled word, such as `# shardc:
          // ignroe[SHD105]`.
          (comment.starts_with("# shardc:") &&
           (comment.find('[') != std::string_view::npos ||
@@ -146,9 +146,9 @@ class CoveredLines {
   explicit CoveredLines(const Source& source)
       : source_(source), last_(source.At(source.text().size()).line) {}
 
-  // Returns the next line that is neither blank nor a comment. All comments of
-  // a block of comments cover the same line, so the search is made only for the
-  // first of them.
+  // Returns the next line that is neither blank nor a comment. Consecutive
+  // comment lines all cover the same line, so it is searched only for the first
+  // of them.
   int After(int line) {
     if (line < covered_) return covered_;
     covered_ = line + 1;
