@@ -96,10 +96,10 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// Checks latent attention with a key of [latent * 2, latent * 3, rope] for a
-// head. The logits must be equal in both forms. The absorbed form multiplies
-// the query by the projection, and the expanded form computes the key from the
-// latent.
+// Checks latent attention of one head, whose key is [latent * 2, latent * 3,
+// rope]. The absorbed form multiplies the query by the projection. The expanded
+// form computes the key from the latent. Both forms must return the same
+// logits.
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},
@@ -214,8 +214,8 @@ bool NothingSentIsNoBytes() {
                  .find("device 1 ") == 0;
 }
 
-// Checks that the coverage check fails if device 1 holds element 0 of two
-// elements, although its shard is element 1.
+// Device 1 holds element 0 of two elements, although its shard is element 1.
+// Checks that CheckCoverage reports this.
 bool ElementsOutOfPlace() {
   const SimMesh mesh(MeshOf({{"x", 2}}));
   exec::ShardedTensor tensor =
