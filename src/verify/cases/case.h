@@ -32,11 +32,11 @@ struct Sizes {
   int64_t heads = 1;
   int64_t key_heads = 1;
   int64_t head_dim = 16;
-  int64_t value_dim = 0;  // if 0, head_dim
-  // For latent attention: the sizes of the latent, of the rotated part of a
-  // head, and of a head's value. If 0, they are 2 * head_dim, head_dim / 4 and
-  // `value_dim`. head_dim / 4 is also used if the rotated part is not smaller
-  // than the head.
+  int64_t value_dim = 0;  // 0: ValueDim() returns head_dim
+  // For latent attention: the rank of the latent, and in each head the size of
+  // the rotated part and of the value. If 0, the sizes are 2 * head_dim,
+  // head_dim / 4 and `value_dim`. A rotated part that is not smaller than the
+  // head also becomes head_dim / 4.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -59,7 +59,7 @@ struct Rotation {
 // Features of the attention besides query, key and value.
 struct Features {
   bool causal = false;
-  // Number of keys up to the query's own position.
+  // A query sees its own key and the `window` - 1 keys before it.
   std::optional<int64_t> window;
   std::optional<int64_t> window_right;
   double soft_cap = 0;
@@ -68,7 +68,7 @@ struct Features {
   bool mask = false;
   bool additive_mask = false;
   bool segments = false;
-  int sinks_rank = 0;   // 1: sinks [H]; 2: sinks [sinks, K]; 0: no sinks
+  int sinks_rank = 0;   // 1: sinks [heads]; 2: [sinks, KV heads]; 0: none
   bool ragged = false;  // true: rows have different lengths
   bool left_padding = false;
   bool masked_row = false;  // true: some query rows attend to no key
@@ -84,7 +84,7 @@ struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
   // If above 0, only the last `window` keys are visible and slots are reused.
   int64_t window = 0;
-  bool pages = false;  // true: requests on pages, without a cache
+  bool pages = false;  // true: a trace of requests on pages
 };
 
 struct Case {
@@ -106,7 +106,7 @@ struct Case {
   // If the case has reduced sizes: the case at the sizes that the user
   // requested. Otherwise null.
   std::shared_ptr<const Case> given = {};
-  std::vector<std::string> remarks;  // how the case was derived
+  std::vector<std::string> remarks;  // notes on how the case was derived
 };
 
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
@@ -123,7 +123,7 @@ enum class Check : uint8_t {
   kLedger,       // the bytes sent equal the bytes by closed formula
   kCacheBits,    // the cache holds the expected tokens, apart from rounding
   kUnsupported,  // a case is refused if and only if it is unsupported
-  kMaximum,      // the check uses the maximum error, not the mean error
+  kMaximum,      // kError compares the maximum error, not the mean error
 };
 inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);

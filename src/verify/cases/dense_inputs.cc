@@ -46,8 +46,8 @@ void Round(Dtype dtype, Array& x) {
   for (double& value : x.data) value = dense::Nearest(dtype, value);
 }
 
-// Rounds rows of `x` to the values that int8 pages can store, for attention in
-// `dtype`.
+// Rounds each row of `x` to int8 with a scale, as int8 pages do, and the result
+// to `dtype`, in which attention reads it.
 void StoreInPages(Dtype dtype, Array& x) {
   const auto dim = AsIndex(x.shape.back());
   std::vector<float> row(dim);

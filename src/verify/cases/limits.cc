@@ -66,7 +66,7 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
     return false;
   }
   Sizes n = request.sizes;
-  // Generation modes have one query per row.
+  // Generation modes have one query in each batch row.
   if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
     n.query_length = 1;
   }

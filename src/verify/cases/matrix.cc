@@ -1,9 +1,9 @@
 // Builds the matrix, the list of cases of a request. Every operation is run in
 // every requested dtype, and in the requested modes and layouts to which it
-// applies. Each requested feature adds the same cases with the feature. Each
-// case has its own test data. Sizes are reduced to the smallest that keep the
-// effect of the shardings (reduced_sizes.h), and the mesh is reduced
-// (reduced_mesh.h).
+// applies. For each requested feature, all cases are added again with that
+// feature. Each case has its own test data. Sizes are reduced to the smallest
+// that keep the effect of the shardings (reduced_sizes.h), and the mesh is
+// reduced (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 #include "verify/cases/matrix.h"
@@ -124,7 +124,7 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
     }
   }
   if (test.operation != nullptr && test.operation->latent) {
-    // A latent row has no heads, so the head axes of key and value are removed.
+    // A latent has no heads, so the head axes of key and value are removed.
     const size_t heads = test.layout == Layout::kBthd ? 2 : 1;
     for (Spec* spec : {&out.key, &out.value}) {
       if (spec->size() > heads) (*spec)[heads].clear();
@@ -176,7 +176,7 @@ class Builder {
       }
       Case varied =
           CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
-      // If the model has the feature, it is already part of every case.
+      // A feature that the model has is already part of every case.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
     }
@@ -190,9 +190,9 @@ class Builder {
   }
 
  private:
-  // Chooses sizes that the axes of `mesh` divide exactly as the axes of the
-  // given mesh divide the given sizes. If there are no such sizes, uses the
-  // given sizes and returns false.
+  // Chooses sizes for `mesh` such that an axis divides a size if and only if
+  // the same axis of the given mesh divides the given size. If there are no
+  // such sizes, uses the given sizes and returns false.
   bool Reduce(const Resolver& resolver, const Mesh& mesh) {
     MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
     const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);
@@ -247,8 +247,8 @@ class Builder {
     return test;
   }
 
-  // Returns the case of a kind. It runs on the user's mesh if `given` is true,
-  // otherwise on the smaller mesh.
+  // Returns the case of one operation, mode, layout and dtype (`kind`). It runs
+  // on the user's mesh if `given` is true, otherwise on the smaller mesh.
   Case CaseAt(const Kind& kind, const Sizes& sizes, bool given,
               uint64_t seed) const {
     const exec::Operation& operation = *kind.operation;

@@ -70,7 +70,7 @@ using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 struct Matrix {
   Sizes given, used;
   Mesh given_mesh, used_mesh;
-  // True: the used sizes or mesh are smaller than the given.
+  // True: the cases run with smaller sizes or a smaller mesh than given.
   bool reduced = false;
   Sizes least;          // the reduced sizes, even if the cases do not use them
   Splits splits;        // numbers of shards of each dimension on `used_mesh`
@@ -82,8 +82,8 @@ struct Matrix {
   // If the cases have reduced sizes: the traces at the sizes that the user
   // gave.
   std::vector<Trace> given_traces;
-  // A case with one more feature. Unless the feature was requested by name, the
-  // variant runs only if the case that it varies ran.
+  // A case of `cases` with one more feature. It runs only if the case without
+  // the feature ran, unless the feature was requested by name.
   struct Variant {
     Case test;
     size_t of = 0;  // index in `cases` of the case without the feature
@@ -100,18 +100,18 @@ struct SmallMesh {
 // Builds the cases of operations x modes x layouts x dtypes, in that order,
 // then traces and variants. Operations for decoding run only in generation
 // modes, and not on packed tokens. If `small` is not null and the request is
-// not full, cases run on the mesh of `small`. This requires sizes that are
-// split on that mesh as the given sizes are split on `mesh`; otherwise `mesh`
-// is used.
+// not full, cases run on the mesh of `small`. An axis of that mesh must then
+// divide a reduced size if and only if the same axis of `mesh` divides the
+// given size. If there are no such sizes, cases run on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 
 // Builds the matrix on the first smaller mesh for which ReducedSizes finds
-// sizes: every dimension is then divided by the same axes as at the given
-// sizes. The candidates are ReducedMeshes(mesh, max(processes, 8)), except
-// meshes with fewer devices than `processes`. If ReducedSizes finds no sizes
-// for any candidate, or if the request is full, the given mesh is used. Returns
-// nullopt after an error was added to `findings`.
+// sizes. An axis of this mesh divides a reduced size if and only if the same
+// axis of `mesh` divides the given size. The candidates are ReducedMeshes(mesh,
+// max(processes, 8)), without those with fewer devices than `processes`. The
+// given mesh is used if the request is full, or if no candidate has such sizes.
+// Returns nullopt after an error was added to `findings`.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,

@@ -53,9 +53,9 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // The random numbers of one position are drawn in pairs. The first and the
-    // last pair may each belong to two positions, so there is room for two more
-    // pairs.
+    // The generator returns pairs of random numbers. The first and the last
+    // pair of a position may be shared with the neighbouring positions, so
+    // there is room for two more pairs.
     std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
     // A head's gain and the means of its dims are the same at all positions of
     // a batch row.
@@ -212,10 +212,10 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // With `masked_row`, one query of each batch row attends to nothing. If batch
-  // rows have only one query, this is only the query of the last batch row. Its
-  // keys are hidden by the additive mask if there is one, otherwise by the
-  // mask.
+  // With `masked_row`, one query of each batch row attends to no key. If batch
+  // rows have only one query, only the last batch row has such a query. The
+  // query's keys are hidden by the additive mask if there is one, otherwise by
+  // the mask.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

@@ -4,12 +4,13 @@
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
-// A smaller mesh may have no suitable sizes, that is, sizes that its axes
-// divide exactly as the given axes divide the given sizes. Take 8 KV heads over
-// the axes fsdp 16 and tp 4: tp divides the heads into 2 for each device, but
-// fsdp * tp = 64 does not divide them. On fsdp 2, tp 4, keeping 2 heads on each
-// device of tp means 8 heads, which fsdp * tp = 8 divides. Meshes with other
-// lengths are then tried, such as fsdp 4, tp 2.
+// On a smaller mesh, an axis must divide a reduced size if and only if the same
+// axis of the given mesh divides the given size. Some meshes have no such
+// sizes. Example: 8 KV heads on fsdp 16, tp 4. The axis tp divides them into 2
+// heads for each device, but fsdp * tp = 64 does not divide them. On fsdp 2, tp
+// 4, two heads for each device of tp are 8 heads again, but fsdp * tp = 8
+// divides 8 heads. Meshes with other lengths are then tried, such as fsdp 4, tp
+// 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>
@@ -39,8 +40,8 @@ Mesh OnOneHost(Mesh mesh) {
   return mesh;
 }
 
-// Appends a mesh for each combination of shortened lengths of the axes with
-// index `axis` and above, if the mesh has at least `least_devices` devices.
+// Shortens the axes with index `axis` and above in all possible ways. Appends
+// each resulting mesh that has at least `least_devices` devices.
 void AppendShortened(Mesh& mesh, size_t axis, int64_t least_devices,
                      std::vector<Mesh>& out) {
   if (axis == mesh.axes.size()) {

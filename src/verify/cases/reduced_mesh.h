@@ -21,10 +21,9 @@ Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
 // Returns at most 24 smaller meshes, in the order in which they should be
 // tried. The first is ReducedMesh(mesh, least_devices), which may have fewer
-// than `least_devices` devices. All other meshes have axes of repeatedly
-// shortened lengths and at least `least_devices` devices, ordered by ascending
-// number of devices. Returns an empty list if all such meshes have as many
-// devices as `mesh`.
+// than `least_devices` devices. All other meshes have repeatedly shortened axes
+// and at least `least_devices` devices. They are ordered by ascending number of
+// devices. Returns an empty list if no such mesh has fewer devices than `mesh`.
 std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify

@@ -1,8 +1,8 @@
 // Finds reduced sizes. A list of predicates describes the properties of a size
-// that matter to a layout. Examples are that an axis divides the size, that
-// shards have complete groups of query heads that share a key head, that a
-// shard has size 1, and that the size is larger than another. The smallest size
-// for which all predicates have the same values replaces the real size:
+// that matter to a layout. For example: an axis divides the size; a shard has
+// size 1; the size is larger than another; a shard has complete groups of the
+// query heads that share a KV head. The smallest size for which all predicates
+// have the same values replaces the real size:
 //
 //   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
@@ -33,9 +33,9 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// Appends the predicates of the heads of one device, for an all_to_all that
-// divides these heads into n more parts. If there are fewer than n key heads,
-// they are repeated.
+// Appends the predicates for an all_to_all, which divides the heads of one
+// device into n more parts. If a device has fewer than n key heads, the key
+// heads are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -47,9 +47,9 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends two predicates: n shards split no 32-bit word of a page, for words of
-// keys only, and for words in which keys and values alternate. A word has
-// `word` elements, each of another head or of its key and value.
+// Appends two predicates: no 32-bit word of a page is divided between two of n
+// shards. The first is for words with keys of `word` heads. The second is for
+// words in which keys and values of heads alternate.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -158,8 +158,8 @@ bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
   };
   const bool self = real.query_length == real.key_length;
   // In decoding each row has one packed query, so the batch is the number of
-  // packed tokens. The token axes must divide it exactly as they divide the
-  // real batch.
+  // packed tokens. A token axis must divide the reduced batch if and only if it
+  // divides the real batch.
   const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
     for (const int64_t n : of.tokens) {

@@ -12,9 +12,9 @@ namespace shardc::verify {
 Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
-// Returns the dtype in which key and value are stored. This is kv_dtype if it
-// is a float type, else the query's dtype. int8 is stored as values with
-// scales.
+// Returns the dtype in which key and value are stored: kv_dtype if it is a
+// float type, else the query's dtype. Keys of an int8 kv_dtype are also in the
+// query's dtype here; the operation quantises them.
 Dtype KeyDtype(const Case& test);
 bool HasInt8Pages(const Case& test);
 // Returns the dtype of computation and output: runtime_dtype if it is set, else

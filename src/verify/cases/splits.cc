@@ -1,13 +1,13 @@
-// Collects into how many shards a request's layouts split each dimension, so
-// that reduced sizes can be divided in the same way. For each mode, the rules
-// are resolved for packed tokens and for the other layouts. The number of
-// shards is recorded for every list of axes. Packed tokens are one dimension of
-// batch x length that the batch's axes shard, so ulysses exchanges these shards
-// for heads.
+// Finds the numbers of shards into which a request's layouts split each
+// dimension, so that reduced sizes can be divided in the same way. For each
+// mode, the axis rules are resolved for packed tokens (thd) and for the other
+// layouts. Each list of axes adds one number of shards. Packed tokens are one
+// dimension of batch x length, which the axes of the batch shard. In thd,
+// ulysses therefore exchanges shards of the batch for heads:
 //
-//   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
-//                               thd   tokens 2, and dp divides each device's 8
-//                                     heads by 2
+//   32 heads over tp 4, batch over dp 2:
+//     bthd  batch in 2 shards, query and key heads in 4
+//     thd   tokens in 2 shards; dp divides the 8 heads of a device by 2
 #include "verify/cases/splits.h"
 
 #include <algorithm>
@@ -87,9 +87,10 @@ class Splitter {
 
  private:
   // Returns the possible numbers of shards of a dimension with these axes. The
-  // first is the number over all axes. If the policy drops axes that do not
-  // divide the dimension, one shard is also possible. If the policy shrinks the
-  // list, the numbers over each prefix are.
+  // first is the number over all axes. A policy may drop the axes if they do
+  // not divide the dimension; then one shard is also possible. A policy may
+  // instead shorten the list of axes; then the number over each prefix is also
+  // possible.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});

@@ -8,8 +8,9 @@
 namespace shardc::verify {
 
 // The numbers of shards of query, key, bias and mask in every mode and layout
-// that runs, and in the prefill of a cache. If a policy removes axes that do
-// not divide a dimension, the numbers that remain are included.
+// that runs, and in the prefill of a cache. A policy may remove axes that do
+// not divide a dimension. The numbers over the remaining axes are then
+// included.
 struct MeshSplits {
   // The numbers of shards on the given mesh and on the mesh on which the cases
   // run. Entries with the same index belong to the same axes.

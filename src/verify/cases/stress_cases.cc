@@ -1,8 +1,8 @@
 // Some mistakes appear only in long sums or with large logits. Each operation
 // of which a case ran therefore gets two more cases. The first is in bfloat16
-// with at least 512 keys, a multiple of the reduced number. It is omitted if a
-// similar case ran. The second has large logits. It is omitted if the request
-// excludes it or has that feature:
+// with at least 512 keys, a multiple of the reduced number of keys. It is
+// omitted if a similar case ran. The second has large logits. It is omitted if
+// the request excludes large logits or names them as a feature:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"
@@ -16,8 +16,8 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// A similar case has at least this many keys. A faulty bfloat16 sum over so
-// many keys has an error above its tolerance.
+// If a case in bfloat16 with at least this many keys ran, no long case is
+// added. A faulty sum over so many keys has an error above its tolerance.
 constexpr int64_t kLongEnough = 256;
 
 // Returns the operation's first case that ran, with the sizes `least`, or

@@ -112,9 +112,9 @@ class Adder {
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // The longest row must have more tokens than the 5 b by which row b is
-    // shorter, so that every row has tokens. An axis must divide the slots if
-    // and only if it divides the keys.
+    // Row b of the prefill is 5 b tokens shorter than the longest row. The
+    // longest row is long enough that every row has tokens. An axis must divide
+    // the slots if and only if it divides the keys.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
