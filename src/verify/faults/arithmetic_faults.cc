@@ -43,9 +43,9 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Computes the correct result, but is not the function that the fast kernels
-// implement. The fault therefore makes operations run the plain loops, which
-// use the requested block sizes.
+// Returns the same result as AbsorbKey, but is another function. Operations use
+// their fast kernels only if AbsorbKey is not replaced. This fault therefore
+// makes them run the plain loops, which use the requested block sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

@@ -1,6 +1,6 @@
 // The faults of pages and of the latent. Each has the smallest cases that
-// reveal it. For example, reading the scale of a neighbour is revealed by int8
-// pages.
+// reveal it. For example, a case with int8 pages reveals a kernel that reads a
+// neighbour's scale.
 #include <utility>
 
 #include "verify/cases/grid.h"

@@ -25,8 +25,8 @@ using exec::PerDevice;
 using exec::Reduce;
 using exec::RunCollective;
 
-// Returns true if the call sends real data. Returns false for the unique ids by
-// which layouts are proved.
+// Returns true if the call sends real data, and false if it sends the unique
+// ids with which layouts are checked.
 bool IsData(const CollectiveCall& call) { return call.in->front().IsReal(); }
 
 PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
@@ -137,8 +137,8 @@ PerDevice OverAnotherAxis(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, {});
 }
 
-// Runs the collective over `cp` instead of its own axes. `cp` is the axis of
-// the ring in the catalogue's probe.
+// Runs the collective over `cp` instead of its own axes. In the case that
+// should reveal this fault, `cp` is the axis of the ring.
 PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
   return IsData(call) ? Over(machine, call, {"cp"})
                       : RunCollective(machine, call);
@@ -214,7 +214,7 @@ Buffer Tiled(const Buffer& in, int64_t heads) {
 }
 
 PerDevice TiledHeads(Machine& machine, const CollectiveCall& call) {
-  constexpr int64_t kHeads = 2;  // key heads of the catalogue's probe
+  constexpr int64_t kHeads = 2;  // key heads of this fault's test case
   if (!IsData(call)) return RunCollective(machine, call);
   PerDevice in;
   for (const Buffer& local : *call.in) in.push_back(Tiled(local, kHeads));

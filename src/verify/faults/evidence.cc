@@ -59,8 +59,8 @@ void Evidence::Add(const exec::Ledger& ledger) {
 namespace {
 
 // Adds the tables in which devices look up positions and key heads. Options and
-// scales are not added: a wrong one either changes results that are added, or
-// has no effect.
+// scales are not added. If a wrong option or scale has an effect, it also
+// changes results, and these are added.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

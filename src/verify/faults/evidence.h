@@ -32,7 +32,8 @@ class Evidence {
   uint64_t digest_ = 14695981039346656037u;
 };
 
-// Returns seams that behave like `seams` and also add results to `evidence`.
+// Returns seams (replaceable steps of a run) that behave like `seams` and also
+// add the results of these steps to `evidence`.
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify

@@ -25,7 +25,7 @@ enum class Fault : uint16_t {
   kCollectiveWrongAxis,
   kReduceOverReplicas,
   kOrderByMember,
-  // Faults of group maps, offsets and scales of the devices' slices.
+  // Faults of a device's slices: maps of heads, offsets, positions, scales.
   kGroupModulo,
   kGroupNeighbour,
   kGroupNoOffset,

@@ -1,9 +1,9 @@
 // Injects the faults of the catalogue. A fault is detected if its probe (a case
 // or trace) passes without the fault and fails with it. A probe that fails
 // without the fault proves nothing, and the verdict is then unsound. If a fault
-// has several probes, it is detected if one probe reveals it. Probes with
-// `must_refuse` expect a refusal: a case must be refused with the fault, a
-// trace without it.
+// has several probes, it is detected if one probe reveals it. Some probes
+// expect a refusal (`must_refuse`). Such a case must be refused with the fault.
+// Such a trace must be refused without the fault.
 //
 //   correct run passes, run with the fault fails `replicas`  ->  detected
 #include "verify/faults/fault_injection.h"

@@ -1,6 +1,7 @@
-// Injects faults into the slices of devices and into the output: into group
-// maps, offsets, positions, ids, options, sinks and tables of blocks. The steps
-// of the program are correct, but their inputs or results are wrong.
+// Injects faults into the slices of devices and into the output. A slice is
+// what one device reads: the map from query heads to key heads, offsets,
+// positions, ids, options, sinks and block tables. The steps of the program are
+// correct, but their inputs or results are wrong.
 //
 // Example: with group-map-neighbour the query heads of key head 0 read key head
 // 1 on a device that has both, and the query heads of key head 1 read key head
@@ -120,7 +121,7 @@ void RotatedOnEach(const View& view) {
 // ---- Options and masks ----------------------------------------------------
 
 // Lets each query attend to keys up to `more` positions after its own. If
-// `more` is negative, only keys at least -more positions before it are visible.
+// `more` is -2, the query attends only to keys two or more positions before it.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;
