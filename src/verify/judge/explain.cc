@@ -1,7 +1,7 @@
 // Explains a wrong result by naming the rule to change. Some properties of a
 // layout cause errors by themselves: differently sharded batches, or key heads
-// that the device's queries do not use. They are checked first. Then the mesh
-// axis that best separates correct from wrong devices is named:
+// that the device's queries do not use. These properties are checked first.
+// Then the mesh axis that best separates correct from wrong devices is named:
 //
 //   dp=2 tp=2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
 //   device is right and one wrong; in each group of dp, both or none are wrong

@@ -14,10 +14,12 @@
 namespace shardc::verify {
 
 // Returns the rules on the tensors' layouts that a case violates, in one error,
-// or nullopt. The rules are: all tensors have the same batch axes; the query's
-// head axes begin with the key's, or equal them for most kernels on local
-// slices; key and value have the same head axes and the same length axes; query
-// and key have the same axes of the head dimension.
+// or nullopt. The rules are:
+// - All tensors have the same batch axes.
+// - The head axes of the query begin with those of the key. Most kernels on
+//   local slices require equal head axes.
+// - Key and value have the same head axes and the same length axes.
+// - Query and key have the same axes of the head dimension.
 std::optional<exec::LayoutError> LayoutFault(const Case& test);
 
 // Adds to `result` an explanation of a wrong output. `got` is the output and

@@ -20,8 +20,8 @@ namespace {
 using exec::Buffer;
 
 // Returns the shapes of the latent inputs, or nullopt if the case has no
-// latent. Rank and rotated size of a latent do not depend on batch, length or
-// heads.
+// latent. They are read from a latent of one token, since its rank and rotated
+// size do not depend on batch, length or heads.
 std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   const Sizes& n = test.sizes;
   if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;

@@ -99,11 +99,11 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
 // The largest number of ids that a proof allocates, summed over all devices.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// Returns the layout unchanged if its ids fit within kMostIds. Otherwise
-// returns the same layout of a smaller tensor. If one spec splits a dimension
-// into m parts and the other into n parts, the new size is 2 lcm(m, n). The
-// dimension keeps its size if that is smaller, or if it is not a multiple of
-// lcm(m, n). The new size distinguishes all shards of both specs, since the
+// Returns the layout `laid` unchanged if its ids fit within kMostIds. Otherwise
+// returns the same spec with a smaller shape. If the layout's own spec splits a
+// dimension into m parts and `other` splits it into n, the new size is 2 lcm(m,
+// n). A dimension keeps its size if the size is smaller, or is no multiple of
+// lcm(m, n). The new sizes distinguish all shards of both specs, since the
 // offset and the length of a slice are linear in the dimension's length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {

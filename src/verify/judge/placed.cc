@@ -60,8 +60,8 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
 
 bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
-// An error that was added to the element at index `place`. The report must name
-// the place, the size of the error and the devices that hold the element.
+// An element to which an error was added. The report must name the element's
+// index `place`, the size of the error and the devices that hold the element.
 struct Placed {
   Shape place;
   double error;

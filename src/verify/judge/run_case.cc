@@ -4,8 +4,8 @@
 // element numbers, the output's dtype, replicas, finite numbers, the error,
 // bits where no reduction crosses devices, and bytes by formula.
 //
-//   the tolerance is twice the error on one device plus a little for rounding,
-//   up to a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
+// Example of a tolerance, for float32 and outputs up to 1: twice the error on
+// one device, plus 16 * 2^-24 for rounding, is 2 * 1.5e-07 + 9.5e-07 = 1.3e-06
 #include "verify/judge/run_case.h"
 
 #include <algorithm>
@@ -97,8 +97,8 @@ class Judge {
 
   dense::Options DenseOptions() const {
     dense::Options out = OptionsOf(problem_.options);
-    // The default scale depends on the head dimension. A latent may enlarge
-    // that dimension later, so the scale is set before.
+    // The default scale is computed from the head dimension of the query here,
+    // because absorbing a latent may enlarge that dimension later.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
   }

@@ -4,9 +4,9 @@
 // with the largest error. An element that is not finite takes precedence over
 // all others.
 //
-//   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, and the cap
-//   is 1e-5, or more if logits are above 8
-//   bfloat16: an output of 0.1 also has a slack of 1.3 * 0.1 * 2^-8
+//   float32, outputs up to 1: the tolerance is at least 16 * 2^-24 = 9.5e-07
+//   and at most 1e-5, or more if logits are above 8
+//   bfloat16: an output of 0.1 is allowed a further error of 1.3 * 0.1 * 2^-8
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace shardc::verify {
 namespace {
 
-// The slack in units of the roundoff. Rounding to nearest has an error of at
-// most 1 unit, truncation an error of up to 2 units.
+// The slack, an element's allowed error by rounding, in units of the roundoff.
+// Rounding to nearest has an error of at most 1 unit, truncation of up to 2.
 constexpr double kRounding = 1.3;
 
 }  // namespace

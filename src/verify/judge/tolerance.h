@@ -1,17 +1,19 @@
 // The error that a sharded result may have. e_sh is an element's distance from
 // the dense float64 reference on the stored (rounded) inputs. e_un is the
 // largest amount by which an error of the same operation on one device exceeds
-// the element's slack. u is the unit roundoff.
+// the element's slack. u_f32 and u_out are the unit roundoffs of float32 and of
+// the output's dtype; max is over all elements:
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits
 //   (for F16 plus 2^-24, the step of its subnormal numbers), else 0.
-// The cap is 1e-5, 1e-3, 1e-2 (F32, F16, BF16) for data of order one: it is
-// multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). For
-// 16 bits it is at least 1.3 u_out max|o|, the rounding of the largest output.
-// Because e_un is measured beyond the slack, the rounding of the largest
-// element does not widen the tolerance of other elements. Arithmetic narrower
-// than float32 has its own reference and slack (dense/narrow.h). An element
-// that is not finite fails if the reference is finite, and NaN never passes.
+// For data of order one, the cap is 1e-5 (F32), 1e-3 (F16) or 1e-2 (BF16). It
+// is multiplied by max(1, max|reference|/2), and for F32 also by max(1,
+// max|logit|/8). For 16 bits it is at least 1.3 u_out max|reference|, the
+// rounding of the largest output. Because e_un is measured beyond the slack,
+// the rounding of the largest element does not widen the tolerance of other
+// elements. Arithmetic narrower than float32 has its own reference and slack
+// (dense/narrow.h). An element that is not finite fails if the reference is
+// finite, and NaN never passes.
 //
 // Why: let D be the head dimension, S the number of keys, n the number of
 // partial softmaxes that are merged, s the logits and v the values. To first
@@ -42,8 +44,8 @@ double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 bool Within(double error, double tolerance);
 
 // The tolerance of each element: `base` plus the element's slack, but at most
-// `cap`. If a tie may be rounded either way, an element's cap grows by the
-// largest effect of the tie on this element.
+// `cap`. A value halfway between two numbers may be rounded either way (a tie).
+// An element's cap grows by the largest effect of such ties on this element.
 struct Limits {
   dense::Array slack;  // [B, L, N, D], ties included; empty: no slack
   double base = 0;

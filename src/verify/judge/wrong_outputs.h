@@ -31,11 +31,11 @@ void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
-// Returns the inputs without one key in each batch row. Only keys are removed
-// whose weight for a query of the row is at least the mean weight: the last
-// such key if `last` is true, else the first. A row without such a key keeps
-// all keys. Returns nullopt if no row has such a key, or if the reference is
-// not defined.
+// Returns the inputs without one key in each batch row. A key may be removed if
+// its weight for a query of the row is at least the mean weight. Of these keys,
+// the last is removed if `last` is true, else the first. A row without such a
+// key keeps all keys. Returns nullopt if no row has such a key, or if the
+// reference is not defined.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);
