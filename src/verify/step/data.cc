@@ -1,9 +1,9 @@
 // Creates the inputs of a step. Every number is a function of the seed, of the
 // input and of the element's index in the input, so shardings cannot change it.
-// A parameter is identified by its role and layer, a moment (optimizer state)
-// by its index, and data by their kind and micro-batch or value. The random
-// numbers of dropout depend on the op's key instead of the seed. Rows have
-// different numbers of valid tokens:
+// The input is identified as follows. A parameter has a role and a layer. A
+// moment (optimizer state) has an index. Data have a kind, and a micro-batch or
+// a value. The random numbers of dropout depend on the op's key instead of the
+// seed. Rows have different numbers of valid tokens:
 //
 //   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"

@@ -2,11 +2,12 @@
 // by its index in the program: the seam counts calls, and the fault is injected
 // at the call with that index. An op is found by its address in the graph. If a
 // program is changed, existing slots (values of the program) keep their
-// numbers:
+// numbers. Example: ReduceAfter moves an all_reduce from before the addition of
+// a bias to after it. The numbers are slots, and slot 20 is new:
 //
-//   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
-//                              add 8, bias -> 9
-//   becomes                    add 7, bias -> 20 partial tp; all_reduce 20 -> 9
+//   before:  einsum -> 7, partial over tp; all_reduce 7 -> 8; add 8, bias -> 9
+//   after:   einsum -> 7, partial over tp; add 7, bias -> 20, partial over tp;
+//            all_reduce 20 -> 9
 #include "verify/step/fault_kit.h"
 
 #include <algorithm>

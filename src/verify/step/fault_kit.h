@@ -1,7 +1,7 @@
 // Ways to inject a fault into a step's run: into a collective, an op on the
-// devices, the devices' inputs, or the program. The functions that return a
-// FaultAction each make an injection. It finds its place in the program by the
-// name of an op, a role or an input.
+// devices, the devices' inputs, or the program. Each function that returns a
+// FaultAction makes one injection. The injection finds its place in the program
+// by the name of an op, by the role of a parameter, or by an input.
 #ifndef SHARDC_VERIFY_STEP_FAULT_KIT_H_
 #define SHARDC_VERIFY_STEP_FAULT_KIT_H_
 

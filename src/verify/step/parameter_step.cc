@@ -1,10 +1,10 @@
 // Lists how a step uses a parameter, in one pass over the program of all
 // layers. A value that depends only on the parameter, such as 1 + a norm's
 // weight, is treated like the parameter. Every collective on these values or on
-// the gradient becomes a line:
+// the gradient becomes a line. For q with fsdp 8 and tp 4, the lines are:
 //
-//   q, fsdp 8, tp 4:  forward  linear q    all_gather fsdp
-//                     backward d:linear q  all_gather fsdp, reduce_scatter fsdp
+//   forward   linear q    all_gather fsdp
+//   backward  d:linear q  all_gather fsdp, reduce_scatter fsdp
 #include "verify/step/parameter_step.h"
 
 #include <algorithm>

@@ -50,9 +50,9 @@ using step::ValueId;
 constexpr double kExact = 1e-12;
 constexpr double kMostRounding = 1e-9;  // the largest tolerance in float64
 constexpr size_t kMostProblems = 64;
-// The distance between the seeds of two sets of random inputs. A user tries
-// seeds such as 1, 2, 3. The distance is far larger, so the further sets of one
-// such seed differ from the sets of the others.
+// The distance between the seeds of two sets of random inputs. Users choose
+// small seeds such as 1, 2, 3. Because the distance is far larger, runs with
+// different small seeds have no set of inputs in common.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
 
 double LargestFinite(const std::vector<double>& values) {
@@ -355,9 +355,9 @@ class Prover {
     }
   }
 
-  // Returns true if there are values that miss their tolerance, but no value
-  // misses it by more than the factor. The error of one device may then explain
-  // these misses. Returns false if the case has no program for one device.
+  // Returns true if some value misses its tolerance, but no value misses it by
+  // more than the factor. The error of one device may then explain these
+  // misses. Returns false if the case has no program for one device.
   bool MissesBy(double factor) const {
     if (test_.alone == nullptr) return false;
     double most = 0;

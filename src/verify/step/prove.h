@@ -101,7 +101,7 @@ struct StepProblem {
 
 struct StepProof {
   std::vector<ValueError> values = {};  // indexed by ValueId
-  // The first names the op that causes the failure.
+  // The first problem names the op that causes the failure.
   std::vector<StepProblem> problems = {};
   int64_t gradients = 0, updates = 0, caches = 0;
   // The op whose result overflows the dtype even on one device, or -1. If an op

@@ -1,12 +1,12 @@
 // Reduces the sizes of a step's dimensions. Most become a small multiple of the
-// number of shards: two batch rows and four tokens (six in the encoder) for
-// each shard, and four elements of most other dimensions. A length has tokens
-// for at least two shards, but a step that decodes has one query. Query heads
-// and KV heads become the smallest numbers that keep their divisibility
+// number of shards. Each shard gets two batch rows, four tokens (six in the
+// encoder), and four elements of most other dimensions. An unsharded length
+// gets as many tokens as two shards. A step that decodes has one query. Query
+// heads and KV heads become the smallest numbers that keep their divisibility
 // (ReducedHeads). A dimension keeps its size if it has fewer than four elements
 // on each device, or if its elements are indexed:
 //
-//   batch 64 over dp 2, hidden 4096 over fsdp 2  ->  4, 8
+//   batch 64 over dp 2, hidden size 4096 over fsdp 2  ->  2 * 2 = 4, 2 * 4 = 8
 #include "verify/step/reduced_case.h"
 
 #include <algorithm>
@@ -76,8 +76,8 @@ class Chooser {
     several_[AsIndex(label)].insert(parts);
   }
 
-  // The axes of a dimension that consists of factors shard the factors, the
-  // outermost factor first.
+  // A dimension may be a product of factors, such as (n h). The dimension's
+  // axes shard the outermost factor first.
   void AddShards(LabelId label, const AxisList& list) {
     const std::vector<LabelId>& factors = LabelOf(label).factors;
     Need(label, program_.axes.Parts(list));
@@ -87,8 +87,8 @@ class Chooser {
     for (step::AxisId axis : list) {
       const int64_t n = program_.axes.sizes[axis];
       while (left == 1 && f + 1 < factors.size()) {
-        // The axes before this one divide the factor into single elements, so
-        // the factor keeps its real size.
+        // All axes before this one together divide the factor into single
+        // elements, so the factor keeps its real size.
         fixed_[AsIndex(factors[f])] = 1;
         Need(factors[f], cut);
         left = real_[AsIndex(factors[++f])];
@@ -114,8 +114,8 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // A dimension that is indexed keeps its size. Tokens are an exception:
-      // their first element is indexed, and it exists in every reduced size.
+      // A dimension that is indexed keeps its size. Tokens are an exception,
+      // because only the first token is indexed, and it always exists.
       const auto* const index = std::get_if<IndexAttributes>(&op.attributes);
       if (index != nullptr && index->label != graph_.common.query) {
         fixed_[AsIndex(index->label)] = 1;
@@ -158,8 +158,8 @@ class Chooser {
     ChooseLength(common.encoder_query, common.encoder_key, 6);
   }
 
-  // Returns true if the step reads a cache. Only then must each row have a
-  // single query: a prompt of one token may become longer.
+  // Returns true if the step reads a cache. Only such a step must keep one
+  // query for each row. A prompt of one token may become longer.
   bool Decodes() const {
     return std::any_of(graph_.caches.begin(), graph_.caches.end(),
                        [](const step::Cache& cache) {
@@ -167,8 +167,8 @@ class Chooser {
                        });
   }
 
-  // Sets the number of tokens to `each` for every shard, for at least two
-  // shards. A step that decodes has one query.
+  // Sets the number of tokens: `each` for every shard, and 2 * `each` if there
+  // is only one shard. A step that decodes has one query.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
     const bool decodes = queries == graph_.common.query && Decodes();
@@ -325,9 +325,10 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // A dimension that consists of factors may have a size that its axes do not
-  // divide. The last factor that may change is then increased until they divide
-  // it. WidenParts increases all parts of a dimension that consists of parts.
+  // The axes of a dimension that is a product of factors may not divide its
+  // reduced size. The last factor whose size is free is then increased until
+  // the axes divide the product. WidenParts does this for a dimension that is
+  // the concatenation of parts, and increases all parts.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];
@@ -410,8 +411,8 @@ std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   return texts;
 }
 
-// Returns the first layer of each kind among layers [begin, end), and at least
-// two layers if there are two.
+// Layers with equal texts are of the same kind. Returns the first layer of each
+// kind in [begin, end), and at least two layers if there are two.
 std::vector<int32_t> KindsOf(const std::vector<std::string>& texts,
                              int32_t begin, int32_t end) {
   std::vector<int32_t> out;

@@ -1,9 +1,10 @@
 // Tests that the proof of steps detects faults. Correct cases are built and
 // proved once. Each fault is then injected into a run of one case. The fault
 // was injected if a digest of the program's slots and of the ledger changes. It
-// was detected if the expected check reports it:
+// was detected if the expected check reports it. For example, the fault
+// no-row-ar skips an all_reduce in the case `tensor`:
 //
-//   no-row-ar on tensor: injected, detected by the constraints at `linear o`
+//   injected, detected by the check of the sharding constraints at `linear o`
 #include "verify/step/self_test.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Writes small models with the functions that also write the ops of model
-// descriptions. The sizes of these models are so small that they are not
+// Writes the ops of small models, with the functions that are also used for the
+// descriptions of real models. The sizes are so small that they are not
 // reduced. Besides layers, the models have features that few real models
 // combine: learned positions, dropout, a z-loss, smoothed labels, fused halves,
 // biases, latents, sinks, groups of experts, a shared expert, and a loss that

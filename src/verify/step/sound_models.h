@@ -22,9 +22,9 @@ struct SoundSizes {
 struct SoundModelKind {
   SoundSizes sizes = {};
   int layers = 1;
-  // The order of dimensions in the fused gate and up projection. If true, it is
-  // (z f), and both halves are contiguous. If false, it is (f z), which
-  // interleaves them.
+  // The order of dimensions in the fused gate and up projection: z is gate or
+  // up, f is the MLP width. If true, the order is (z f), and each half is
+  // contiguous. If false, it is (f z), and gate and up alternate.
   bool halves_outside = false;
   // True: keys and values are computed from a shared latent.
   bool latent = false;

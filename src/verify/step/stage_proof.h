@@ -28,7 +28,7 @@ struct StageProof {
   std::string axis, schedule;
   Mesh all_mesh;  // the mesh of all stages
   int32_t ranks = 0, stages = 0, microbatches = 0;
-  std::optional<int32_t> virtual_stages;  // returned by StagesOfEachRank
+  std::optional<int32_t> virtual_stages;  // stages of each rank, if all equal
   std::vector<int64_t> layers;  // indexed by stage: its number of layers
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, or nullopt if the
@@ -64,10 +64,11 @@ StageProof ProveTable(const StageSettings& stages,
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 
-// Divides layers of a model over the stages of a reduced table. `kinds` has at
-// least one layer of each kind; the model has `all` layers. If a stage would
-// have no layer, further layers of the model are added while there are any. The
-// first or last stage has no layer if it has no layer at the real size.
+// Divides layers of a model over the stages of a reduced table. `kinds` lists
+// at least one layer of each kind, and `all` is the model's number of layers.
+// If a stage would have no layer, more layers of the model are added, as long
+// as there are any. The first or last stage has no layer if it has no layer at
+// the real size.
 struct ReducedDivision {
   std::vector<int32_t> layers = {};  // layers of the model, ascending
   step::StageDivision division = {};

@@ -294,8 +294,8 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
 }
 
 bool NormTwice(const StagedCase& of, Broken& out) {
-  // Adds the square of the tied embedding twice to the first rank's sum of
-  // squares.
+  // Counts the squared gradient of the tied embedding twice in the first rank's
+  // sum of squares.
   const step::NormPart& part = of.step.norm.front();
   const step::ValueId sum = part.sum;
   const auto matches = [sum](const step::Op& op) {

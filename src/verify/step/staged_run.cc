@@ -4,14 +4,15 @@
 // task (W or B) of the micro-batch has run. Inputs, sums of gradients and
 // losses are kept until the step ends. A receive puts the oldest message of its
 // channel into the frame that expects a message. Only the shapes of the message
-// are checked, so a wrong order leads to wrong numbers.
+// are checked, so a wrong order leads to wrong numbers. Example, where 0F1 is
+// the forward task of stage 0 for micro-batch 1, and B is backward:
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
 //
-// After the tasks, each rank computes the updates of its parameters. It may
-// lack values, such as the sum of a tied gradient. These are copied from the
-// rank that has them. These copies replace the all_reduces at the end of the
+// After the tasks, each rank computes the updates of its parameters. If it
+// lacks a value, such as the sum of a tied gradient, the value is copied from
+// the rank that has it. These copies replace the all_reduces at the end of the
 // step.
 #include "verify/step/staged_run.h"
 
@@ -58,7 +59,7 @@ struct Rank {
   std::map<FrameKey, Frame> frames = {};
   // Frames whose forward task has run, oldest first.
   std::deque<FrameKey> held = {};
-  // Indexed by slot: values outside of frames; empty: not held.
+  // Indexed by slot: a value that is in no frame; empty if not held.
   std::vector<PerDevice> lasting = {};
   std::map<MessageKey, Frame> outbox = {};
 };
@@ -312,9 +313,9 @@ class StagedRunner {
     return true;
   }
 
-  // Puts the values that the next stage (or, in a backward task, the previous
-  // stage) reads into the rank's outbox. If the rank has that stage too, puts
-  // them into its own frame.
+  // A forward task sends values to the next stage, a backward task to the
+  // previous stage. Puts these values into the rank's outbox. If the rank has
+  // the receiving stage too, puts them into that stage's frame instead.
   void Post(int32_t rank, const Task& task) {
     const bool forward = task.kind == TaskKind::kForward;
     if (!forward && !task.SendsBack()) return;
@@ -336,9 +337,10 @@ class StagedRunner {
   }
 
   // Makes a rank hold the value of a slot that is in no frame. Returns false if
-  // that is impossible. While the tasks run, it is possible only for inputs
-  // that the rank has and for values that depend only on inputs. With `after`,
-  // it is possible for all values.
+  // that is impossible. While the tasks run (`after` is false), only inputs of
+  // the rank and values that depend only on them are possible. With `after`,
+  // results of tasks are also possible, and are copied from the rank that has
+  // them.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;

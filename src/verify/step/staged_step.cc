@@ -1,15 +1,16 @@
 // Divides a step into the tasks and messages of a pipeline. If another stage
 // reads a value, the value is sent through all stages between the two, in the
-// messages of its micro-batch. Example with stages 0 to 3: the forward task of
-// stage 0 computes a value, and the forward tasks of stages 1 and 3 read it:
+// messages of its micro-batch. Example with stages 0 to 3, where 1F0 is the
+// forward task of stage 1 for micro-batch 0: stage 0 computes a value, and the
+// forward tasks of stages 1 and 3 read it:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
 // A backward task has two halves. The half for inputs, I, has the recomputed
 // instructions and all instructions on which a message to the previous stage
 // depends. The half for weights, W, has all other instructions. The first stage
-// sends no gradient back. Its I has the instructions on which the ops before
-// the layers depend.
+// sends no gradient back. Its half I has the instructions on which the ops
+// before the layers depend.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>
@@ -240,8 +241,8 @@ void StagedProgram::FindMessages() {
     int32_t lowest = from.stage, highest = from.stage;
     for (const int32_t reader : readers_[slot]) {
       const InstructionPlace& to = places_[AsIndex(reader)];
-      // If a rank adds gradients of several of its stages, no message contains
-      // them.
+      // A rank may add up gradients of several of its stages. These gradients
+      // are sent in no message.
       const bool adds = to.stage != from.stage && AddsToSum(reader);
       const bool same =
           to.work == StageWork::kTask && to.micro == from.micro && !adds;

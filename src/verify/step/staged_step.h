@@ -53,7 +53,7 @@ enum class TaskHalf : uint8_t {
 
 struct InstructionPlace {
   step::StageWork work = step::StageWork::kTask;
-  int32_t stage = -1, micro = -1;  // of the task; -1: not in a task
+  int32_t stage = -1, micro = -1;  // of the instruction's task; -1: none
   TaskHalf half = TaskHalf::kForward;
 };
 
@@ -115,7 +115,7 @@ class StagedProgram {
   std::vector<bool> lasts_, goes_back_;  // indexed by slot
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;
-  // Index of a parameter; keys: parameters and moments.
+  // Index of the parameter, keyed by the parameter or one of its moments.
   std::map<step::ValueId, size_t> parameter_of_;
 };
 

@@ -1,8 +1,8 @@
 // The table of the faults that the self-test of steps injects. A row has the
-// fault's name, its family, the mistake in words, the step and the seam at
-// which it is injected, the check that must detect it, and the injection. An
-// injection finds its place by the name of an op, and by the kind of the op or
-// of its collective:
+// fault's name, its family, the mistake in words, the step and the part of the
+// run into which it is injected, the check that must detect it, and the
+// injection. An injection finds its place by the name of an op, and by the kind
+// of the op or of its collective:
 //
 //   no-row-ar   skips the all_reduce over tp at `linear o`; the check of the
 //               sharding constraints must detect it

@@ -1,7 +1,7 @@
 // Decides whether an attention operation can run in a step. The decision uses
 // the plan's specs and shapes without elements, as the verification of
-// attention does. The operation's form in a step follows from its record
-// (exec/step/operation_form.h).
+// attention does. How the operation runs in a step (as a global view, a kernel
+// on slices or a ring) is decided by exec/step/operation_form.h.
 #include "verify/step/step_operation.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 // Returns the sizes of attention, from the graph of one layer, or nullopt if
 // the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
-  // Findings of BuildForward; building all layers reports them.
+  // These findings are dropped, because building all layers reports them.
   Findings unreported;
   const auto model = step::BuildForward(
       *request.compiled->rules.model, request.config,

@@ -1,5 +1,5 @@
-// An attention operation inside a step. The functions return the form of its
-// program, the shardings of its operands, or the reason why it cannot run.
+// An attention operation inside a step. The functions return how it is computed
+// (its form), the shardings of its operands, or why it cannot run.
 #ifndef SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 #define SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 
@@ -16,11 +16,11 @@
 
 namespace shardc::verify {
 
-// Returns the form of attention. Returns nullopt, and sets `why`, if the
-// operation cannot run in this step with the plan's specs on the mesh. The form
-// is the global view, as in a compiler, if the request has no operation. It is
-// also the global view if the model's description cannot be built; building all
-// layers reports that error.
+// Returns how attention is computed: in the global view, as a compiler does, by
+// a kernel on slices, or by a ring. Returns nullopt, and sets `why`, if the
+// operation cannot run in this step with the plan's specs on the mesh. Returns
+// the global view if the request has no operation, or if the model's
+// description cannot be built; building all layers reports that error.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 

@@ -1,9 +1,9 @@
-// Reports a model's step. The graph is lowered twice at real sizes. The graph
-// of all layers is used to compute bytes. The graph of one layer of each kind,
-// but at least two layers, is used for the proof, which then runs at reduced
-// sizes. A full proof has all layers and the real sizes. The proof of one layer
-// has only that layer. A layer of the encoder is proved together with the
-// decoder's first layer:
+// Reports a model's step. Two graphs are lowered at real sizes. The graph of
+// all layers is used to compute bytes. The graph of one layer of each kind, but
+// at least two layers, is used for the proof, which then runs at reduced sizes.
+// A full proof has all layers and the real sizes. If one layer is requested,
+// the proof has only that layer. A layer of the encoder is proved together with
+// the decoder's first layer:
 //
 //   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
