@@ -76,8 +76,8 @@ class PagedTraceRun {
     pages.rows = trace_.requests;
     pages.page_size = trace_.page_size;
     pages.pages_per_row = trace_.pages_per_request;
-    // Each shard has four pages for each of its requests, but at least 16. If a
-    // shard has three or more requests, some of them may be unable to grow.
+    // Each shard has four pages for each of its requests, but at least 16. With
+    // three or more requests, a shard may have too few pages for all to grow.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();

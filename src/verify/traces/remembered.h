@@ -43,9 +43,10 @@ class Remembered {
 
   // Returns the first place where a view, in the trace's dtype, differs from
   // the expected content, or nullopt. Values must be equal bit by bit. Keys may
-  // differ by the rounding of their rotation. `slots` has the slot to compare
-  // in each row, or -1 to skip the row. Comparing all slots would take longer
-  // than the step itself. Slots that were never written are not compared.
+  // differ by the rounding of their rotation. For each row, `slots` has the one
+  // slot to compare, or -1 to skip the row: comparing all slots would take
+  // longer than the step itself. Slots that were never written are not
+  // compared.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
@@ -89,13 +90,13 @@ class Remembered {
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
-  // [B]: the row of `tokens_` that each cache row holds.
+  // Indexed by cache row: the row of `tokens_` that the cache row holds.
   std::vector<int64_t> source_;
-  // [B, S]: the position in each slot, or -1 if the slot was never written.
+  // [B, S]: the token position in each slot; -1: the slot was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;
-  // The expected keys [B, S, K, D], in the width of the cache's dtype. Only the
-  // vector whose elements have this width is used.
+  // The expected keys [B, S, K, D] with 4, 2 or 1 bytes for each element, as in
+  // the cache's dtype. Only the vector with elements of this width is used.
   std::vector<float> full_;
   std::vector<uint16_t> half_;
   std::vector<int8_t> whole_;

@@ -35,9 +35,9 @@ class TraceRecord {
   // positions.
   void Cache(const std::string& name, const exec::SimMesh& mesh,
              const exec::KvCache& cache);
-  // Adds a tensor I32 [B, n]. For each appended token, it has the rank along
-  // the length that owns the token's slot, or -1 if the token is not written.
-  // Adds the number of ranks too.
+  // Adds a tensor I32 [B, n]: for each appended token, the rank that owns the
+  // token's slot, or -1 if the token is not written. Ranks are counted along
+  // the axes of the cache's length. Adds the number of ranks too.
   void Owners(const exec::SimMesh& mesh, const exec::KvCache& cache, int64_t n,
               const std::vector<int64_t>& counts);
   // Adds a tensor I32 [B, S] that is 1 for the slots that attention may read.

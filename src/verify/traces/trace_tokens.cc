@@ -61,9 +61,9 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
     return;
   }
   const int64_t heads = Heads(kind);
-  // The mean of the elements depends on the position: an offset rises from -1/4
-  // to 1/4 of the slope. It is added to even elements and subtracted from odd
-  // elements.
+  // The mean of the elements depends on the position: `along` rises linearly
+  // over all positions from -slope / 4 to slope / 4. It is added to even
+  // elements and subtracted from odd elements.
   const float along =
       k.slope * 0.5f *
       (static_cast<float>(position) / static_cast<float>(positions_) - 0.5f);
