@@ -19,8 +19,8 @@
 
 namespace shardc::verify {
 
-// Compares the specs of an attention projection with the axes that the axis
-// rules have for heads. This is the result of the comparison.
+// The result of comparing the specs of an attention projection with the axes
+// over which the axis rules shard heads.
 struct Projection {
   // Name of the parameter, with `*` for layer and expert numbers.
   std::string parameter;
@@ -28,7 +28,7 @@ struct Projection {
   std::string role;   // "query", "key", "value" or "output"; "" if unknown
   // Place of the rule, such as "rules.yaml:12"; may be empty.
   std::string place;
-  // KUnsupported: specs and axes cannot be compared.
+  // kUnsupported: specs and axes cannot be compared.
   Status status = Status::kPass;
   std::vector<Mode> modes;
   std::string reason, help;  // empty for kPass
