@@ -1,13 +1,13 @@
-// Counts the bytes of collectives (formulas: collective.h). A ring
-// reduce-scatter passes chunks on: in n - 1 rounds each member sends one chunk
-// to the next member, so each member sends every chunk except one. An
-// all-reduce passes chunks around the ring twice. For E elements, chunk j
-// begins at floor(jE/n), so the sizes of chunks differ by one element at most
-// and add up to E.
+// Counts the bytes of collectives by the formulas of collective.h. In a ring of
+// n members, a tensor of E elements is divided into n chunks. A reduce-scatter
+// has n - 1 rounds. In each round, every member sends one chunk to the next
+// member, so a member sends every chunk except one. An all-reduce passes the
+// chunks around the ring twice. Chunk j begins at floor(jE/n), so the sizes of
+// chunks differ by at most one element.
 //
-// Example: all_reduce of 10 float32 over 4: chunks of 2, 3, 2 and 3 elements.
-// Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, and member 1 (2*10 - 2 - 3) * 4
-// = 60. The group sends 2 * 40 * 3 = 240.
+// Example: an all_reduce of 10 float32 over 4 has chunks c0 to c3 of 2, 3, 2
+// and 3 elements. Member 0 sends (2*10 - c1 - c2) * 4 = 60 bytes, and member 1
+// sends (2*10 - c2 - c3) * 4 = 60. The group sends 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
 #include <algorithm>
@@ -60,8 +60,8 @@ namespace {
 
 // Returns the smallest number of elements in two neighbouring chunks together,
 // which is floor(2E/n) because chunks are split evenly. Member i of an
-// all-reduce sends the tensor twice, except for the chunks i + 1 and i + 2. So
-// the busiest member is the one for which these two chunks are the smallest.
+// all-reduce sends 2E elements without those of chunks i + 1 and i + 2. The
+// busiest member is the one for which these two chunks are the smallest.
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);
@@ -146,14 +146,14 @@ constexpr CollectiveDef kDefs[] = {
         .kind = Collective::kBroadcast,
         .name = "broadcast",
         .opcodes = {{{"collective-broadcast"}}},
-        // The last device of the chain sends nothing.
+        // A broadcast runs along a chain, whose last device sends nothing.
         .member_sent =
             [](int64_t elements, int64_t bytes, int64_t n, int64_t member) {
               return member + 1 == n ? 0 : Bytes(elements, bytes);
             },
         .busiest_sent = [](int64_t elements, int64_t bytes,
                            int64_t) { return Bytes(elements, bytes); },
-        // Compiled programs are assumed to pass chunks on around a ring, in
+        // A compiled broadcast is assumed to pass n chunks around a ring, in
         // which each member sends all chunks but one.
         .compiled_sent =
             [](int64_t elements, int64_t bytes, int64_t n) {

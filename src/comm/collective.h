@@ -13,10 +13,10 @@
 // and 0 for n = 1. Sources: P. Patarasuk and X. Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", 2009 (a ring sends the
 // least bytes possible); the same factors turn time into bus bandwidth in
-// nccl-tests. Where n does not divide the E elements, chunk j has c[j] =
-// floor((j+1)E/n) - floor(jE/n) elements, and member i of an all_reduce sends
-// 2E - c[i+1] - c[i+2] elements (indices mod n). AllReduceSent counts these
-// exactly.
+// nccl-tests. An all_reduce splits its E elements into n chunks. If n does not
+// divide E, chunk j has c[j] = floor((j+1)E/n) - floor(jE/n) elements. Member i
+// then sends 2E - c[i+1] - c[i+2] elements (indices mod n), which AllReduceSent
+// counts exactly.
 #ifndef SHARDC_COMM_COLLECTIVE_H_
 #define SHARDC_COMM_COLLECTIVE_H_
 
@@ -38,17 +38,17 @@ inline constexpr size_t kCollectiveCount = 6;
 std::string_view CollectiveName(Collective kind);  // "all_gather"
 
 // These functions return the bytes that one device of a group of n sends, by
-// the formulas above, or INT64_MAX if the bytes overflow. `elements` counts the
-// unsharded tensor, and `member` is the device's index in the group.
+// the formulas at the top of this file, or INT64_MAX on overflow. `elements` is
+// the size of the unsharded tensor, and `member` the device's group index.
 int64_t AllGatherSent(int64_t input_bytes, int64_t n);
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member);
 int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
                       int64_t member);
 int64_t AllToAllSent(int64_t input_bytes, int64_t n);
-// Returns the bytes that one device sends in n - 1 rounds, in each of which
-// every member passes a buffer to the next member. Every member has then had
-// every buffer.
+// Returns the bytes that one device sends in a ring of n. In each of n - 1
+// rounds, every device passes a buffer to the next device. Every buffer
+// therefore reaches every device.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
 // Returns the number of elements of chunk j when `elements` are split into n
 // chunks.

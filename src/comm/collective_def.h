@@ -1,7 +1,7 @@
 // The definition of a collective in one record: its names, the bytes that it
-// sends, the properties on which its time depends, and how the other rooms
-// treat it. To add a collective, add an enumerator, a record in collective.cc,
-// and a row in the table of each executor (exec/machine/collectives.cc, and
+// sends, the properties on which its time depends, and how other code treats
+// it. To add a collective, add an enumerator, a record in collective.cc, and a
+// row in the table of each executor (exec/machine/collectives.cc, and
 // collectives_ranks.cc for several processes). The formulas are in
 // collective.h, and docs/extending.md has an example.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
@@ -25,19 +25,19 @@ enum class Route : uint8_t {
   kShift,   // each device sends all its data to one other device
 };
 
-// An opcode of XLA, without `-start`.
+// An opcode of XLA, without the suffix `-start` of asynchronous opcodes.
 struct XlaOpcode {
   std::string_view name = {};
-  // Whether the bytes are an upper bound, because each device decides when it
-  // runs how much of its operand it sends.
+  // True if the counted bytes are an upper bound: in a ragged-all-to-all, each
+  // device decides at run time how much of its operand it sends.
   bool at_most = false;
 };
 
 struct CollectiveDef {
   Collective kind = Collective::kAllGather;
-  // The name in reports, JSON and projects.
+  // The name in reports, JSON output and project files.
   std::string_view name = {};
-  // The opcodes that are audited as this collective. Unused ones have no name.
+  // XLA opcodes that `audit` counts as this collective; unused ones are empty.
   std::array<XlaOpcode, 2> opcodes = {};
   // Whether the result has sums or maxima of the members' elements.
   bool reduces = false;
@@ -47,16 +47,16 @@ struct CollectiveDef {
   // --- bytes ---
   //
   // Returns the bytes that one member of a group of n sends, or INT64_MAX if
-  // they overflow. `elements` is the size of the member's input, as for
-  // BusiestSent.
+  // they overflow. `elements` is the number of elements of the member's input
+  // buffer.
   int64_t (*member_sent)(int64_t elements, int64_t element_bytes, int64_t n,
                          int64_t member) = nullptr;
   // Returns the bytes of the member that sends most, or INT64_MAX if they
   // overflow; n must be more than 1.
   int64_t (*busiest_sent)(int64_t elements, int64_t element_bytes,
                           int64_t n) = nullptr;
-  // Like `busiest_sent`, for an instruction of a compiled program, whose
-  // algorithm may be another one. Null if the bytes are the same.
+  // The bytes that the busiest member sends in a compiled program, where XLA
+  // may use another algorithm. Null if they equal those of `busiest_sent`.
   int64_t (*compiled_sent)(int64_t elements, int64_t element_bytes,
                            int64_t n) = nullptr;
   // The bytes that attention sends in its backward pass for this collective of
@@ -67,9 +67,9 @@ struct CollectiveDef {
 
   // --- verification ---
   //
-  // Ranks send blocks directly to each other, not around a ring
-  // (exec/machine/collectives_ranks.cc). True if their bytes are then equal to
-  // `member_sent` only in total over all devices, and not for each device.
+  // Between processes, members send blocks directly to each other, not around a
+  // ring (exec/machine/collectives_ranks.cc). True if then only the total over
+  // all devices equals the sum of `member_sent`, not each device's bytes.
   bool only_total = false;
   // Whether the JSON of `verify` lists the collective only if it sent bytes.
   bool listed_if_sent = false;
@@ -97,7 +97,7 @@ constexpr bool HasRowOfEachCollective(const Rows& rows) {
 // Returns the collective with this name, or nullopt.
 std::optional<Collective> FindCollective(std::string_view name);
 
-// A collective as a compiled program writes it. The opcode is never null.
+// A collective and its opcode in a compiled program. The opcode is not null.
 struct CompiledCollective {
   Collective kind = Collective::kAllGather;
   const XlaOpcode* opcode = nullptr;
@@ -106,8 +106,8 @@ struct CompiledCollective {
 std::optional<CompiledCollective> FindOpcode(std::string_view opcode);
 // Returns the bytes that the busiest device sends in one run of a compiled
 // program's collective in groups of n, or INT64_MAX if they overflow. `edges`
-// is the most edges that leave one device, of a collective that is routed along
-// edges (Route::kShift); others do not use it.
+// is used only for collectives along edges (Route::kShift): it is the largest
+// number of edges that leave one device.
 int64_t CompiledSent(Collective kind, int64_t elements, int64_t element_bytes,
                      int64_t n, int64_t edges);
 

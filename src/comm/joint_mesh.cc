@@ -1,13 +1,14 @@
 // Finds the joint mesh of two meshes over the same devices: each axis of either
 // mesh is a product of axes of the joint mesh. Devices are numbered row-major
-// over a mesh's axes, so each axis is one digit of a device's number. The place
-// value of a digit is the product of the sizes to its right. The place values
-// of both meshes and the number of devices are sorted. Each two neighbours in
-// this list make one axis of the joint mesh, whose size is their quotient:
+// over a mesh's axes. The place value of an axis is the product of the sizes of
+// all axes to its right. The place values of both meshes and the number of
+// devices are sorted. Each pair of neighbours in this list is one axis of the
+// joint mesh, whose size is their quotient:
 //
-//   dp=2 fsdp=16 tp=8   place values 1, 8, 128 of 256 devices
-//   fsdp=32 tp=8        place values 1, 8 of 256 devices
-//   joint               2 x 16 x 8: the second mesh's fsdp is 2 x 16
+//   dp=2 fsdp=16 tp=8   place values 128, 8, 1
+//   fsdp=32 tp=8        place values 8, 1
+//   joint, 256 devices  list 1, 8, 128, 256, so the axes are 2 x 16 x 8: the
+//                       second mesh's fsdp is 2 x 16
 #include "comm/joint_mesh.h"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ std::optional<JointMesh> JointMesh::Of(const Mesh& before, const Mesh& after) {
   out.before_ = before;
   out.after_ = after;
   out.mesh_.devices = before.devices;
-  std::vector<int64_t> low;  // the place value of each joint axis
+  std::vector<int64_t> low;  // stride in device numbers of each joint axis
   int64_t above = 0;
   for (auto at = positions.rbegin(); at != positions.rend(); ++at) {
     if (above > 0) {

@@ -17,8 +17,8 @@ class JointMesh {
  public:
   // Returns the joint mesh of two meshes. Returns nullopt if they have
   // different numbers of devices, if one has several slices, or if no mesh
-  // divides the axes of both (2 x 6 and 3 x 4 devices: 6 is not a multiple of
-  // 4).
+  // refines both. For example, no mesh refines both 2 x 6 and 3 x 4 devices,
+  // because 6 is not a multiple of 4.
   static std::optional<JointMesh> Of(const Mesh& before, const Mesh& after);
 
   const Mesh& mesh() const { return mesh_; }
@@ -26,8 +26,8 @@ class JointMesh {
   // in the axes of mesh(). Axes that the spec's own mesh lacks are left out.
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
-  // Returns the axes of the first mesh that have at least one of the given axes
-  // of mesh() as a part.
+  // Returns the axes of the first mesh that contain at least one of the axes
+  // `joint` of mesh(), as an axis of size 32 contains its factors 2 and 16.
   AxisGroup NamesBefore(const AxisGroup& joint) const;
 
  private:

@@ -3,10 +3,10 @@
 // bytes of placed tensors are summed for each axis and coordinate. The bytes of
 // all other tensors are the same on every device and are summed once.
 //
-// Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at
-// coordinates 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8
-// rows of 100 tokens that is sharded into 3 parts along the batch and 8 along
-// the length: each device holds ceil(8/3) = 3 rows of ceil(100/8) = 13 tokens.
+// Example: all devices hold 10 bytes. Experts of 4, 4 and 2 bytes are at
+// coordinates 0, 0 and 1 of ep, so the fullest device holds 10 + 8. A cache of
+// 8 rows of 100 tokens is sharded into 3 parts along the batch and 8 along the
+// length. Each device holds ceil(8/3) = 3 rows of ceil(100/8) = 13 tokens.
 #include "comm/memory.h"
 
 #include <algorithm>
@@ -44,8 +44,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype) {
   if (!model.layers || model.has_encoder) return std::nullopt;
-  // DeepSeek's cache holds latent rows, whose size is unknown if the rank is
-  // not given.
+  // DeepSeek's cache holds one compressed row per token, the latent row of MLA.
+  // Its size is unknown if the rank is not given.
   if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
     return std::nullopt;
   }
@@ -67,8 +67,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     all.value_dim = model.value_dim.value_or(0);
   }
   std::vector<CacheSizes> out;
-  // With attention in chunks, the last token of a chunk attends to the complete
-  // chunk, so the cache keeps a chunk as it keeps a window.
+  // With chunked attention, a token attends only to keys of its own chunk. The
+  // cache therefore keeps one chunk, as it keeps one window.
   const auto window =
       model.sliding_window ? model.sliding_window : model.attention_chunk;
   const int64_t windowed =

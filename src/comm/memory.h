@@ -16,7 +16,7 @@
 
 namespace shardc {
 
-// A cache of keys and values, or of the latent row that both are computed from.
+// A cache of keys and values, or of MLA's latent rows, which replace both.
 struct CacheSizes {
   int64_t layers = 0;
   int64_t batch = 0;
@@ -79,11 +79,11 @@ class HeldBytes {
   const std::map<std::string, ByCoordinate>& placed() const { return placed_; }
   // Returns the bytes of the fullest device; nullopt if bytes are unknown or
   // their sum overflows. Axes are independent, so some device is at the fullest
-  // coordinate of each.
+  // coordinate of every axis.
   std::optional<int64_t> Fullest() const;
-  // Returns the bytes of the device of the mesh that holds least; nullopt in
-  // the same cases as Fullest(). Coordinates without placed tensors have 0
-  // bytes.
+  // Returns the bytes of the device of the mesh that holds least, or nullopt if
+  // bytes are unknown or their sum overflows. Coordinates without placed
+  // tensors have 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:

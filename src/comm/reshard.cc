@@ -25,7 +25,7 @@
 namespace shardc {
 namespace {
 
-// Returns the dimension that each axis of more than one device shards.
+// Returns, for each axis of more than one device, the dimension that it shards.
 std::map<std::string, size_t> DimByAxis(const Mesh& mesh, const Spec& spec) {
   std::map<std::string, size_t> out;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
@@ -44,8 +44,8 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
   });
 }
 
-// Appends to `out` each of the axes from `axes[begin]` on that is not in `out`
-// yet.
+// Appends the axes from `axes[begin]` on to `out`, except those that `out`
+// already contains.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
     if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {

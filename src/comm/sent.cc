@@ -4,7 +4,8 @@
 // dimension, a block of one spec overlaps only a range of blocks of the other
 // spec, so only the blocks in these ranges are looked up:
 //
-//   8 rows held in blocks of 4, needed in blocks of 2: block 3 overlaps block 1
+//   8 rows held in blocks of 4 and needed in blocks of 2: the needed block 3,
+//   rows 6 and 7, overlaps only the held block 1, rows 4 to 7
 #include "comm/sent.h"
 
 #include <algorithm>
