@@ -143,7 +143,7 @@ class Row {
     const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
-      // Also true for a NaN, which becomes the largest.
+      // Also true for a NaN, which then becomes the largest logit.
       if (!(scores[i] <= top)) top = scores[i];
     }
     top = arithmetic_.reference(top);

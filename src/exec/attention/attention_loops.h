@@ -22,17 +22,17 @@
 namespace shardc::exec {
 
 // A device's view of an input that broadcasts, such as a bias [B|1, H|1, T|1,
-// S|1]. Index i of a dimension of the slice is index i plus the offset below,
-// or index 0 if the dimension has size 1. `buffer` is null if there is no
-// input.
+// S|1]. Element i of a slice's dimension is element i + offset of the buffer,
+// with the offsets below, or element 0 if the buffer has size 1 there. `buffer`
+// is null if the input is absent.
 struct BroadcastView {
   const Buffer* buffer = nullptr;
   int64_t batch = 0, head = 0, row = 0, key = 0;
-  // The slices of an attention's inputs that one device holds: B batch rows, T
-  // query rows, S keys, H query heads, K key heads, and D and Dv dims. Absent
-  // inputs are null.
 };
 
+// The slices of an attention's inputs that one device holds: B batch rows, T
+// query rows, S keys, H query heads, K key heads, and D and Dv dims. Absent
+// inputs are null.
 struct LocalSlice {
   const Buffer* query = nullptr;  // [B, T, H, D]
   const Buffer* key = nullptr;    // [B, S, K, D]
@@ -76,9 +76,9 @@ Buffer DotScores(const LocalSlice& slice);
 // Applies cap, bias and mask to scores in place. A masked logit becomes -inf,
 // or kMaskValue if the options have MaskedRows::kMean.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Returns true if the fast kernels support the slice. The output of rows that
-// see no key (MaskedRows) is not considered. The result depends only on values
-// that all devices share, so it is the same for every sharding.
+// Returns true if the fast kernels support the slice. Ignores MaskedRows, the
+// option for rows that see no key. The result depends only on values that all
+// devices share, so it is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
 // Adds all keys of the slice to the state. Uses the fast kernels if
 // InKernels(slice) is true, else the plain loops. Rows that see no key then get
@@ -91,8 +91,8 @@ void AttendScores(const LocalSlice& slice, const Buffer& scores,
 
 // Adds keys [begin, end) of the slice to the state. The plain loops add blocks
 // of `block_k` keys, the first of which starts at `begin`. The fast kernels
-// ignore `block_k` and choose block sizes themselves. The first comment of
-// attend.cc describes which of the two runs.
+// ignore `block_k` and choose block sizes themselves. attend.cc describes which
+// problems run in the fast kernels.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // Like AttendKeys, but only for query rows [row_begin, row_end).
@@ -123,8 +123,8 @@ float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
 float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
              int64_t key);
 
-// Adds the extra logits `sinks` [sinks, H] to the softmax denominator of each
-// row.
+// Adds extra logits (sinks) to the softmax denominator of each row. `sinks` is
+// [number of sinks, H].
 void AddSinks(const Buffer& sinks, SoftmaxState& state,
               const Arithmetic& arithmetic = kRightArithmetic);
 // Returns the outputs [B, T, H, Dv]: out / sum, rounded to `dtype`, or zeros

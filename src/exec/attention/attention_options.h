@@ -35,9 +35,9 @@ inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 // The options of one attention. The logit of query i and key j is
 //   cap(scale * q.k) + bias + additive mask,
 //   cap(s) = soft_cap*tanh(s/soft_cap)
-// unless a mask, segments, lengths, `causal` or `window` mask it. Positions pq
-// of the query and pk of the key are absolute. Unless they are given, pk = j
-// and pq = kv_len - T + i, so the last query has the position of the last key.
+// unless a mask, segments, lengths, `causal` or `window` mask it. If the
+// positions pq of the query and pk of the key are not given, pk = j and pq =
+// kv_len - T + i: the last of T queries has the position of the last key.
 struct AttentionOptions {
   std::optional<double> scale;  // 1/sqrt(dim of q) when absent
   double soft_cap = 0;          // 0: no cap

@@ -21,8 +21,8 @@
 
 namespace shardc::exec {
 
-// The inputs of latent attention, with r latent dims and p rotated dims. A
-// head's query has nope + p dims: the first `nope` are not rotated.
+// The inputs of multi-head latent attention (MLA), with r latent dims and p
+// rotated dims. Of a query's nope + p dims, the first `nope` are not rotated.
 struct LatentInputs {
   Buffer latent;    // [B, S, r]
   Buffer rope_key;  // [B, S, p]
@@ -44,8 +44,8 @@ struct AttentionProblem {
   std::optional<Buffer> mask;
   std::optional<Buffer> additive_mask;   // shaped as bias
   std::optional<Buffer> softmax_aux;     // logits of sinks: [H] or [sinks, K]
-  std::optional<Buffer> query_segments;  // I32 [B, T]; thd: [1, N]
-  std::optional<Buffer> key_segments;    // I32 [B, S]; thd: [1, M]
+  std::optional<Buffer> query_segments;  // I32 [B, T], or [1, N] if packed
+  std::optional<Buffer> key_segments;    // I32 [B, S], or [1, M] if packed
   // I32 [B, T]; if absent, query i has position kv_len - T + i.
   std::optional<Buffer> query_positions;
   // I32 [B, S]; if absent, key j has position j.

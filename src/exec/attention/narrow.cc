@@ -99,7 +99,7 @@ Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
   return out;
 }
 
-// Multiplies one row of weights with the values of its key head.
+// Multiplies a query's weights by the values of the query's key head.
 class RowProduct {
  public:
   RowProduct(const LocalSlice& slice, const Narrow& narrow, int64_t block,

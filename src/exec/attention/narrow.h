@@ -9,10 +9,10 @@
 // keys in one dim.
 //
 // If D is sharded, each row's largest number is first all-reduced, so that all
-// shards of a row have the same step. The integer sums are all-reduced next, so
-// the bits equal the unsharded run's. Besides the logits, a group of n devices
-// sends this many bytes in total: 2(n-1) * 4 (B_loc T_loc H_loc + B_loc S
-// K_loc).
+// shards of a row have the same step. In a group of n devices, this sends
+// 8(n-1) (B_loc T_loc H_loc + B_loc S K_loc) bytes in total, where B_loc is the
+// part of B on one device. The integer sums are all-reduced next, so the bits
+// equal the unsharded run's.
 //
 // Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype.
 // The distances of the logits from the maximum, the exponentials, their sum and
@@ -36,7 +36,7 @@ namespace shardc::exec {
 Buffer LargestOfRows(const Buffer& x,
                      const Arithmetic& arithmetic = kRightArithmetic);
 
-// Returns sums of integer products, I32 [B, H, T, S]. `query_largest` [B, T, H]
+// Returns products q.k as integers, I32 [B, H, T, S]. `query_largest` [B, T, H]
 // and `key_largest` [B, S, K] are the largest magnitudes of unsharded rows.
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits);
@@ -45,8 +45,8 @@ Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
 Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits);
-// Returns the scaled quantised products of all devices, with D sharded over
-// `dim_axes`.
+// Returns each device's logits from quantised queries and keys. The integer
+// sums are all-reduced over `dim_axes`, the axes that shard D.
 PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits);
 
@@ -58,13 +58,13 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
 
 struct Narrow {
   int bits = 0;  // 0: operands are not quantised
-  // F32, or a 16-bit dtype that needs all keys in one call.
+  // F32 or a 16-bit dtype. A 16-bit softmax needs all keys in one call.
   Dtype softmax_dtype = Dtype::kF32;
   int64_t block_k = 0;  // keys in a block; 0: all keys are one block
 };
 // Like AttendScores, but with weights in the softmax dtype and a quantised
 // product of weights and values. If the softmax dtype is not F32, also adds the
-// sinks [sinks, H] and returns true.
+// sinks [sinks, H] and returns true. Otherwise returns false.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);

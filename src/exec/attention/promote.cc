@@ -106,8 +106,8 @@ std::optional<Dtype> DtypeOf(Node node) {
   return std::nullopt;
 }
 
-// Returns, for each type of the lattice, the set of types above it and the type
-// itself.
+// Returns, for each type of the lattice, the set that consists of the type and
+// of all types above it.
 std::array<Above, kNodes> Closure() {
   std::array<Above, kNodes> above;
   for (size_t i = 0; i < kNodes; ++i) above[i].set(i);

@@ -27,7 +27,7 @@ std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     std::span<const WeakKind> scalars,
                                     PromoteOptions options);
-// With `x64` true and `inexact` false.
+// Returns the common dtype of a and b, with `x64` true and `inexact` false.
 std::optional<Dtype> Promote(Dtype a, Dtype b);
 
 }  // namespace shardc::exec

@@ -40,8 +40,8 @@ struct RopeScaling {
   // kYarn: if true, the indices of the two limiting frequencies are rounded to
   // integers: the index for beta_fast down, the index for beta_slow up.
   bool truncate = true;
-  // kLlama3: original_length/low and original_length/high are the wavelengths
-  // between which frequencies are interpolated.
+  // kLlama3: frequencies are interpolated if their wavelength is between
+  // original_length/high_frequency_factor and .../low_frequency_factor.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
   // The factor on sin and cos. If absent, the kind determines it:

@@ -21,7 +21,7 @@ struct Rotation {
   RotaryOf what;
   RotaryStyle style;
   RopeFrequencies frequencies;
-  int64_t shift = 0;  // index of the device's first token in its rows
+  int64_t shift = 0;  // offset of the device's slice in the sequence
 };
 struct RotarySeam {
   std::function<void(Rotation&)> device;

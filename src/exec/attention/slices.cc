@@ -4,8 +4,9 @@
 // within it. With GroupMap::kGlobal, the key head of a query head is computed
 // with global head numbers and then converted to an index on the device:
 //
-//   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 + t for t = 0..3
-//   and key head 1, so head t reads its key head (4 + t) / 4 - 1 = 0
+//   8 query heads and 2 key heads are sharded over tp=2: query head t = 0..3 of
+//   device 1 is global head 4 + t. It reads global key head (4 + t) / 4 = 1,
+//   which is key head 0 of the device
 #include "exec/attention/staging.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Prepares inputs of any layout and dtype as [B, L, N, D] in one dtype: tensors
-// are cast, checked against their specs, scattered to devices and transposed
-// there. This file also reports inputs that no operation supports, and settings
-// that the given operation does not support.
+// Prepares inputs of any layout and dtype as [batch, length, heads, dim] in one
+// dtype: they are cast, checked against their specs, scattered to devices and
+// transposed there. This file also reports inputs that no operation supports,
+// and settings that the given operation does not support.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace shardc::exec {
 namespace {
 
-// Converts a spec in `layout` to a spec of the dimensions [B, L, N, D].
+// Converts a spec in `layout` to a spec of [batch, length, heads, dim].
 Spec CanonicalSpec(Spec spec, Layout layout) {
   if (layout == Layout::kThd) {
     spec = PadSpec(std::move(spec), 3);

@@ -67,7 +67,7 @@ struct StageOptions {
   // True: the operation supports settings.dot_bits.
   bool quantised_matmul = false;
   bool heads_on_keys =
-      false;  // key heads are sharded over the query's head axes
+      false;  // true: key heads are sharded over the query's head axes
   // True if key and value are pages. Pages are cast when they are read, so
   // reshards send them in the stored dtype.
   bool pages = false;
@@ -104,9 +104,9 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 // ring read them for every block.
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
-// For operations that shard key heads as query heads (the MHA spec): if `why`
-// is an error of the key's head dimension, rewords it and suggests a change.
-// Leaves other errors unchanged.
+// For operations that shard key heads over the query's head axes (the MHA
+// spec): if `why` is an error of the key's head dimension, rewords it and
+// suggests a change. Leaves other errors unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec).
@@ -124,8 +124,8 @@ std::optional<Staged> StageLocal(Machine& machine,
 
 // Which key head a query head on a device reads.
 enum class GroupMap : uint8_t {
-  kGlobal,  // by global head number, as a compiler of global programs does
-  kNaive,   // local head t reads t / (H_loc / K_loc), as a local kernel does
+  kGlobal,  // by global head index, as in a program over global tensors
+  kNaive,   // local head t reads local key head t / (H_loc / K_loc)
 };
 // The slices of all devices. Positions are sharded as query and key are.
 // Lengths and starts are sharded as the key's batch dimension is.
@@ -153,7 +153,7 @@ Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
 // Rounds an output that was summed over devices in float32 to `dtype`.
 void RoundOutput(ShardedTensor& output, Dtype dtype);
 
-// Returns the sinks of a device, [sinks, H_loc].
+// Returns a device's sinks (extra logits without a value), [sinks, H_loc].
 Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice);
 
@@ -161,7 +161,7 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
 // into the slices of devices, and where slices are joined
 // (exec/machine/seams.h). A function that is not set changes nothing.
 struct SliceSeam {
-  // Changes the slices of all devices before they attend.
+  // Changes the slices of all devices before attention runs on them.
   std::function<void(const Machine&, const Staged&, Slices&)> cut;
   // Changes a device's sinks, [sinks, H_loc].
   std::function<void(const Machine&, const Staged&, Buffer&)> sinks;
@@ -182,7 +182,7 @@ std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
 // batch, length and heads. Each device then stores its own part.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
 // Reshards the output to specs.output, converts it to the problem's layout, and
-// passes it through the machine's SliceSeam.
+// calls `join` of the machine's SliceSeam, with which tests can change it.
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output);
 

@@ -1,5 +1,5 @@
-// Computes by closed formula, from shapes, specs and settings, the bytes that
-// an operation sends. The ledger counts what the simulation sends and is
+// Computes the bytes that an operation sends, by closed formulas from shapes,
+// specs and settings. The ledger counts what the simulation sends and is
 // checked against this result. In a reshard, each device receives the elements
 // of its new shard that its old shard lacks. The devices that hold these
 // elements take turns in sending.
@@ -135,8 +135,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Before the exchange, segment ids are sharded like the lengths. The axes of
-  // the exchange then gather them.
+  // Segment ids first get the axes that the lengths have before the all_to_all.
+  // They are then gathered over the axes of the all_to_all.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

@@ -89,7 +89,7 @@ class Traffic {
 
   // The all_to_all of ulysses, which runs over `axes`. `lengths` are the axes
   // that shard the lengths before the exchange. MoveExtras reshards the extra
-  // inputs so that they match the lengths and heads after it.
+  // inputs to match the lengths and heads after the exchange.
   struct Exchange {
     AxisGroup lengths, axes;
     int64_t repeated = 1;  // copies of each key head that a device sends
