@@ -41,8 +41,8 @@ struct CacheTensor {
   Spec spec;
   const char* name;
 };
-// Returns the tensors of the cache. Each has the spec that belongs to `spec`, a
-// spec of the keys.
+// Returns the tensors of the cache, each with the spec that follows for it from
+// `spec`, a spec of the keys.
 std::vector<CacheTensor> PartsOf(KvCache& cache, const Spec& spec) {
   std::vector<CacheTensor> out{{&cache.key, spec, "cached key"},
                                {&cache.value, spec, "cached value"}};

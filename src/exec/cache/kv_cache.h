@@ -71,9 +71,9 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
 
 // Copies the only row of `from`, with its length and start, to row `slot` of
 // `into`. The configurations of `from` and `into` must be equal except for
-// `batch`, which is 1 in `from`. Only the devices that hold the row `slot` keep
-// the copy; the ledger records the reshard to their layout. Returns false, with
-// the reason, if the row does not fit or there is no row `slot`.
+// `batch`, which is 1 in `from`. Only the devices that hold row `slot` keep the
+// copy. The ledger records the reshard that this needs. Returns false, with the
+// reason, if the row does not fit or there is no row `slot`.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
