@@ -58,8 +58,8 @@ void PackColumns(const Bf16Rows& from, uint16_t* to);
 // each row are written.
 void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 
-// The arguments of one block of products: 32 left rows times 32 right columns,
-// with float32 sums.
+// The arguments for a block of 32 x 32 float32 sums. Each of `steps` steps adds
+// 32 products to every sum, from two left tiles and two right tiles.
 struct TileBlock {
   const uint16_t* left = nullptr;
   int64_t left_row = 0;   // elements between rows of a tile
@@ -90,7 +90,7 @@ class BlockProducts {
   bool by_tiles_;
 };
 
-// One row of scores of a block of keys, and its online softmax.
+// One row of scores of a block of keys, and the row's online softmax.
 struct Bf16Weights {
   const float* scores = nullptr;
   float scale = 1;  // positive factor on the scores

@@ -37,8 +37,8 @@ inline __m512i Interleave(__m256i even, __m256i odd) {
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
-// Transposes 16 x 16 numbers of 32 bits in place. It transposes within the 4 x
-// 4 blocks of 128 bits first, and then the order of the blocks.
+// Transposes 16 x 16 numbers of 32 bits in place: first within squares of 4 x 4
+// numbers, then the 4 x 4 arrangement of these squares.
 inline void Transpose(__m512i* r) {
   __m512i t[16];
 #pragma GCC unroll 4

@@ -26,7 +26,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/decode_simd.cc"
 #include <hwy/cache_control.h>
-#include <hwy/foreach_target.h>  // before highway.h: includes this file again
+#include <hwy/foreach_target.h>  // before highway.h; re-includes this file
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
@@ -83,7 +83,7 @@ HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
                        hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)));
   const VF y = hn::Add(hn::BitCast(df, hn::InterleaveLower(dd, b0, b1)),
                        hn::BitCast(df, hn::InterleaveUpper(dd, b0, b1)));
-  // Lane r of every block now holds part of row r's sum.
+  // Lane r of each 128-bit block now holds a part of the sum of vector r.
   AddBlocks(df, hn::Add(x, y), sums);
 #endif
 }
@@ -193,8 +193,8 @@ struct DecodeRow {
   const AttentionSlice* in;
   float* max;
   float* sum;
-  float* query;       // [D], scaled, in the element order of E
-  float* out;         // [Dv], in the element order of E
+  float* query;       // [D], scaled, permuted as E::Load2 permutes
+  float* out;         // [Dv], permuted as E::Load2 permutes
   float* scores;      // [kDecodeBlock], plus room for a vector
   int64_t head, row;  // head g and query row t in the slice
   // The keys of the slice that the row attends to.
@@ -289,7 +289,7 @@ template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);
   const bool two = kAll || r.Sees(k + kHalf);
-  if (!one && !two) return;  // values of keys that no row sees may not exist
+  if (!one && !two) return;  // values that no row attends to may not exist
   const int64_t dim = r.in->value_dim;
   const typename E::T* v[2] = {ValueAt<E>(r, first + k),
                                ValueAt<E>(r, first + k + kHalf)};
@@ -364,8 +364,8 @@ void DecodeRows(DecodeRow* rows, int64_t count) {
   }
 }
 
-// Arrange pads a row of `count` floats with zeros to full pairs and permutes it
-// to the element order of E. Restore reverses the permutation.
+// Arrange pads a row of `count` floats with zeros to full pairs of vectors and
+// permutes it as E::Load2 permutes. Restore reverses the permutation.
 template <class E>
 void Arrange(float* row, int64_t count) {
   for (int64_t i = count; i < Padded(count); ++i) row[i] = 0;

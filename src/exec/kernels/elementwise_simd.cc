@@ -1,9 +1,9 @@
 // The vectorised loops of kernels.h other than attention: exp, reductions for
 // the collectives, a product of matrices, and rotary embedding. All of them
 // except exp compute the same bits on every target (instruction set).
-// tests/exec/kernels/elementwise_kernels_test.cc compares them with plain
-// loops. On demand it also checks exp for all float32 values. Elements that do
-// not fill a vector are padded: 10 floats on AVX2 are a full vector of 8 and a
+// tests/exec/kernels/elementwise_kernels_test.cc compares the loops with plain
+// loops, and on demand checks exp for all float32 values. Elements that do not
+// fill a vector are padded: 10 floats on AVX2 are a full vector of 8 and a
 // padded copy of the last 2.
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/elementwise_simd.cc"
-#include <hwy/foreach_target.h>  // before highway.h: includes this file again
+#include <hwy/foreach_target.h>  // before highway.h; re-includes this file
 #include <hwy/highway.h>
 
 #include "exec/kernels/kernel_math_simd-inl.h"
@@ -145,9 +145,9 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Multiplies by one strip of `b` at a time, which is two vectors of columns.
-// The strip is first copied to `strip`, where its rows are contiguous. `strip`
-// has room for `inner` rows.
+// Adds a times b to `into`, for one strip of `b` at a time: two vectors of
+// columns. The strip is first copied to `strip`, where its rows are contiguous.
+// `strip` has room for `inner` rows.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
                  size_t inner, float* strip, float* into) {
   const size_t most = 2 * hn::Lanes(DF());

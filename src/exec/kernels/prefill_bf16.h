@@ -17,8 +17,8 @@ bool MultipliesBf16(const AttentionSlice& slice);
 void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
                  Scratch& scratch);
 
-// Applies cap, bias and mask of query row (g, t) to the scaled scores of key
-// rows [first, first + count). `scores` must have room for count + 32 numbers.
+// Applies cap, bias and mask of query row t of head g to the scaled scores of
+// keys [first, first + count). `scores` must have room for count + 32 numbers.
 void AdjustRow(const AttentionSlice& slice, int64_t g, int64_t t, int64_t first,
                int64_t count, float* scores);
 

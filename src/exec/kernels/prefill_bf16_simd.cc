@@ -38,8 +38,8 @@ namespace {
 // the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
-// The number of rows whose weights AttendTile computes between the products of
-// two blocks of 32 x 32 scores.
+// The number of rows for which AttendTile computes weights after each call of
+// ScoreKeys, which computes 32 x 32 scores.
 constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
@@ -246,9 +246,9 @@ class Prefill {
   }
 
   // Adds the keys of the block at `first` to a tile whose scores are already
-  // computed. Alternates between the weights of one row of this tile and scores
-  // of the tile `next`, because the processor can multiply tiles while it
-  // computes weights.
+  // computed. Alternates between the weights of kRowsPerPanel rows of this tile
+  // and 32 x 32 scores of the tile `next`, because the processor can multiply
+  // tiles while it computes weights.
   void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
                   TileKeys& next) {
     const QueryTile& tile = tiles_[keys.tile];

@@ -3,12 +3,12 @@
 //
 // Packing copies rows to the order in which the products read them, and waits
 // for memory. It therefore alternates with products: four rows are packed
-// before each tile of scores. These are first rows of the query tiles that are
-// used next, then rows of the next block of keys. The product of the tile reads
-// only packed numbers. During the product, rows are therefore prefetched that
-// are packed eight rows later. Example: a block of 256 keys is packed in 64
-// steps of four keys and 64 steps of four values, and 10 query tiles have 80
-// tiles of scores of 32 keys.
+// before each tile of scores is computed. Rows of the query tiles that are used
+// next are packed first, then rows of the next block of keys. While a tile is
+// computed, rows are prefetched that are packed eight rows later. Example: a
+// block of 256 keys needs 128 packing steps, 64 for keys and 64 for values.
+// If 10 query tiles have 8 tiles of scores each, 80 of these steps alternate
+// with products. The remaining steps run before the block is used.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
@@ -38,15 +38,15 @@ struct RowTile {
   int64_t rows;  // at most kRows
   // Keys [begin, end): the first to the last that the rows attend to.
   int64_t begin, end;
-  float* out;  // [rows] rows, out_stride floats apart: the caller's, or a copy
+  float* out;  // `rows` rows, out_stride floats apart, of the state or a copy
 };
 
 // A block of `count` keys from key `first` on.
 struct PackedBlock {
   int64_t first, count;
   int64_t packed_keys, packed_values;  // rows packed so far
-  float* key;                          // [panels][D][NR]
-  float* value;                        // [out_panels][block][NR]
+  float* key;                          // [panels][D][NR keys]
+  float* value;                        // [out_panels][block][NR dims]
 };
 
 // The packed operands and the running results of one call.
@@ -58,7 +58,7 @@ struct PackedCall {
   RowTile* tiles;
   int64_t tile_count;
   PackedBlock now, next;
-  float* query;  // [tiles][D][MR]
+  float* query;  // [tiles][D][MR], with MR = kRows
   // The next rows to pack: index of the tile, and row within it.
   int64_t query_tile;
   int64_t query_row;

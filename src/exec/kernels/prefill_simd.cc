@@ -25,7 +25,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/prefill_simd.cc"
 #include <hwy/cache_control.h>
-#include <hwy/foreach_target.h>  // before highway.h: includes this file again
+#include <hwy/foreach_target.h>  // before highway.h; re-includes this file
 #include <hwy/highway.h>
 
 #include "exec/kernels/prefill_pack_simd-inl.h"

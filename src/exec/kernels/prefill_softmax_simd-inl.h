@@ -65,7 +65,7 @@ HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
 
 // The softmax of a tile's rows: their maxima before and after a block of keys.
 struct TileSoftmax {
-  // A multiple of every target's vector size.
+  // Rows with padding: a multiple of every target's vector size.
   static constexpr int64_t kSize = 64;
   alignas(64) float before[kSize];
   alignas(64) float now[kSize];
@@ -74,8 +74,8 @@ struct TileSoftmax {
   alignas(64) float alpha[kSize];
 };
 
-// Sets `now` to the larger of `now` and `before`, and computes `shift` and
-// `alpha` from it.
+// Sets `now` to the larger of `now` and `before`. Computes `shift` and `alpha`
+// from the new value of `now`.
 HWY_INLINE void ShiftRows(TileSoftmax& tile) {
   const DF df;
   const VF log2e = hn::Set(df, kLog2E);

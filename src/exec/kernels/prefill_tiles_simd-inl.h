@@ -79,7 +79,7 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
     const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, r0, r1));
     const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, r2, r3));
     float* const to = dst + c * stride;
-    // A 128-bit block holds every fourth column.
+    // The 128-bit blocks of a vector hold one column each, four columns apart.
     const int64_t step = 4 * stride;
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)), to, step);
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)),
