@@ -118,9 +118,9 @@ struct Reported {
   int64_t first = 0, second = 0;
 };
 
-// Returns the shape of the array of each device of `groups`. If a device's
-// group has several devices, also returns the array's digest. The rank that
-// holds a device reports both to all ranks.
+// Returns the shape of the array of each device in `groups`. For a group of
+// several devices, also returns a digest of each array. Each rank reports the
+// shapes and digests of its own devices to all ranks.
 std::map<int, Reported> Report(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {

@@ -17,9 +17,9 @@ namespace shardc::exec {
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // Elements of F32, BF16 and F16 are stored in `real`, which represents all
-// three exactly, elements of F64 in `wide`, and elements of I32, I8 and BOOL in
-// `integers`. `dtype` determines which values an element may have, and how many
-// bytes it has in memory and on the network.
+// three exactly. Elements of F64 are stored in `wide`, and elements of I32, I8
+// and BOOL in `integers`. `dtype` determines which values an element may have,
+// and how many bytes it has in memory and on the network.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;

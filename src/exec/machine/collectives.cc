@@ -121,8 +121,8 @@ struct Kernel {
   Collective kind;
   // Writes the results of a group's members.
   void (*run)(const Group& group, const CollectiveCall& call, PerDevice& out);
-  // Writes the bytes that those members of a group send which are devices of
-  // this rank. `sent` is indexed by device, and 0 before the call.
+  // Writes to `sent` the bytes that each member sends, for the members that
+  // this rank holds. `sent` is indexed by device and has zeros before the call.
   void (*count)(const SimMesh& mesh, const Group& group,
                 const CollectiveCall& call,
                 std::vector<int64_t>& sent) = SentByFormula;

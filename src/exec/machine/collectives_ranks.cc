@@ -5,8 +5,9 @@
 // members. The bits are therefore the same as in one process, and the members
 // send as many elements in total as in a ring.
 //
-//   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
-//   1 the rest; 3 + 2 elements are sent, then 2 + 3: 10 = 2 (n - 1) 5
+//   all_reduce of 5 elements over tp=2: member 0 reduces elements 0 and 1, and
+//   member 1 elements 2 to 4. First, member 0 sends 3 elements and member 1
+//   sends 2; then 2 and 3. The total is 10 = 2 (n - 1) 5 with n = 2.
 #include "exec/machine/collectives_ranks.h"
 
 #include <algorithm>
@@ -89,12 +90,12 @@ class Across {
       std::function<Buffer(const Buffer& own, int64_t from, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends one block from every member i to every other member j of its group:
-  // block(array, i, j), where `array` is the array of member i in `in`. The
-  // block has the shape `shape(i, j)`. Then calls join(device, i, blocks) for
-  // each device of this rank, where i is the device's index in its group, and
-  // `blocks` are the blocks it received and its own, in the order of their
-  // senders.
+  // Sends a block from every member i to every other member j of its group. The
+  // block is block(array, i, j), where `array` is the array of member i in
+  // `in`, and has the shape `shape(i, j)`. Then calls join(device, i, blocks)
+  // for each device of this rank, where i is the device's index in its group.
+  // `blocks` are the blocks from all members, its own included, in the order of
+  // the senders.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);

@@ -3,13 +3,9 @@
 // own copy. Otherwise it receives the overlap from a device that holds the old
 // shard. The devices that hold the same shard take turns in sending:
 //
-//   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
-//   and each holder sends its 4 elements to one of the two devices that lack
-//   them
-//
-//   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
-//   and each holder sends its 4 elements to one of the two devices that lack
-//   them
+//   [8] sharded over tp becomes replicated on dp=2 tp=2: two devices hold each
+//   half, and each of them sends its 4 elements to one of the two devices that
+//   lack them
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -46,12 +42,11 @@ struct Block {
 };
 
 // Computes the pieces of `tensor` that every device needs for its shard of
-// `out`. Shards of the old layout are numbered in row-major order of their
-// places. The shards that a device needs are therefore a range in each
-// dimension. Replicas of a new shard need the same blocks, so the elements are
-// counted only for the first replica. For example, a tensor that becomes
-// replicated on 1,024 devices has a million pieces, but only 1,024 different
-// blocks.
+// `out`. Shards of the old layout are numbered in row-major order, so a device
+// needs a range of them in each dimension. Replicas of a new shard need the
+// same blocks, so the elements are counted only for the first replica. For
+// example, a tensor that becomes replicated on 1,024 devices has a million
+// pieces, but only 1,024 different blocks.
 class Pieces {
  public:
   Pieces(const SimMesh& mesh, const ShardedTensor& tensor,
@@ -184,7 +179,7 @@ class Pieces {
   Shape extent_, source_extent_;  // the shapes of a new and of an old shard
   bool is_empty_;
   Shape parts_;  // number of old shards in each dimension
-  // Begins of old shards, by shard; of new shards, by device.
+  // Where each old shard begins, and where each device's new shard begins.
   std::vector<Shape> starts_, wanted_;
   // Indexed by old shard: the devices that hold it.
   std::vector<std::vector<int>> holders_;

@@ -1,8 +1,8 @@
 // A seam is a step of a run that a test can replace by a function that observes
 // the step or injects a fault. Each folder declares the seams of its own
 // programs as structs of functions, whose defaults are correct. A machine
-// stores the replaced seams of its run, and programs ask the machine for every
-// seam.
+// stores the replaced seams of its run, and programs get every seam from the
+// machine.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 

@@ -83,7 +83,7 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
 // Tensors without elements are not recorded.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
-// Like Reshard, but does not call the machine's ReshardSeam.
+// Like Reshard, but without the machine's ReshardSeam, which tests replace.
 ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
                          const Spec& spec, std::string_view what);
 struct ReshardSeam {
