@@ -32,8 +32,8 @@ extern const Operation kBlockSparse;
 namespace {
 
 // The smallest and the largest position of the tokens of a block. PositionsOf
-// ignores positions below `least`. If no token is left, `last` is below
-// `first`.
+// ignores positions below its argument `least`. If it ignores all tokens of the
+// block, `last` is below `first`.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -52,9 +52,9 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   return out;
 }
 
-// Returns true if a query of one block may attend to a key of the other, judged
-// only by the smallest and largest positions. The causal mask is considered
-// and, if `windowed`, the window. Returns false if there are no keys.
+// Returns true if a query of one block may attend to a key of the other block.
+// Considers only the smallest and largest positions, the causal mask and, if
+// `windowed`, the window. Returns false if there are no keys.
 bool Meet(const Between& queries, const Between& keys, bool windowed,
           const AttentionOptions& options) {
   if (keys.last < keys.first) return false;

@@ -5,17 +5,17 @@
 // The absorbed form never computes keys and values. With q = [q_nope, q_pe],
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
-// which is attention with one key head of r + p dims and values of r dims. As
-// in the expanded form, the scale is 1/sqrt(nope + p), not 1/sqrt(r + p).
+// which is attention with one key head of r + p dims and values of r dims. The
+// scale is 1/sqrt(nope + p), as for computed keys, not 1/sqrt(r + p).
 //
 // Head axes shard the query and the two matrices; the latent is replicated over
-// them. If the latent's dim is sharded over n devices, the logits are
-// all-reduced: 4 B_loc H_loc T S_loc bytes, of which a device sends 2(n-1)/n.
-// Only one of these devices adds the rotated part. Outputs are all-reduced too.
-// If the length is sharded, partial softmaxes of width r are merged as in
-// flash_decoding. Pages are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where
-// a word holds p' = 32/bits tokens. The batch's axes shard them.
-// = 32/bits tokens a word, sharded over the batch's axes.
+// them. If the latent's dim is sharded over n devices, the logits, b = 4 B_loc
+// H_loc T S_loc bytes, are all-reduced: a device sends 2(n-1)/n b bytes. Only
+// one of these devices adds the rotated part. Outputs are all-reduced too. If
+// the length is sharded, partial softmaxes of width r are merged as in
+// flash_decoding. P pages of ps tokens are [P, ceil(ps/w), w, pad128(r) +
+// pad128(p)], where a word of 32 bits holds w tokens. The batch's axes shard
+// the pages.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -187,7 +187,9 @@ class LatentRun {
 
  private:
   struct DeviceInputs {
-    Buffer query, key, value;  // [B_loc, T|S_loc, H_loc|1, r_loc + p|r_loc]
+    // Query [B, T, H, r + p], key [B, S, 1, r + p] and value [B, S, 1, r], with
+    // the sizes on this device.
+    Buffer query, key, value;
     Buffer query_positions, key_positions, key_lengths;
     Buffer query_segments, key_segments;
     SoftmaxState state;
@@ -247,7 +249,7 @@ class LatentRun {
     }
   }
 
-  // Computes [q_lat, q_pe] for the batch rows whose pages are on this device.
+  // Computes [W_uk q_nope, q_pe] for the rows whose pages are on this device.
   void AbsorbQuery(int device, DeviceInputs& part) const {
     const Buffer& all = staged_.query.local[AsIndex(device)];
     const Buffer& up = up_key_.local[AsIndex(device)];  // [H_loc, r_loc, nope]
@@ -407,7 +409,7 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   }
   outcome.unsupported = CheckLatent(machine.mesh(), problem, *staged);
   if (outcome.unsupported) return outcome;
-  // Place() assigns the batch rows to the axes of the pages.
+  // Place() reshards the latent to its pages' layout and assigns pages to rows.
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
   if (outcome.unsupported || problem.IsHollow()) return outcome;

@@ -64,8 +64,8 @@ inline constexpr InputSet kDenseInputs = {
     Input::kBias,     Input::kMask,        Input::kDropout,
     Input::kSegments, Input::kLeftPadding, Input::kSinksByKeyHead};
 
-// The state that an operation has between calls. `shardc verify` checks
-// operations with a state call by call, in traces.
+// The state that an operation has between calls. `shardc verify` checks such an
+// operation on traces, which are sequences of calls.
 enum class StateTrace : uint8_t {
   kNone,
   kCache,  // prefill, insertion and decoding over a cache
@@ -108,7 +108,7 @@ struct Operation {
   // request whose length is sharded. If `causal_only` is set, attention of
   // several queries must be causal.
   std::optional<PagedKernel> pages = std::nullopt;
-  // True if the operation reads pages of latent rows, one row for each token.
+  // True if the operation reads pages of MLA's latent rows, one for each token.
   bool latent = false;
   StateTrace trace = StateTrace::kNone;
 

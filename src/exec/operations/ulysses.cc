@@ -13,13 +13,13 @@
 // axes that shard the lengths. Keys are passed around a ring over these axes,
 // which have r devices. The all_to_all runs over the other axes of the lengths,
 // which have u devices. After it, a device has the tokens of the u devices of
-// its group, in the group's order. If u comes before r in the list of axes,
-// these tokens are not contiguous in the sequence, so their positions are
-// permuted too. A device sends the bytes of the all_to_all with n = u, gathers
-// ids over u, and sends (r-1)(b_k + b_v + b_ids) with the sizes after the
-// all_to_all. u must divide the heads as n does above. Bias and masks are
-// gathered over queries and keys so that they can be reordered, and are not
-// sharded over keys afterwards.
+// its group, in the group's order. If the axes of the all_to_all come before
+// those of the ring in the spec, these tokens are not contiguous in the
+// sequence, so their positions are permuted too. A device sends the bytes of
+// the all_to_all with n = u, gathers ids over u, and sends (r-1)(b_k + b_v +
+// b_ids) with the sizes after the all_to_all. u must divide the heads as n does
+// above. Bias and masks are gathered over queries and keys so that they can be
+// reordered, and are not sharded over keys afterwards.
 //
 // Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
 // key head is sent to two ranks. 6 heads are not supported, because 4 does not
@@ -139,7 +139,7 @@ Buffer RepeatHeads(const Buffer& in, int64_t times) {
   return out;
 }
 
-// Repeats sinks that belong to key heads, as the key heads are repeated.
+// If key heads have their own sinks, repeats these sinks as the key heads.
 void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   if (!staged.sinks || !staged.sinks_by_key_head) return;
   ShardedTensor& sinks = *staged.sinks;
@@ -279,10 +279,10 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// Adds the bytes of the all_to_alls over n devices, which send (n-1)/n of
-// query, key, value and output. If key heads are repeated, every copy is sent.
-// Also adds the bytes of the gathered inputs, and of the ring, whose blocks
-// have the sizes after the first all_to_all.
+// Adds the bytes of the all_to_alls over n devices: each device sends (n-1)/n
+// of its query, key, value and output. If key heads are repeated, every copy is
+// sent. Also adds the bytes of the gathered inputs, and of the ring, whose
+// blocks have the sizes after the first all_to_all.
 void UlyssesBytes(Traffic& traffic) {
   TensorSharding &query = traffic.query, &key = traffic.key,
                  &value = traffic.value;
