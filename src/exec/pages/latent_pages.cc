@@ -1,8 +1,8 @@
-// A page of latent rows. The latent and its rotated part are each padded to a
-// multiple of 128 elements (lanes). A word of 32 bits holds several tokens:
+// Pages of MLA's latent rows. The latent and its rotated part are each padded
+// to a multiple of 128 elements. A word of 32 bits holds several tokens:
 //
-//   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, second half of the
-//   word, 640 lanes
+//   BF16 (two tokens in a word), rank 512, rope 64: the token at offset 5 of a
+//   page is the second half of word 2 in each of its 512 + 128 elements
 #include "exec/pages/latent_pages.h"
 
 #include <algorithm>

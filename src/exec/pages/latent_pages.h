@@ -1,4 +1,4 @@
-// Pages of latent rows on one device.
+// Pages of latent rows (multi-head latent attention) on one device.
 #ifndef SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 #define SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc::exec {
 
-// P pages of ps tokens are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where
-// p' = 32/bits is the number of tokens in a word. A row has r = `rank` latent
+// P pages of ps tokens are [P, ceil(ps/w), w, pad128(r) + pad128(p)], where a
+// word of 32 bits holds elements of w tokens. A row has r = `rank` latent
 // elements and then p = `rope` rotated elements, each padded to a multiple of
 // 128. Free pages hold a large number, so that a wrong read of a free page
 // changes the result. The table must outlive this object.

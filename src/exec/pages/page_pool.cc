@@ -1,6 +1,6 @@
-// Where a page stores a token's head, in each of three formats. From the format
-// follows which shardings of heads keep each key on the device of its value and
-// split no word:
+// Computes where a page stores the key or value of a token's head, in each of
+// three formats. The format limits how heads can be sharded: each key must be
+// on the device of its value, and no word may be split:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1
@@ -43,8 +43,8 @@ Shape PoolShape(const PoolConfig& c) {
           CeilDiv(c.head_dim, kLanes) * kLanes};
 }
 
-// Returns an error unless each device's slice of dimension 2 has complete
-// heads, with the keys and values of each, and the heads that its queries read.
+// Returns an error unless each device's slice of the pages has complete heads:
+// their keys, their values, and all heads that the device's queries read.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
                                       const PoolConfig& c) {
   const int64_t n = mesh.Parts(c.head_axes);

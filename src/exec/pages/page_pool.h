@@ -77,10 +77,10 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
 void WriteTokens(Machine& machine, PagePool& pool,
                  std::span<const PageSlot> slots, const ShardedTensor& key,
                  const ShardedTensor& value);
-// Makes the copies of pages that PageTable::Grow has appended to its list.
+// Makes the copies of pages in `copies`, a list that PageTable::Grow fills.
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
-// Like CopyPages, but does not call the machine's PageSeam.
+// Like CopyPages, but without the machine's PageSeam, which tests replace.
 void RunCopies(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
 struct PageSeam {

@@ -3,8 +3,9 @@
 // share, it gets a copy of the page. Only the last page of a row can be partly
 // filled, so only that page is ever copied.
 //
-//   pages of 4, page 0 reserved: row 0 grows by 6 to pages 1, 2; row 1 shares
-//   them; row 1 grows by 1: page 2 is copied to 3, row 1 has pages 1, 3
+//   Pages have 4 tokens, and page 0 is reserved. Row 0 grows by 6 tokens and
+//   gets pages 1 and 2. Row 1 shares these pages and then grows by 1 token:
+//   page 2 is copied to page 3, and row 1 has pages 1 and 3.
 #include "exec/pages/page_table.h"
 
 #include <algorithm>
@@ -84,7 +85,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
     why.help = "widen the table or use larger pages";
     return false;
   }
-  // If the last page is partly filled, the first new tokens are written to it.
+  // If other rows share the partly filled last page, it is copied first.
   const bool copy_last = count > 0 && length % config_.page_size != 0 &&
                          uses_[AsIndex(pages.back())] > 1 &&
                          config_.copy_shared;

@@ -1,10 +1,10 @@
 // Which page holds which tokens: the host's side of a paged cache.
 //
 // Position p of a row is in page table[row][p / page_size], at p mod page_size.
-// Page ids are global. If pages are sharded over n shards, shard r owns pages
-// [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n), and a row uses only pages
-// of its own shard. Rows may share pages. Before a row writes to a shared page,
-// it gets a copy of the page.
+// Page ids are global. If P pages and R rows are sharded over n shards, shard r
+// owns pages [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n). A row uses
+// only pages of its own shard. Rows may share pages. Before a row writes to a
+// shared page, it gets a copy of the page.
 #ifndef SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 #define SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 

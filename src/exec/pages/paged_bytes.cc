@@ -1,9 +1,9 @@
 // Computes the bytes of a paged operation by formula. Queries are gathered over
 // all axes except the head axes. Keys and values are resharded to the layout of
 // their pages. Outputs are all-reduced over the requests' axes, since a device
-// has zeros for requests of other shards. Example: over n = 2 shards of
-// requests, in an all_reduce of 4 N H_loc D bytes each device sends 2(n-1)/n
-// times as many bytes, which is 4 N H_loc D.
+// has zeros for requests of other shards. Example: if outputs of b = 4 N H_loc
+// D bytes are all-reduced over n = 2 shards, each device sends 2(n-1)/n b = b
+// bytes.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {

@@ -307,8 +307,8 @@ class PagedRun {
   RaggedBatch batch_;
 };
 
-// Shards the key heads as the query's heads. If the pages do not support this
-// sharding, replicates the heads of query and keys and adds a remark.
+// Shards the key heads over the query's head axes. If the pages do not support
+// this sharding, replicates the heads of query and keys and adds a remark.
 void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
                 Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];

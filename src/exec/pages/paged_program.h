@@ -21,11 +21,11 @@ namespace shardc::exec {
 // The N query tokens of R requests, one request after the other. Query i of a
 // request has position length - queries + i.
 struct RaggedBatch {
-  std::vector<int64_t> cumulative;  // [R + 1]: request r's queries begin at
-                                    // cumulative[r] and end at the next
-  std::vector<int64_t> lengths;     // [R]: keys, the new ones included
-  Buffer table;                     // I32 [R, pages a row]: global page ids
-  int64_t sequences = 0;            // R; later rows of the table are padding
+  // [R + 1]: request r has the queries [cumulative[r], cumulative[r + 1]).
+  std::vector<int64_t> cumulative;
+  std::vector<int64_t> lengths;  // [R]: number of keys, including new keys
+  Buffer table;                  // I32 [R, pages a row]: global page ids
+  int64_t sequences = 0;         // R; later rows of the table are padding
   // For each shard [decode_end, prefill_end, total], as indices from the
   // shard's first request. Requests before decode_end have one query. Requests
   // from decode_end to prefill_end have only new keys. The remaining requests
