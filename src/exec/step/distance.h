@@ -3,10 +3,10 @@
 //
 // Without `both`, all rows of the table are for keys up to the query. With
 // `both`, the first half of the rows is for keys up to the query and the second
-// half for keys after it. Consider one of these halves, or the complete table
-// without `both`. Each row in its first half belongs to one distance. Each
-// later row belongs to a range of distances, which grows by a constant factor
-// from row to row. All distances from `most` on belong to the last row.
+// half for keys after it. Let n be the number of rows for one direction. The
+// first n/2 of these rows belong to the distances 0 to n/2 - 1. Each later row
+// belongs to a range of distances, which grows by a constant factor from row to
+// row. All distances from `most` on belong to the last row.
 //
 //   8 rows, most 16:  distance 3 -> row 3, 4 and 5 -> row 4, 16 -> row 7
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_

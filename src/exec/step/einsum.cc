@@ -1,10 +1,9 @@
-// Computes an einsum of two operands as a product of matrices. Its dimension
-// labels are of four kinds. Batch labels are in both operands and the result,
-// row labels in the first operand and the result, column labels in the second
-// operand and the result, and inner labels are not in the result. The operands
-// are copied to [batch, rows, inner] and [batch, inner, columns]. The innermost
-// loop runs over columns, and every element is a sum in the order of the inner
-// labels:
+// Computes an einsum of two operands as a product of matrices. Batch labels are
+// in both operands and the result. Row labels are in the first operand and the
+// result, column labels in the second operand and the result. Inner labels are
+// not in the result: the products are summed over them. The operands are copied
+// to [batch, rows, inner] and [batch, inner, columns]. The innermost loop runs
+// over columns, and every element is a sum in the order of the inner labels:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
 #include "exec/step/kernels.h"

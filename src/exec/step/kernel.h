@@ -50,8 +50,8 @@ inline int64_t StrideOf(const Labels& labels, const Shape& shape,
   return StridesOf(shape)[DimOf(labels, label)];
 }
 
-// Returns the factor of a scale: its constant times powers of the unsharded
-// sizes of labels.
+// Returns the factor that `scale` describes: its constant times powers of the
+// unsharded sizes of dimension labels.
 inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
   double out = scale.constant;
   for (const auto& [label, power] : scale.powers) {

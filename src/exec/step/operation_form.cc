@@ -1,8 +1,8 @@
-// Converts an attention operation's record to the form in which the operation
-// runs inside a step. The forms are the compiler's global view, a kernel on
-// slices whose lengths are gathered or exchanged for heads, and a ring. In the
-// example, op_q is the query as the kernel reads it. The change from q to op_q
-// is an all_to_all over sp:
+// Determines how an attention operation runs inside a step: in the compiler's
+// global view, as a kernel on slices, or as a ring. The lengths of a kernel's
+// slices are gathered, or an all_to_all exchanges them for heads. In the
+// example, op_q is the query as the kernel reads it. An all_to_all over sp
+// changes q to op_q:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q [b, t, n:tp+sp, h]
 #include "exec/step/operation_form.h"
@@ -68,7 +68,7 @@ void AddStepOverrides(const Operation& operation,
     put("op_out", "QUERY_LENGTH", {});
   }
   // An operation for decoding merges partial softmaxes of sharded keys. All
-  // other operations gather the key length, except rings.
+  // other operations except rings gather the key length.
   const bool joins = operation.decode_only;
   if (!rings && !joins) {
     put("op_k", "KV_LENGTH", {});

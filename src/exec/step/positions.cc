@@ -112,8 +112,8 @@ void Mask(const LocalOp& local) {
   const int64_t window =
       mask.window == step::kNoLabel ? 0 : SizeOf(local, mask.window);
   const std::vector<T> slopes = SlopesOf<T>(local, mask);
-  // The fourth array does not exist. Its strides are 1 along the heads and 0
-  // along all other dimensions, so its offset is the index of the head.
+  // A fourth, imaginary array counts the heads. Its strides are 1 along the
+  // heads and 0 along all other dimensions, so its offset is the head's index.
   Shape count(scores.labels->size(), 0);
   if (!slopes.empty()) count[DimOf(*scores.labels, mask.heads)] = 1;
   const Reals<T> in(*scores.buffer);

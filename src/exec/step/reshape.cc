@@ -4,8 +4,8 @@
 // or one part of a concatenated dimension. The loop runs over that array. The
 // other array is addressed by strides and an offset:
 //
-//   part 1 of (c+r), the concatenation of c and r, with sizes c 4 and r 2
-//     ->  offset 4 along (c+r); r has the stride of (c+r)
+//   Dimension (c+r) of size 6 is the concatenation of c, size 4, and r, size 2.
+//   To read r, the loop begins at index 4 of (c+r) and moves by its stride.
 #include "exec/step/kernels.h"
 
 #include <algorithm>
@@ -41,9 +41,9 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
   return out;
 }
 
-// Copies the elements of one array to the other. The loop runs over the labels
-// of `small`. In `other`, a dimension may have another stride, and the copied
-// block may begin at an offset.
+// Copies the elements from the operand to the result. The loop runs over the
+// labels of the array with the smaller dimensions, `small`. In `other`, a
+// dimension may have another stride, and the block may begin at an offset.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;
@@ -123,8 +123,8 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // The third array does not exist. Its strides are 1 along the heads and 0
-  // along all other dimensions, so its offset is the index of the head.
+  // A third, imaginary array counts the heads. Its strides are 1 along the
+  // heads and 0 along all other dimensions, so its offset is the head's index.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);

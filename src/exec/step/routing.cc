@@ -1,8 +1,8 @@
 // Kernels of expert routing. They choose the best experts or groups of experts
-// for a token, and the places of tokens in experts' queues. Results are 0 or 1.
+// for each token, and compute the places of tokens in the queues of experts.
+// Results are 0 or 1. Of equal scores, the first is chosen:
 //
-//   top 2 of scores [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first
-//   wins
+//   scores [3, 1, 3, 2]: top 1 -> [1, 0, 0, 0], top 2 -> [1, 0, 1, 0]
 #include "exec/step/kernels.h"
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 // the axes. The machine runs the collectives, and its ledger gets one entry for
 // each, in the order of the program:
 //
-//   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)
+//   slice over tp along d of a value [b, d], with d = 8 and tp = 4: the device
+//   at tp=2 keeps elements [4, 6) of d
 #include "exec/step/run.h"
 
 #include <algorithm>

@@ -42,8 +42,8 @@ std::vector<int64_t> LastReaders(const step::Graph& graph,
 struct StepRun {
   std::vector<PerDevice> slots;  // one entry for each slot of the program
 };
-// Runs a program and returns its slots. The number of shards of each dimension
-// must divide its size. Collectives and ops run through the machine's seams.
+// Runs a program and returns its slots. Each dimension must be divisible by its
+// number of shards. Tests can replace collectives and ops (seams.h).
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep, const BeforeFree& before_free = {});
@@ -61,7 +61,7 @@ Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);
 
 // Returns the bytes that each device sends for an instruction, by the formulas
-// of comm. Returns zeros if the instruction is not a collective.
+// of src/comm. Returns zeros if the instruction is not a collective.
 std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Graph& graph,
                                    const step::Program& program,
