@@ -22,8 +22,8 @@ namespace shardc {
 template <typename Work, typename Scratch>
 class BlockQueue {
  public:
-  // A function that starts a tensor. It returns null if no part of the tensor
-  // has to be copied. It is called under a lock.
+  // A function that begins the copy of a tensor. It returns null if no part of
+  // the tensor has to be copied. It is called under a lock.
   using Begin = std::function<std::shared_ptr<Work>(size_t tensor)>;
   // A function that copies one block. It returns false after a finding (an
   // error). Several threads call it at the same time.

@@ -1,11 +1,12 @@
-// Computes the part of a tensor that each device holds. Each axis of the spec
-// has a weight. The number of a device's part is the sum, over these axes, of
-// the device's coordinate times the axis's weight. The digits of the number are
-// the part's indices along the dimensions:
+// Computes the part of a tensor that each device holds. Parts are numbered in
+// row-major order. The number of a device's part follows from the device's
+// coordinates on the axes of the spec: each coordinate is multiplied by a
+// weight, and the products are added. The weight of an axis is the product of
+// the sizes of the axes after it in the spec:
 //
-//   dp=2 tp=4, [8, 6] sharded over [tp, dp]: tp has weight 2, dp weight 1
-//   device 6 is at dp=1 tp=2: part 2 * 2 + 1 * 1 = 5, rows 4 and 5, columns
-//   3 to 5
+//   mesh dp=2 tp=4; w [8, 6] sharded over [tp, dp]; weights: tp 2, dp 1
+//   device 6 is at dp=1 tp=2, so it holds part 2 * 2 + 1 * 1 = 5, which is at
+//   (2, 1) among the 4 x 2 parts: rows 4 and 5, columns 3 to 5
 //
 // Consecutive devices differ in their coordinate on the last mesh axis.
 // Consecutive parts differ along the last axis of the last dimension.
@@ -24,7 +25,7 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
   cut.shape_ = shape;
   cut.divisions_.assign(shape.size(), 1);
   std::set<std::string> seen;
-  // The last axis of the last dimension has weight 1, so the loops start there.
+  // Weights are computed from the last axis of the spec, whose weight is 1.
   for (size_t dim = spec.size(); dim > 0;) {
     --dim;
     for (size_t i = spec[dim].size(); i > 0;) {
@@ -32,7 +33,7 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
       const std::string& name = spec[dim][i];
       const auto axis = mesh.Find(name);
       if (!axis || !seen.insert(name).second) return std::nullopt;
-      // Every part is empty, so the axis adds no digit.
+      // An axis that shards a dimension of size 0 makes no further parts.
       if (shape[dim] == 0) continue;
       cut.steps_.push_back({*axis, cut.parts_});
       cut.parts_ *= mesh.axes[*axis].size;

@@ -14,9 +14,9 @@
 namespace shardc {
 
 // The distinct parts into which a spec divides a tensor, and the devices that
-// hold them. The number of a part has one digit for each axis of the spec. The
-// digit is the coordinate, on this axis, of the devices that hold the part. The
-// first axis of the first dimension is the most significant digit.
+// hold them. Parts are numbered in row-major order. For example, an axis `a` of
+// size 2 shards the first dimension and `b` of size 3 the second. The devices
+// at a=1 b=2 then hold part 1 * 3 + 2 = 5.
 class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape. A spec is illegal if

@@ -1,4 +1,4 @@
-// Copies a box of an array from the chunks that it overlaps. If the boxes and
+// Copies boxes of an array from the chunks that overlap them. If the boxes and
 // the chunks form different grids, several boxes need the same chunk. A chunk
 // therefore stays in memory until all its elements have been copied. It is
 // removed earlier if too much memory is in use.

@@ -1,10 +1,10 @@
-// Copies the tensors of a transfer in blocks, which worker threads process in
-// turn. For each block, every source piece is read into a buffer as one run of
-// bytes. Then the overlap of each output part with the block is written as one
-// run. If the overlap is not contiguous in the block, its rows are first
-// gathered in a second buffer. If only a small share of a source run is needed
-// and the rows are long, the rows are read one by one instead. Arrays of stored
-// trees are copied by tree_copy.h.
+// Copies the tensors of a transfer in blocks. Each worker thread copies one
+// block at a time. What a source piece contains of the block is read into a
+// buffer as one run of bytes. What an output part needs of the block is then
+// written from the buffer as one run. If it is not contiguous in the buffer,
+// its rows are first gathered in a second buffer. If outputs need less than
+// half of a source's run, and in long rows, these rows are read one by one.
+// Arrays of other formats (orbax, zarr, DCP) are copied by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
@@ -30,10 +30,10 @@
 namespace shardc {
 namespace {
 
-// The bytes of a block, the unit of copying. A block should fit into a
-// second-level cache. Tensors with many parts have larger blocks, of
-// kRunPerPart bytes for each part but at most kMaxBlock. Otherwise a part would
-// get so few bytes of a block that a write call for them would be inefficient.
+// The size of a block, the unit of copying. A block should fit into a
+// second-level cache. A tensor with many parts has larger blocks: kRunPerPart
+// bytes for each part, but at most kMaxBlock. In smaller blocks, each part
+// would have so few bytes that its write calls would be inefficient.
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
@@ -87,7 +87,7 @@ class Copier {
     std::vector<char> cast;
   };
 
-  // Starts a tensor. Returns null if no output needs the tensor.
+  // Begins the copy of a tensor. Returns null if no output needs the tensor.
   std::shared_ptr<TensorCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];

@@ -25,11 +25,11 @@ inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
 
 struct CopyOptions {
   int threads = 1;
-  // The bytes of memory for all buffers together, if the source is not a stored
-  // tree. Each thread uses at least 1.5 MiB and at most 12 MiB.
+  // The bytes of memory for all buffers together, if the source is safetensors
+  // files. Each thread uses at least 1.5 MiB and at most 12 MiB.
   int64_t memory_bytes = int64_t{96} << 20;
-  // The bytes of memory for all buffers when a stored tree is copied. A single
-  // chunk that needs more exceeds this limit.
+  // The bytes of memory for all buffers if the source is a tree, such as orbax.
+  // A single chunk that needs more memory is copied nevertheless.
   int64_t tree_bytes = kTreeBytes;
   // A function that is called, by any thread, with the number of bytes written
   // since its last call. Calls are never concurrent.
@@ -44,10 +44,10 @@ struct CopyOptions {
 // was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
-// Writes the pieces whose checksums are not known yet to the outputs that have
-// an open file, and sets the checksums of these pieces. Returns false after one
-// of these findings: unreadable (also for a source that was shortened or
-// changed during the copy), write, or an error in a chunk of a stored tree.
+// Writes every piece whose checksum is not set yet and whose output has an open
+// file. Sets the checksums of these pieces. Returns false after one of these
+// findings: unreadable (also for a source that was shortened or changed during
+// the copy), write, or an error in a chunk of a stored tree.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

@@ -1,13 +1,13 @@
-// Divides a tensor into blocks that are copied one at a time. A dimension that
-// no box splits is merged into the dimension before it, so most tensors have a
-// grid of one or two dimensions. The last dimension of the grid counts bytes
-// or, if the tensor is cast, elements. A block is a range of indices along one
-// dimension. This is the outermost dimension for which the data of a single
-// index is within the limit:
+// Describes a tensor as a grid with few dimensions, and divides the grid into
+// blocks that are copied one at a time. A dimension that no box splits is
+// merged into the dimension before it. The last dimension of the grid counts
+// bytes or, if the tensor is cast, elements. A block is a range of indices
+// along one dimension: the outermost one along which a single index fits in a
+// block.
 //
-//   [4, 6, 2] of BF16, no dimension split: 1 dimension of 96 bytes
-//   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
-//   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
+//   [4, 6, 2] of BF16, no dimension split: the grid is [96] bytes
+//   [4, 6, 2] of BF16, split along its second dimension: the grid is 4 rows of
+//   24 bytes; blocks of at most 48 bytes are rows 0 and 1, and rows 2 and 3
 #include "checkpoint/grid.h"
 
 #include <algorithm>
@@ -29,8 +29,10 @@ bool SpansDimension(const TransferTensor& tensor, size_t dim) {
 }
 
 struct Folding {
-  std::vector<size_t> first;   // first tensor dimension in each grid dimension
-  std::vector<int64_t> inner;  // product of the sizes of its other dimensions
+  // For each dimension of the grid: the first of the tensor dimensions that are
+  // merged into it, and the product of the sizes of the others.
+  std::vector<size_t> first;
+  std::vector<int64_t> inner;
 };
 
 Folding Fold(const TransferTensor& tensor) {
@@ -99,8 +101,8 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // Find the outermost dimension for which the data of a single index has at
-  // most `most` units. Blocks are ranges of indices along this dimension.
+  // Find the outermost dimension along which a single index has at most `most`
+  // units of data. Blocks are ranges of indices along this dimension.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

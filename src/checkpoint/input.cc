@@ -1,8 +1,9 @@
-// Opens a stored tree as a checkpoint whose tensors are read through the tree.
-// No chunk is decoded here, but the place of every chunk is looked up:
+// Opens a checkpoint of another system (orbax, zarr, PyTorch DCP), which is
+// called a stored tree. Its elements are read later. No chunk is decoded here,
+// but the place of every chunk is looked up:
 //
-//   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
-//   and d/4f1a, and a digest of the chunks' offsets
+//   orbax array `w` of 4 chunks in the file d/4f1a  ->  tensor `w`; the files
+//   manifest.ocdbt and d/4f1a; a digest of the chunks' files and offsets
 //
 // A run that continues an interrupted run recognises the unchanged tree by this
 // digest and by the sizes and times of the files.
@@ -33,8 +34,8 @@
 namespace shardc {
 namespace {
 
-// Returns whether safetensors files store this type with several elements
-// packed into common bytes. In zarr each such element takes a byte of its own.
+// Returns whether elements of this type may end inside a byte in safetensors
+// files. In zarr each such element takes a byte of its own.
 bool IsPackedInFiles(Dtype dtype) {
   return dtype == Dtype::kF4 || dtype == Dtype::kF6E2M3 ||
          dtype == Dtype::kF6E3M2;
@@ -111,8 +112,8 @@ class TreeInput {
   }
 
  private:
-  // Adds the record of the tree (tree_record.h) to the metadata of the
-  // safetensors files that are written.
+  // Adds a record of the tree (lists, strings, empty nodes) to the metadata of
+  // the safetensors files that are written.
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();
@@ -141,9 +142,9 @@ class TreeInput {
            (leaf.kind == stored::Leaf::Kind::kString && !options_.arrays_only);
   }
 
-  // Returns the leaf in the form in which the output stores it. DCP stores
-  // strings, numbers and empty nodes as pickles. The other formats store them
-  // as plain values.
+  // Returns the leaf (a value that is not an array) as the output stores it.
+  // DCP stores strings, numbers and empty nodes as pickles. The other formats
+  // store them as plain values.
   stored::Leaf Unpickled(const stored::Leaf& leaf) const {
     const bool pickled = leaf.kind == stored::Leaf::Kind::kOpaque &&
                          options_.form != stored::WriteForm::kDcp &&
@@ -153,9 +154,9 @@ class TreeInput {
     return leaf;
   }
 
-  // Collects the leaves to write. Reports leaves that the output cannot store,
-  // unless `arrays_only` is set. Empty nodes, such as `None`, are not reported,
-  // because they have no value.
+  // Collects the leaves (values that are not arrays) to write. Reports leaves
+  // that the output cannot store, unless `arrays_only` is set. Empty nodes,
+  // such as `None`, are not reported, because they have no value.
   void CheckLeaves() {
     for (const stored::Leaf& listed : tree_->leaves) {
       if (!Selected(listed.name)) continue;
@@ -320,17 +321,18 @@ class TreeInput {
   Findings& findings_;
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;
-  // Number of leaves that are not written, except empty nodes.
+  // Number of leaves (values that are not arrays) that are not written. Empty
+  // nodes are not counted.
   int64_t left_out_ = 0;
   int64_t absent_ = 0;  // number of chunks that the checkpoint does not store
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If the output is a tree (`options.form`), reads the tree's record from the
-// metadata of the safetensors files. Sets the place of each tensor in the tree,
-// and the leaves that are not tensors. Keeps only selected leaves and, with
-// `arrays_only`, no strings.
+// If the output is a tree (`options.form`), restores the tree that an earlier
+// conversion recorded in the metadata of safetensors files: the path of each
+// tensor, and the leaves (values that are not tensors). Keeps only selected
+// leaves and, with `arrays_only`, no strings.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,
                                 Findings& findings) {

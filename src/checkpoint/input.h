@@ -21,10 +21,10 @@ struct InputOptions {
   // written. Safetensors files cannot store some data types that trees have,
   // such as int4.
   std::optional<stored::WriteForm> form;
-  // Whether values that are not arrays are omitted if the output cannot store
-  // them. If false, such values are an error. If true, numbers are always
-  // omitted. Strings are then omitted if the input or the output is safetensors
-  // files.
+  // Whether values that are not arrays may be omitted. If false, a value that
+  // the output cannot store is an error. If true, such values are omitted.
+  // Numbers are then always omitted, and strings if the input or the output is
+  // safetensors files.
   bool arrays_only = false;
   // The limit on the memory that a chunk may need; nullopt means no limit. The
   // reader refuses larger chunks.
@@ -45,10 +45,10 @@ std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);
 
-// Opens a stored tree (orbax, zarr, PyTorch DCP). Opens any other path as
-// safetensors files, by ReadStored. If a tree is written from safetensors
-// files, its leaves are read from the record of the tree in the metadata of
-// these files (tree_record.h).
+// Opens a stored tree (orbax, zarr, PyTorch DCP), or safetensors files at any
+// other path. If a tree is written from safetensors files, their values that
+// are not tensors are restored. These are read from a record in the metadata of
+// the files (tree_record.h).
 std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,
                                     Findings& findings);

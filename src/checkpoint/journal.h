@@ -51,7 +51,7 @@ class Journal {
 
   // Returns the checksums that the journal contained when it was opened.
   const Checksums& recorded() const { return recorded_; }
-  bool resumed() const { return resumed_; }  // whether it contained pieces
+  bool resumed() const { return resumed_; }  // whether recorded() has pieces
   bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns

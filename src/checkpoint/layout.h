@@ -19,8 +19,8 @@ namespace shardc {
 // tensor, or the layers of one pipeline stage.
 struct LaidSlice {
   Partition cut;
-  int64_t first_part = 0;      // index in the tensor of the slice's first part
-  std::vector<int32_t> ranks;  // pipeline ranks that hold it; empty: all ranks
+  int64_t first_part = 0;      // number of parts in the slices before it
+  std::vector<int32_t> ranks;  // pipeline ranks with this slice; empty: all
 };
 
 // The parts of one tensor. `placement` is set if only the devices at one
@@ -33,22 +33,22 @@ struct TensorLayout {
 
   int64_t parts() const;
   // Returns the part that a device with these coordinates holds. Returns
-  // nullopt if the device holds no part: its coordinate on the placement's axis
-  // is another, or its pipeline rank holds no slice of the tensor.
+  // nullopt if the device holds no part: it is not at the placement's
+  // coordinate, or its pipeline rank holds no slice of the tensor.
   std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
 };
 
 struct PartLayout {
   uint32_t tensor = 0;
   uint32_t part = 0;
-  // Devices that read the part, with Per::kProcess.
+  // Devices that read the part; set only if each process has one file.
   std::vector<int64_t> devices;
 };
 
 struct FileLayout {
   std::string name;
   std::vector<int64_t> devices;   // devices that read from the file, ascending
-  std::vector<PartLayout> parts;  // in the tensors' order
+  std::vector<PartLayout> parts;  // in the order of the tensors
 };
 
 // Returns the files with their parts. PlaceOf (model/mesh.h) assigns devices to

@@ -25,15 +25,16 @@ struct MergeOptions {
   // file.
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
-  std::function<bool(const std::string&)> select;  // selects by name; null: all
+  // Returns whether the tensor of this name is merged; null: all are merged.
+  std::function<bool(const std::string&)> select;
   // Whether the output is a tree (`--to`). In a tree, each element of a packed
   // type takes one byte.
   bool tree = false;
 };
 
-// Returns the transfer, or nullopt after a finding: usage, if `select` is set
-// and selects no tensor; size, if a piece of a tensor begins or ends inside a
-// byte of a file.
+// Returns the transfer. Returns nullopt after the finding usage (`select` is
+// set and selects no tensor) or the finding size (a piece of a tensor begins or
+// ends inside a byte of a file).
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

@@ -34,11 +34,11 @@ class StartLock {
   int fd_ = -1;
 };
 
-// Adds a finding (write) and returns true if another process is writing files
-// to the transfer's folder that this run could write too. This is so if either
-// run writes a set of files. Processes of the same transfer, which have the
-// same `key`, are an exception. Two runs that each write a single file exclude
-// each other only if the files have the same name.
+// Adds a finding (write) and returns true if another run is writing to the
+// transfer's folder and could write the same files. A run that writes a set of
+// files could write the same files as any other run. Two runs that each write a
+// single file exclude each other only if the files have the same name.
+// Processes of the same transfer, which have the same `key`, may run together.
 bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
                      const std::string& key, Findings& findings);
 
@@ -48,9 +48,9 @@ bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
 bool RefuseForeignFiles(const Transfer& transfer, Findings& findings);
 
 // Removes what interrupted runs have left in the folder: journals with the tag
-// of the transfer, and hidden files of its series. The journal `own` stays,
-// because its lock prevents other runs from starting. This function is called
-// when the set is complete.
+// of the transfer, such as `shards`, and hidden files of its set. The journal
+// `own` stays, because its lock prevents other runs from starting. This
+// function is called when the set is complete.
 void RemoveLeftovers(const Transfer& transfer, std::string_view own);
 
 }  // namespace shardc

@@ -1,10 +1,10 @@
 // Writes the files of a set under hidden names, header first, and renames them
 // when the complete set is written. If the folder contains an earlier set, its
-// index is replaced before the first rename by an index that marks an
-// unfinished run (kResumeIndex). The new index is written last. A directory
-// with any other index therefore contains one complete set. If there is no
-// earlier set, the journal marks the unfinished run, because it exists until
-// the index is written.
+// index is first replaced by kResumeIndex, an index that marks an unfinished
+// run. The set's own index is written last. A folder whose index is not
+// kResumeIndex therefore contains one complete set. If there is no earlier set,
+// the journal marks the unfinished run, because it exists until the index is
+// written.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"

@@ -23,10 +23,10 @@ std::string PartPath(const Transfer& transfer, const OutputFile& output);
 // Returns whether the file at `path` has the output's size and header.
 bool IsFileOf(const std::string& path, const OutputFile& output);
 
-// Compares the file at `path` with the checksums `expected` of the output's
-// pieces. For each piece, returns the expected checksum if the file has the
-// output's size and header and the bytes of the piece have this checksum.
-// Returns nullopt for all other pieces.
+// Checks which pieces of the output the file at `path` contains. Returns for
+// each piece its checksum from `expected` if the bytes in the file have this
+// checksum, else nullopt. All results are nullopt if the file does not have the
+// output's size and header.
 std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
@@ -59,25 +59,25 @@ class OutputSet {
   // false after the finding `write`.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Renames all hidden files to their final names. kResumeIndex first replaces
-  // the index if there are hidden files and an earlier index or an earlier file
-  // of the set exists. If the set has no index, no index is written. The caller
+  // Renames all hidden files to their final names. If the folder contains an
+  // earlier index or an earlier file of the set, kResumeIndex replaces the
+  // index before the first rename. A set without an index gets none. The caller
   // writes the new index afterwards. Returns false after a finding.
   bool Publish(Findings& findings);
-  // Cleans up after a failure: removes the hidden files. Unless kResumeIndex
-  // marks the set, also removes the files that Publish has renamed to unused
-  // names. Returns false if one of these files could not be removed. The folder
-  // then contains files of an incomplete set that no index marks as unfinished.
+  // Cleans up after a failure. Removes the hidden files and, unless the index
+  // is kResumeIndex, the renamed files that have replaced no file. Returns
+  // false if a renamed file could not be removed. The folder then contains
+  // files of an incomplete set that no index marks as unfinished.
   bool Discard();
 
  private:
   struct State {
     bool part = false;      // whether the hidden file exists
     bool complete = false;  // whether the file has its final name
-    bool created = false;   // whether this run renamed it to an unused name
+    bool created = false;   // whether Publish renamed it and replaced no file
   };
   bool Refuse(const std::string& path, Findings& findings) const;
-  // Replaces the index, if the set has one, by kResumeIndex.
+  // Writes kResumeIndex under the name of the index, if the set has an index.
   bool RetireIndex(Findings& findings);
   // Returns whether Publish replaces files that readers may regard as a set.
   bool ReplacesFiles() const;

@@ -17,7 +17,7 @@ namespace shardc {
 struct ProcessShare {
   int64_t index = 0;
   int64_t count = 1;
-  // Environment variable that defines the share; empty: flags or the default.
+  // The environment variable that stated the share; empty if none was read.
   std::string from;
 };
 

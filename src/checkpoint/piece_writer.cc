@@ -24,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// Recorded runs of one part at most.
+// The largest number of runs that are recorded for one part.
 constexpr size_t kMostRuns = size_t{1} << 15;
 constexpr size_t kReadBack = size_t{1} << 20;
 
@@ -79,8 +79,8 @@ PartsInWork PieceWriter::Begin(size_t tensor) {
   for (size_t part = 0; part < copied.parts.size(); ++part) {
     parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
     parts.left_.push_back(parts.bytes_[part]);
-    // A finding about the journal is ignored here. If the journal cannot be
-    // written, the next part reports it.
+    // A finding about the journal is dropped here. If the journal cannot be
+    // written, the next part that is completed reports it.
     Findings findings;
     if (parts.left_[part] == 0) Finish(parts, part, findings);
   }

@@ -32,10 +32,10 @@ class PartsInWork {
     int64_t bytes = 0;
     uint32_t crc = 0;
   };
-  std::vector<std::vector<Target>> targets_;  // indexed by part
+  std::vector<std::vector<Target>> targets_;  // outputs, indexed by part
   std::vector<int64_t> bytes_;  // size of each part, indexed by part
   std::vector<int64_t> left_;   // bytes not yet written, indexed by part
-  std::vector<std::vector<ChecksummedRun>> runs_;  // indexed by part
+  std::vector<std::vector<ChecksummedRun>> runs_;  // written runs of each part
   // Whether the part is read back because not all of its runs are recorded;
   // indexed by part.
   std::vector<bool> read_back_;
@@ -51,7 +51,7 @@ class PieceWriter {
 
   // Returns whether any piece of the tensor must be written.
   bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
-  // Starts a tensor. Parts without elements are completed here.
+  // Begins the copy of a tensor. Parts without elements are completed here.
   PartsInWork Begin(size_t tensor);
   // Writes a run of a part to the outputs that need the part. The run starts
   // `at` bytes after the part's start. A run of zeros is not written to a new
@@ -74,7 +74,7 @@ class PieceWriter {
   Checksums& checksums_;
   const CopyOptions& options_;
   std::vector<std::vector<std::pair<uint32_t, Target>>> by_tensor_;
-  // Guards checksums, calls of `options_`, runs and bytes left.
+  // Guards checksums, runs, bytes left, and calls of callbacks in `options_`.
   std::mutex mutex_;
 };
 

@@ -111,8 +111,9 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // Returns the number of processes that write the set. It is the given number
-  // if that is above 1, otherwise the number in a journal's name, otherwise 1.
+  // Returns the number of processes that write the set. This is `share.count`
+  // if it is above 1. Otherwise it is read from a journal's name; without
+  // journals it is 1.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     std::error_code error;
@@ -276,12 +277,12 @@ class Runner {
       }
       Merge(journal->recorded(), i, count);
     }
-    // If some processes have no journal that ends with `done`, the set may have
-    // been finalized earlier. A complete index proves this in two cases. In the
-    // first case, no journal is left. In the second case, a journal shows that
-    // a process has written files. The process replaced the index by
-    // kResumeIndex, so the complete index was written later, by a --finalize
-    // that was interrupted while it removed the journals.
+    // If the journals of some processes are missing, an earlier --finalize may
+    // have completed the set. If the index is complete, this is certain in two
+    // cases. In the first case, no journal is left. In the second case, a
+    // journal shows that a process has written files. That process replaced the
+    // index by kResumeIndex, so the complete index was written after it. The
+    // earlier --finalize was then interrupted while it removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;
@@ -310,8 +311,8 @@ class Runner {
     }
   }
 
-  // Returns whether all outputs exist, and an index that does not mark an
-  // unfinished run (output_set.h).
+  // Returns whether the set is complete: all outputs exist, and the index
+  // exists and is not kResumeIndex.
   bool IsComplete() const {
     if (transfer_.index_name.empty() ||
         IsResumeIndex(transfer_.PathOf(transfer_.index_name))) {

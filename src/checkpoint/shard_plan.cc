@@ -1,8 +1,7 @@
 // Plans the files of a split. The plan and the checkpoint must have the same
-// parameters and shapes. The keys of a tensor's path in a tree may be joined by
-// another separator than in the plan. Each tensor is divided by its spec, and
-// the parts are assigned to files. Each file consists of a header and the parts
-// without gaps.
+// parameters and shapes. A tensor of a tree may be named `a/w` in one of them
+// and `a.w` in the other. Each tensor is divided by its spec, and the parts are
+// assigned to files. Each file consists of a header and the parts without gaps.
 //
 //   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
 //   device-00001 has rows 2 and 3 as `w`; a file for a process, which may have
@@ -114,10 +113,9 @@ class Planner {
     return !options_.select || options_.select(name);
   }
 
-  // Returns the plan's parameter for a tensor of a tree, which is found by the
-  // keys of its path. Orbax joins the keys with `/` and DCP with `.`, so the
-  // tensor has a different name in each format. Returns null if the plan has
-  // neither name.
+  // Returns the plan's parameter for a tensor of a tree. The parameter's name
+  // is the tensor's path, joined by `/` as in orbax or by `.` as in DCP.
+  // Returns null if the plan has neither name.
   const ReadParam* ParamByPath(const StoredTensor& tensor) const {
     for (const char separator : {'/', '.'}) {
       const auto found =
@@ -128,8 +126,8 @@ class Planner {
   }
 
   // Finds the tensor of each parameter. A tensor with the parameter's name is
-  // preferred. Otherwise the tensor whose joined path is the parameter's name
-  // is used.
+  // preferred. Otherwise the parameter's name may be the tensor's path, joined
+  // by `/` or by `.`.
   void Match() {
     for (const ReadParam& param : plan_.params) params_[param.name] = &param;
     std::vector<const StoredTensor*> others;
@@ -190,8 +188,8 @@ class Planner {
     }
   }
 
-  // Returns the metadata of the index. The record of a tree contains the names
-  // of tensors, so a new record is written if tensors are renamed.
+  // Returns the metadata of the index. If tensors are renamed, the record of
+  // their tree in the metadata is written again with the new names.
   Metadata IndexMetadata() const {
     std::vector<NewName> names;
     bool same = true;

@@ -25,7 +25,7 @@ struct ShardOptions {
   std::optional<Mode> mode;
   std::optional<int64_t> processes;  // overrides the mesh's number of processes
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
-  // Selects by name; null: all tensors.
+  // Returns whether the tensor of this name is written; null: all are written.
   std::function<bool(const std::string&)> select;
   // Whether the output is a tree (`--to`). In a tree, each element of a packed
   // type takes one byte.

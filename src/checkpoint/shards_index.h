@@ -30,8 +30,8 @@ struct IndexedParam {
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
-  // The pipeline ranks that hold the parameter, for a plan with pipeline
-  // stages. `of` lists the coordinates of these ranks on the mesh axis `axis`.
+  // The pipeline ranks that hold the parameter, if the plan has pipeline
+  // stages. `of` lists these ranks: their coordinates on the mesh axis `axis`.
   struct Ranks {
     std::string axis;
     std::vector<int32_t> of;

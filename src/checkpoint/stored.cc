@@ -96,9 +96,9 @@ class PiecesReader {
     const auto index = ParseShardsIndex(*document, findings_);
     if (!index) return std::nullopt;
     place_ = {source};
-    // The watch detects a run that replaces the files while they are read. As
-    // in safetensors_set.cc, files are replaced only while the index is marked
-    // as unfinished.
+    // The watch detects another run that replaces the files while they are
+    // read. Such a run first marks the index as unfinished. While the index has
+    // no such mark, the files stay unchanged.
     const SetWatch watch({path});
     if (IsUnfinishedIndex(path)) {
       Refuse(code::kUnreadable, "`" + path + "` has changed while it was read");

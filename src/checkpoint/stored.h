@@ -26,8 +26,8 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
-  // These members have the same meaning as in TransferTensor. If `array` is
-  // set, the tensor is read through `Stored::tree`, and `pieces` is empty.
+  // If `array` is set, it is the index of the tensor in Stored::tree. `pieces`
+  // is then empty, and `places` is a digest of the chunks' positions.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};
@@ -41,10 +41,10 @@ struct Stored {
   // bytes.
   std::shared_ptr<const stored::Tree> tree;
   std::vector<std::string> notes;
-  // The values that are not arrays and that are written to an output tree. They
-  // are leaves of `tree`, or leaves that the metadata of safetensors files
-  // records. Empty if safetensors files are written, because `metadata` then
-  // contains the leaves.
+  // The values that are not arrays and are written to an output tree. They are
+  // read from `tree`, or from a record in the metadata of safetensors files.
+  // Empty if safetensors files are written, because `metadata` then contains
+  // these values.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   // The merged metadata of all files. If files have different values for a key,

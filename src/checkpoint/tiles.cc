@@ -89,8 +89,8 @@ bool Tiles::SetEdges() {
 
 void Tiles::Grow(int64_t most_bytes) {
   const size_t rank = edges_.size();
-  // `extent` is the largest size of a cell along each dimension, in elements.
-  // `bytes` is the size of a tile that has one cell of this extent.
+  // `extent` is the largest size of a chunk along each dimension, in elements.
+  // `bytes` is the size of a tile of one chunk of this size.
   std::vector<int64_t> extent(rank, 0);
   int64_t bytes = array_.element_bytes;
   for (size_t dim = 0; dim < rank; ++dim) {

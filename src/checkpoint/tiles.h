@@ -37,8 +37,8 @@ class Tiles {
   // Empty if the chunks form no grid or if there is only one chunk; then each
   // chunk is a tile.
   std::vector<std::vector<int64_t>> edges_;
-  // The index of the chunk in each cell of the grid, indexed by cell. Empty if
-  // the index of each chunk is that of its cell.
+  // The index of the chunk in each cell of the grid. Empty if cells and chunks
+  // are numbered in the same order.
   std::vector<int64_t> chunk_of_cell_;
   std::vector<int64_t> span_;  // number of cells of a tile along each dimension
   int64_t count_ = 0;

@@ -30,8 +30,8 @@ using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 struct SourceFile {
   std::string path;
   int64_t size = 0;
-  // The time of the last modification (mtime). The size and the times are those
-  // at the time when the header was read.
+  // The time of the last modification (mtime). The size and both times were
+  // read at the same time as the header.
   int64_t modified_ns = 0;
   // The time (ctime) at which the file system last recorded a change of the
   // file. Unlike `modified_ns`, programs cannot set this time. However, the
@@ -54,7 +54,7 @@ struct SourcePiece {
 struct TreePlace {
   std::vector<std::string> keys;
   std::vector<bool> in_sequence;  // whether a key is a list index
-  std::string random_key;         // e.g. `threefry2x32`; see stored::Array
+  std::string random_key;         // PRNG of JAX random keys; empty: no keys
 };
 
 struct TransferTensor {
@@ -93,17 +93,17 @@ struct Transfer {
   std::string tag;
   std::string directory;  // directory of the outputs
   std::vector<SourceFile> sources;
-  std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
+  std::shared_ptr<const stored::Tree> tree;  // null for safetensors sources
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // Prefixes of file names. The names of all files in a set of this transfer's
-  // kind consist of one of the prefixes, a number and an ending. Other files
-  // with such names could be mistaken for parts of the set.
+  // The prefixes of the file names in a set, such as `model-`. A name in the
+  // set consists of a prefix, a number and an ending. Another file with such a
+  // name could be mistaken for a file of the set.
   std::vector<std::string> series;
   // The name of the index that marks the set as complete; empty if there is no
   // index. The index is written last. Before the first earlier output is
-  // replaced, an earlier index is replaced by an index that marks an unfinished
-  // run (kResumeIndex).
+  // replaced, an earlier index is replaced by kResumeIndex, which marks an
+  // unfinished run.
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {

@@ -3,8 +3,9 @@
 // one buffer. Each part of an output that overlaps the tile is then written
 // from this buffer, in slabs of limited size:
 //
-//   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
-//   2 chunks; for each part rows 0 to 3 are gathered and written as a run
+//   w [8192, 4096] of F32 in chunks of [4096, 1024], to 2 parts [8192, 2048]:
+//   tile 0 is the 4 chunks with rows 0 to 4095; for each part, slabs of 512
+//   rows (4 MiB) are gathered from the tile, and each slab is written as a run
 //
 // Before a worker decodes the chunks of a tile, it reserves the memory for the
 // tile. It waits while other workers use too much memory, so large chunks are
@@ -32,9 +33,9 @@
 namespace shardc {
 namespace {
 
-// The limit on the bytes of a chunk in the calculation of memory. Readers
-// refuse larger chunks. With this limit the product in ChunkMemory does not
-// overflow.
+// The largest number of bytes that is assumed for a chunk when memory is
+// calculated. Readers refuse larger chunks. With this limit the product in
+// ChunkMemory does not overflow.
 constexpr int64_t kMostChunkBytes = int64_t{1} << 60;
 constexpr int64_t kSlab = int64_t{4} << 20;
 // The memory that a worker needs in addition to its tile, for slabs that are
@@ -190,8 +191,8 @@ class TreeCopier {
     });
   }
 
-  // Writes the overlap of a part and a tile. `bytes` points to the elements of
-  // the region `held`.
+  // Writes the overlap of a part and a tile. `bytes` has the elements of the
+  // region `held`, which contains the overlap, in row-major order.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {

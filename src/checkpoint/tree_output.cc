@@ -1,5 +1,5 @@
-// Writes a transfer as a tree. The writers of the room `stored` choose the
-// boxes that they read: each box is a chunk that they write. The chunks are the
+// Writes a transfer as a tree (orbax or DCP). The writers of the room `stored`
+// read one box of elements for each chunk that they write. The chunks are the
 // parts of the plan. If the source's chunks are smaller than a part, the part
 // is divided along the edges of these chunks. Boxes that need the same source
 // chunk are then read one after another.
@@ -101,9 +101,9 @@ class TransferSource : public stored::BoxSource {
 };
 
 // Returns the size of the written chunks along a dimension of `size` elements.
-// It is the source's chunk size `source` if this is smaller than the part and
-// divides the part. A part that is the full dimension need not be divisible by
-// the source's chunk size. In all other cases the result is the part's size.
+// This is the source's chunk size `source`, or the part's size if that is not
+// larger. It is also the part's size if `source` does not divide the part and
+// the part is not the full dimension.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
@@ -115,9 +115,9 @@ int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-// Returns the size of joined chunks: the largest multiple of `chunk` that is at
-// most `most` times as large, is not larger than the part, and divides the
-// part. A part that is the full dimension need not be divisible by the result.
+// Returns the size of joined chunks along a dimension of `size` elements. This
+// is `chunk` times a number of at most `most`, and at most the part's size. It
+// divides the part unless the part is the full dimension.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;
@@ -126,9 +126,9 @@ int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
 
 // Joins small chunks within the parts of the plan, beginning with the last
 // dimension. For example, a part [2048, 8] of source chunks [1, 64] is written
-// as one chunk instead of 2048 chunks. Source chunks that several parts share
-// stay in the cache until the last of these parts is written. A row of joined
-// chunks may therefore need at most `cache_bytes` of source chunks.
+// as one chunk instead of 2048 chunks. A source chunk that several parts share
+// stays in the cache until the last of these parts is written. Chunks are
+// joined only as far as these source chunks fit in `cache_bytes` bytes.
 void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
                 int64_t cache_bytes, stored::ArrayToWrite& array) {
   Shape& chunk = array.chunk;
@@ -174,7 +174,7 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
         out.chunk[dim] =
             CommonSize(out.chunk[dim], array.chunk[dim], out.shape[dim]);
       }
-      // Without an index (no plan), the chunks are not joined.
+      // If there is no plan (`index` is null), the chunks are not joined.
       if (output.index != nullptr) {
         JoinChunks(tensor.parts[0].shape, array.chunk, array.element_bytes,
                    output.memory_bytes / 8, out);

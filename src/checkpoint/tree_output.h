@@ -40,16 +40,16 @@ struct TreeOutput {
   int64_t memory_bytes = 0;
   int threads = 1;
   ProcessShare share;
-  bool finalize = false;  // only complete the checkpoint of all processes
+  bool finalize = false;  // write no chunks, only complete the checkpoint
   bool verify = false;    // read everything back after writing
 };
 
-// Writes the transfer's tensors and the leaves as a tree; ignores
-// `transfer.outputs`. The chunks of a tensor are its parts or smaller. The keys
-// of paths in the tree are those of TransferTensor::in_tree. If safetensors
-// files record no keys, the tensors' names are split at `/`. Returns false
-// after a finding of the writer, or after the finding unreadable (also for a
-// source that has changed) or dtype.
+// Writes the transfer's tensors and the leaves (values that are not arrays) as
+// a tree. Ignores `transfer.outputs`. The chunks of a tensor are its parts or
+// smaller. The path of a tensor is TransferTensor::in_tree. If safetensors
+// files record no path, the tensor's name is split at `/`. Returns false after
+// a finding of the writer, or after the finding dtype or unreadable (also for a
+// source that has changed).
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,

@@ -1,10 +1,10 @@
 // Writes and reads the record of a tree in the metadata of safetensors files.
 // With this record, a tree that was converted to safetensors files can be
-// restored. The record contains the path of each tensor whose path differs from
-// the parts of its name between `/`. It also contains the paths of nodes that
-// are lists:
+// restored. A tensor named `a/b` has the path [`a`, `b`] unless the record
+// contains another path. The record also contains the paths of lists, and the
+// values that are not tensors:
 //
-//   opt_state/0/mu/w, with a list `opt_state` of 2 nodes, the second empty
+//   tensor opt_state/0/mu/w; `opt_state` is a list whose second node is empty
 //     ->  {"version": 1, "lists": [["opt_state"]],
 //          "empty": [{"path": ["opt_state", "1"], "type": "None"}]}
 #include "checkpoint/tree_record.h"
@@ -48,8 +48,8 @@ void AddLists(const Keys& keys, const std::vector<bool>& in_sequence,
   }
 }
 
-// Returns for each key whether it is an index of a list. `lists` has the paths
-// of all lists.
+// Returns for each key of a path whether it is an index of a list. `lists` has
+// the paths of all lists.
 std::vector<bool> InSequence(const Keys& keys, const std::set<Keys>& lists) {
   std::vector<bool> out;
   Keys node;

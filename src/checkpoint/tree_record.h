@@ -16,17 +16,17 @@
 
 namespace shardc {
 
-// The key under which the metadata of a safetensors file contains the record.
+// The key of the tree's record in the metadata of a safetensors file.
 inline constexpr std::string_view kTreeRecordKey = "shardc.tree";
 
-// Returns the record as JSON, or an empty text if the names of the tensors show
-// the complete tree. Each leaf must be a string or an empty node.
+// Returns the record of the tree as JSON. Returns an empty text if the tensors'
+// names show the complete tree. Each leaf must be a string or an empty node.
 std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
                            const std::vector<stored::Leaf>& leaves);
 
-// Reads the record from the metadata, if there is one. Sets the places of the
-// tensors, and adds the leaves. Returns false after a finding (schema) if the
-// record is malformed.
+// Reads the tree's record from the metadata, if there is one. Sets the path of
+// each tensor, and adds the leaves (strings and empty nodes). Returns false
+// after a finding (schema) if the record is malformed.
 bool ReadTreeRecord(Stored& stored, Findings& findings);
 
 // A tensor and the name under which it is written, which may differ from its
@@ -36,9 +36,9 @@ struct NewName {
   std::string name;
 };
 
-// Returns the metadata with a record for these tensors under their new names.
-// StoredTensor::in_tree of the tensors must be set. The leaves of the old
-// record remain.
+// Returns the metadata with a new record of the tree, in which these tensors
+// have their new names. StoredTensor::in_tree of the tensors must be set. The
+// strings and empty nodes of the old record remain.
 Metadata WithNewNames(const Metadata& metadata,
                       std::span<const NewName> tensors);
 
