@@ -24,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
 
-// On all other targets nothing is folded. Their CRC instruction is as fast as
-// folding, or their carry-less products are slow.
+// Only two targets (instruction sets) fold. On the others, the CRC instruction
+// is as fast as folding, or carry-less products are slow.
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 
 namespace hn = hwy::HWY_NAMESPACE;

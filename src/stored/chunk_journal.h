@@ -32,7 +32,7 @@ struct WrittenChunk {
 // The values that determine the bytes of the chunks. A run continues a journal
 // only if both values are equal and `chunks` is not empty.
 struct JournalKey {
-  std::string chunks;  // digest that all processes share; may be empty
+  std::string chunks;  // digest, same in all processes; empty: never continued
   std::string state;   // digest of the sources, as this process sees them
 };
 

@@ -60,7 +60,7 @@ std::vector<size_t> DividedDims(const Shape& shape,
   return out;
 }
 
-// Assigns a number to each point at which a corner of a box may be.
+// Assigns a number to each point of the grid that the edges of all boxes form.
 class Points {
  public:
   Points(const Shape& shape, const std::vector<Box>& boxes,

@@ -346,8 +346,8 @@ class MetadataReader {
     return true;
   }
 
-  // Reads the place at which a value is stored. If the entry has an unknown
-  // form, `piece` is not set, but the value is still listed.
+  // Reads the place at which a value is stored. If shardc cannot use the entry,
+  // `piece` is not set, but the value is still listed.
   void ReadValuePlace(const PickleValue& info, DcpPiece& piece) {
     const auto path = info.Field("relative_path").Text();
     const auto offset = info.Field("offset").Int();

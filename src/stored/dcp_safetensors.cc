@@ -93,7 +93,7 @@ class ShardReader : public ChunkReader {
   }
 
   std::vector<std::string> files;
-  std::vector<std::vector<ShardPiece>> pieces;  // by array, then chunk
+  std::vector<std::vector<ShardPiece>> pieces;  // indexed by array and by chunk
 };
 
 std::optional<Shape> ReadShape(const std::optional<JsonValue>& value) {

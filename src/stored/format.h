@@ -30,9 +30,9 @@ const Format* FormatOf(const Folder& folder);
 // not finished a checkpoint.
 bool IsUnfinishedName(std::string_view name);
 
-// Opens a folder of this format, as OpenTree does. A folder with the name of an
-// unfinished checkpoint is always refused. Such a folder may lack the file that
-// identifies its format, and would then be opened in another format.
+// Opens a folder of this format. Refuses a folder with the name of an
+// unfinished checkpoint. Such a folder may lack the file that identifies its
+// format, and would then be opened in another format.
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings);
 

@@ -89,8 +89,8 @@ bool NewFolder::Lock(Findings& findings) {
   const int mode = use_ == FolderUse::kShared ? LOCK_SH : LOCK_EX;
   const bool locked = ::flock(fd_, mode | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
-  // Between opening and locking, another run may have published the folder.
-  // Then its name belongs to another folder or to none.
+  // Between opening and locking, another run may have renamed the folder to its
+  // final name. The temporary name then belongs to another folder or to none.
   struct stat opened = {};
   struct stat named = {};
   if (locked && ::fstat(fd_, &opened) == 0 &&
@@ -108,8 +108,8 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // Collects the paths to remove from `folder`. `folder` is a path relative to
-  // the NewFolder; it is empty or ends in a slash.
+  // Collects in `others` the paths to remove from `folder`, which is a path
+  // inside this NewFolder. `folder` is empty or ends in a slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
     if (!found) return;

@@ -64,7 +64,7 @@ class NewFolder {
 
   std::string path_;
   FolderUse use_ = FolderUse::kAlone;
-  std::string temporary_;  // path until Publish; empty: nothing to remove
+  std::string temporary_;  // temporary path; empty after Publish or Leave
   int fd_ = -1;            // descriptor of the open and locked folder
 };
 

@@ -19,10 +19,10 @@ std::string_view OcdbtStore::HeldOf(const Entry& entry) const {
                                          AsIndex(entry.bytes));
 }
 
-// Sorts the entries of several databases and removes duplicates. Duplicates are
-// possible because processes that hold replicas may have written the same
-// value. Returns false after a finding if two values of a key differ. If both
-// values are in nodes, their bytes are compared, otherwise only their sizes.
+// Sorts the entries of several databases and removes duplicates. Processes that
+// hold replicas may have written the same value twice. Returns false after a
+// finding if two values of a key differ. If B-tree nodes contain both values,
+// their bytes are compared, otherwise only their sizes.
 bool OcdbtStore::Unite(const std::string& root, Findings& findings) {
   std::stable_sort(
       entries_.begin(), entries_.end(),

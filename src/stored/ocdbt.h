@@ -24,7 +24,7 @@ class OcdbtStore : public Store {
  public:
   // Reads the manifests and all B-tree nodes of the databases below `root`.
   // There is one database in each of `folders`, where "" is the root itself.
-  // Values outside of nodes stay in their files; Open only checks that the
+  // Values that no node contains stay in their files; Open only checks that the
   // files are long enough. Returns null after a finding: header, offsets,
   // limit, path, missing, unreadable, duplicate-key (two databases have
   // different values for a key).
@@ -44,9 +44,9 @@ class OcdbtStore : public Store {
   struct Entry {
     size_t key = 0;  // offset in `texts_`
     uint32_t key_bytes = 0;
-    uint32_t file = kHeld;  // index into `files_`; kHeld: a node has the value
-    // The offset of the value in the file. For a value that a node holds, the
-    // offset in `texts_`.
+    uint32_t file = kHeld;  // index into `files_`; kHeld: in a B-tree node
+    // The offset of the value in the file, or in `texts_` if a B-tree node
+    // contains the value.
     int64_t offset = 0;
     int64_t bytes = 0;
   };

@@ -7,7 +7,8 @@
 // of remaining bytes before memory is allocated. For example, a table of files
 // in a body is:
 //
-//   01 22 00 64 2f ...   one file: its path has 34 bytes, "d/..."; base ""
+//   01 22 00 64 2f ...   1 file, whose path has 34 bytes (0x22) and whose base
+//                        folder has 0; the path begins with "d/" (64 2f)
 #include "stored/ocdbt_block.h"
 
 #include <utility>

@@ -68,7 +68,7 @@ struct PrefixedTexts {
 // A data file that a block refers to.
 struct DataFile {
   std::string path;  // path of the file in the checkpoint's folder
-  std::string base;  // folder to which the paths in its blocks are relative
+  std::string base;  // folder to which paths in this file's blocks are relative
 };
 // Reads the table of files at the current position of a block. `base` is the
 // DataFile::base of the file that contains the block. If the table is

@@ -336,7 +336,7 @@ class OcdbtWalk {
     const auto file_ids = cursor.Varints(count);
     const auto offsets = cursor.Varints(count);
     const auto lengths = cursor.Varints(count);
-    // Statistics of subtrees.
+    // Skip three columns with statistics of the subtrees.
     for (int i = 0; i < 3; ++i) cursor.Varints(count);
     for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
       if (file_ids[i] >= files.size()) {

@@ -60,9 +60,9 @@ class OrbaxTree {
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
-    // In an unfinished save, all chunks of a process may be absent. An absent
-    // chunk is then an error, although orbax may also omit chunks of fill
-    // values.
+    // An absent chunk is an error if orbax stores every chunk, or if the save
+    // was not finished: a process may then have written no chunks. Otherwise an
+    // absent chunk consists of fill values.
     const bool all_stored =
         metadata_->stores_fill_values ||
         (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());

@@ -68,7 +68,7 @@ bool IsStep(const Folder& folder) {
          (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
-// Reads chunks of several trees, whose arrays are numbered consecutively.
+// Reads chunks of several trees. Arrays are numbered through all trees.
 class JoinedReader : public ChunkReader {
  public:
   void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
@@ -157,9 +157,9 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
-// Returns the folders whose names are names of complete steps, in ascending
-// order of the steps. Folders with a prefix are included only if all folders of
-// steps have the same prefix.
+// Returns the folders that are complete steps by their names, in ascending
+// order of the steps. If some names are plain numbers, only these are returned.
+// Otherwise all names must have the same prefix, such as `checkpoint_`.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

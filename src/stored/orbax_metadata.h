@@ -39,8 +39,8 @@ std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
 // is on a single device.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings);
-// Returns the implementations of random keys that a file of `array_metadatas`
-// lists, keyed by the arrays' names in the storage.
+// Returns the PRNG of each array of random keys, such as `threefry2x32`, keyed
+// by the array's name in the storage. `path` is a file of `array_metadatas`.
 std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
     const std::string& path, Findings& findings);
 // Returns the texts of leaves that are strings, keyed by the leaves' names in

@@ -80,8 +80,8 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a frequent value. All uses of the value share one node, whose id is
-  // in `*shared`.
+  // Pushes a value that occurs often, such as None. All its occurrences share
+  // one node, whose id is in `*shared`.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);

@@ -29,8 +29,8 @@ struct PickleGlobal {
     kConstant,     // a value that is kept as a name, such as torch.float32
     kRecord,       // the class of a record (operations NEWOBJ and BUILD)
     kCall,         // a function whose arguments are kept (operation REDUCE)
-    kDictionary,   // a function; a call without arguments makes a dictionary
-    kEnumeration,  // an enumeration: called as a function, or class of a member
+    kDictionary,   // a class such as OrderedDict; a call makes an empty dict
+    kEnumeration,  // an enumeration, whose members are pickled as calls
     // Python's getattr, which some versions use to store a member of an
     // enumeration. Its arguments must be an enumeration and a text.
     kMember,

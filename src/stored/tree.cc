@@ -2,9 +2,9 @@
 // copies the overlap with each chunk. In a regular grid, these chunks are found
 // by division. Otherwise each piece of the array is compared with the box.
 //
-//   array [10, 7], chunks of [4, 4], box [3:5, 0:7]
-//   chunks (0, 0), (0, 1), (1, 0), (1, 1), that is numbers 0 to 3; of chunk 1,
-//   [0:4, 4:8] with a padded column, the elements [3:4, 4:7] are copied
+//   array [10, 7], chunks of [4, 4] in a grid of 3 x 2, box [3:5, 0:7]
+//   The box overlaps chunks 0 to 3. Chunk 1 is [0:4, 4:8], where column 7 is
+//   padding. Its elements [3:4, 4:7] are copied.
 #include "stored/tree.h"
 
 #include <algorithm>

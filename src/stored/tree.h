@@ -34,25 +34,25 @@ struct Sharding {
 };
 
 struct Array {
-  // The parameter's name in manifests. It consists of the keys of `path` joined
-  // by `/`, or is a name that the format itself states.
+  // The array's name, which is its parameter's name in manifests. It consists
+  // of the keys of `path` joined by `/`, or the format itself states it.
   std::string name;
   std::vector<std::string> path;  // keys from the root of the tree
   // Whether each key of `path` is the index of an element of a list or a tuple.
   // Empty if the format does not state this.
   std::vector<bool> in_sequence;
-  std::string key;  // name in the storage; two arrays may share it
+  std::string key;  // name in the storage, such as `a.b`; need not be unique
   Shape shape;
   std::optional<Dtype> dtype;  // nullopt: shardc has no such data type
   // The number of bytes of one element, in the storage and in the result of
   // ReadBox. For a packed type (int4), a format may use one byte for each
   // element.
   int64_t element_bytes = 0;
-  // The array is divided into boxes, which are its chunks. If `pieces` is
-  // empty, the chunks are a regular grid. They have the shape `chunk`, whose
-  // sizes are at least 1, and the last chunks are padded beyond the array's
-  // end. If `pieces` is not empty, it lists the chunks. They are disjoint and
-  // together cover the array.
+  // The array is divided into chunks. If `pieces` is empty, the chunks are a
+  // regular grid of boxes of the shape `chunk`, whose sizes are at least 1. The
+  // last chunks are then padded beyond the array's end. If `pieces` is not
+  // empty, it lists the chunks' boxes, which are disjoint and together cover
+  // the array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
@@ -74,7 +74,7 @@ struct Array {
 
 // The place of a chunk's bytes.
 struct ChunkPlace {
-  std::string file;  // path; empty: absent, or in an OCDBT node
+  std::string file;  // path; empty for an absent chunk or one in an OCDBT node
   int64_t offset = 0;
   int64_t bytes = 0;
   // Whether the bytes are the chunk's elements in row-major order, with padding
@@ -146,14 +146,14 @@ bool IsTree(const std::string& path);
 // (name_fault.h).
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 
-// Returns the region of the array that the result of ChunkReader::Read for a
-// chunk covers, including padding.
+// Returns the region of the array whose elements ChunkReader::Read returns for
+// a chunk. The region includes the chunk's padding.
 Region StoredRegionOf(const Array& array, int64_t chunk);
 
-// Copies the elements that are both in a chunk and in the region `held`, which
-// must overlap. `bytes` is the result of ChunkReader::Read for the chunk. `out`
-// is the buffer of `held` in row-major order. Returns the number of elements
-// that were copied.
+// Copies those elements of a chunk that are in the region `held`, which must
+// overlap the chunk. `bytes` is the result of ChunkReader::Read for the chunk.
+// `out` is a buffer for the elements of `held` in row-major order. Returns the
+// number of elements that were copied.
 int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
                     const Region& held, char* out);
 

@@ -31,7 +31,7 @@ struct ArrayToWrite {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   // The shape of the largest box that is stored as one chunk. It has the
-  // array's rank. Its sizes are at least 1 and may exceed the array's. If
+  // array's rank and sizes of at least 1, and may be larger than the array. If
   // `chunk` is empty, the full array is one chunk. A chunk is divided if it has
   // more than 1 GiB or if WriteOptions::memory_bytes is too small for it.
   Shape chunk;
@@ -64,7 +64,7 @@ class BoxSource {
 // The progress of one run of a writer.
 struct WriteReport {
   int64_t chunks = 0;       // the number of chunks of this process
-  int64_t chunks_kept = 0;  // the number of them that an earlier run wrote
+  int64_t chunks_kept = 0;  // the number of chunks kept from an earlier run
   bool complete = false;    // whether the checkpoint has its final name
 };
 
@@ -75,20 +75,19 @@ struct WriteOptions {
   int64_t memory_bytes = int64_t{256} << 20;
   int threads = 1;
   bool compress = true;  // whether WriteOrbax compresses chunks with zstd
-  // The index of this process, and the number of processes. If there are
-  // several processes, each writes a part of the chunks. After all processes
-  // have ended, one call with `finalize` completes the checkpoint. In this call
-  // `processes` may be 1, and the number of processes is then read from the
-  // names of the journals.
+  // The index of this process, and the number of processes. Each process writes
+  // a part of the chunks. If there are several processes, one call with
+  // `finalize` completes the checkpoint after all of them have ended. In this
+  // call, 1 as `processes` means that the number is read from the names of the
+  // journals.
   int64_t process = 0;
   int64_t processes = 1;
   bool finalize = false;
   bool verify = false;  // read all chunks back and compare their checksums
-  // Texts on which the chunks depend in addition to the arrays. `sources`
+  // Two texts on which the chunks depend in addition to the arrays. `sources`
   // describes the sources and is the same in all processes. `state` is the
   // state of the sources as this process sees them. A run that was killed is
-  // continued only if both texts are the same. If `sources` is empty, it is not
-  // continued.
+  // continued only if both texts are unchanged and `sources` is not empty.
   std::string sources;
   std::string state;
   WriteReport* report = nullptr;  // null: no report
@@ -99,20 +98,21 @@ struct WriteOptions {
 int64_t StoredBytes(Dtype dtype);
 
 enum class WriteForm : uint8_t { kOrbax, kDcp };
-// Returns whether a checkpoint of this form will contain the leaf.
+// Returns whether this format stores the leaf, a value that is not an array.
 bool IsWritten(const Leaf& leaf, WriteForm form);
 // Returns the ending of the folder's name while the checkpoint is incomplete.
 std::string_view UnfinishedEnding(WriteForm form);
 
-// WriteOrbax and WriteDcp write the arrays, and the leaves that are strings or
-// empty nodes. WriteOrbax also writes numbers, and WriteDcp copies opaque
-// leaves that have a place. All other leaves are omitted, and the caller has to
-// report them (IsWritten). Both functions return false after a finding, and
-// then do not create the checkpoint under its name. Findings: duplicate-key
-// (two paths have one name in the format, or a path leads through an array or a
-// leaf), name (a key that the format cannot store), overflow, dtype (the format
-// has no such type), write, missing (with `finalize`: a process has not ended),
-// and the findings of the source.
+// WriteOrbax and WriteDcp write the arrays and some of the leaves, which are
+// values that are not arrays. Both write strings and empty nodes. WriteOrbax
+// also writes numbers. WriteDcp also copies pickled values (kOpaque) that have
+// a place. All other leaves are omitted, and the caller has to report them
+// (IsWritten). Both functions return false after a finding, and then do not
+// create the checkpoint under its name. Findings: duplicate-key (two paths have
+// one name in the format, or an array's or a leaf's path is the start of
+// another), name (a key that the format cannot store), overflow, dtype (the
+// format has no such type), write, missing (with `finalize`: a process has not
+// ended), and the findings of the source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,

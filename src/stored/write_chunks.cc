@@ -59,7 +59,7 @@ class PathCheck {
     paths_.insert(path);
   }
 
-  // Reports each path that leads through an array or a leaf.
+  // Reports each array or leaf whose path is the start of another path.
   bool Finish() {
     for (auto next = paths_.begin(); next != paths_.end();) {
       const auto path = next++;
@@ -84,8 +84,8 @@ class PathCheck {
   std::set<std::vector<std::string>> paths_;
 };
 
-// Returns the shape of a chunk with at most `limit_bytes` bytes. The first
-// dimensions of the wanted chunk are divided until it is small enough.
+// Returns the wanted shape of a chunk, with its first dimensions reduced so far
+// that the chunk has at most `limit_bytes` bytes.
 Shape Fit(const ArrayToWrite& array, int64_t limit_bytes) {
   Shape out = array.chunk.empty() ? array.shape : array.chunk;
   int64_t bytes = StoredBytes(array.dtype);

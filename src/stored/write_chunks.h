@@ -24,18 +24,18 @@ namespace shardc::stored {
 // of its name between `/`.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
-// Finds the lists of a tree all of whose elements are written. Libraries fill a
-// list in the order of its elements. A missing element would shift the elements
-// after it or make the list unreadable. An incomplete list is therefore written
-// as a dictionary.
+// Finds the complete lists of a tree, whose elements are all written. Libraries
+// fill a list in the order of its elements. A missing element would shift the
+// elements after it or make the list unreadable. An incomplete list is
+// therefore written as a dictionary.
 class CompleteLists {
  public:
   // Adds the path of an array or a leaf. `in_sequence` states for each key
   // whether it is an index in a list. Missing entries are false.
   void Add(const std::vector<std::string>& path,
            const std::vector<bool>& in_sequence);
-  // Returns whether the key with index `key` in a path that was added is an
-  // index in a complete list.
+  // Returns whether `path[key]` is an index in a complete list. The path must
+  // have been passed to Add.
   bool IsIndex(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence, size_t key) const;
 
@@ -55,8 +55,8 @@ std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
     WriteForm form, const WriteOptions& options, Findings& findings);
 
-// A function that returns the stored form of a chunk. Several threads call it
-// at once.
+// A function that returns the bytes that are stored for a chunk. Several
+// threads call it at once.
 using EncodeChunk = std::function<std::string(
     const Array& array, const Box& box, std::string elements)>;
 // A function that stores a chunk. It is called in the order of arrays and

@@ -47,7 +47,7 @@ std::string Block(std::string_view magic, std::string_view body) {
   return out;
 }
 
-// Appends a table of files, whose paths have no base and no shared prefixes.
+// Appends a table of files without shared prefixes and base folders.
 void AppendFiles(std::string& out, std::span<const std::string> paths) {
   AppendVarint(out, paths.size());
   for (size_t i = 1; i < paths.size(); ++i) AppendVarint(out, 0);

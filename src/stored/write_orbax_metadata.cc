@@ -136,9 +136,9 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   json.EndObject();
 }
 
-// Returns the text of a sharding. orbax assumes that devices are in the order
-// of their ids unless the text lists them. The text lists them if the mesh has
-// several slices (pods), because their devices are in another order.
+// Returns the JSON text of a sharding. If the mesh has several slices (pods),
+// its devices are not in the order of their ids, so the text lists them. If the
+// text lists no devices, orbax assumes the order of the ids.
 std::string ShardingText(const Sharding& sharding) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();

@@ -55,7 +55,7 @@ std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
   return sink.Hex();
 }
 
-// Returns the length of a data file that ends with its last chunk.
+// Returns the end of the last chunk in the data file; 0 if the file has none.
 int64_t EndOf(std::span<const WrittenChunk> chunks) {
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) {
     if (!at->is_held) return at->offset + at->bytes;

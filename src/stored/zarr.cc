@@ -297,9 +297,9 @@ class ZarrParser {
     }
   }
 
-  // Returns the configuration in the member `member`, an object with a name and
-  // a configuration. Returns nullopt after a finding if the name is not
-  // `wanted` or if the member has another form.
+  // The member `member` is an object with a `name` and a `configuration`.
+  // Returns the configuration. Returns nullopt after a finding if the name is
+  // not `wanted` or if the object is malformed.
   std::optional<JsonValue> Configuration(std::string_view member,
                                          std::string_view wanted) {
     const auto value = Member(root_, member);
@@ -335,8 +335,8 @@ class ZarrParser {
     return !separator || ReadSeparator(*separator);
   }
 
-  // Reads the codecs of the array if `outermost` is true, else the codecs of
-  // inner chunks. Returns false after a finding.
+  // Reads a list of codecs: those of the array if `outermost` is true,
+  // otherwise those of the inner chunks. Returns false after a finding.
   bool ReadCodecs(const JsonValue& codecs, bool outermost) {
     if (!codecs.IsArray()) return Malformed(codecs, "is not a list"), false;
     bool last = false;

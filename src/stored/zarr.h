@@ -28,14 +28,14 @@ struct ZarrArray {
   // With the codec `sharding_indexed`, a value has several inner chunks and an
   // index that lists their places.
   Shape outer;
-  Shape chunk;  // shape of an inner chunk; `outer` without them
+  Shape chunk;  // shape of an inner chunk; `outer` if there are none
   bool indexed = false;
   bool index_at_start = false;
   bool index_has_checksum = false;
   std::vector<Codec> codecs;  // the codecs of a chunk in the order of encoding
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
-  std::string fill;  // fill value in one element; empty: cannot be encoded
+  std::string fill;  // bytes of the fill value; empty: shardc cannot encode it
   // The key of a value consists of `prefix` and the indices of the value in its
   // grid, joined by `separator`. If `prefix` is empty and there are no indices,
   // the key is "0".

@@ -1,12 +1,12 @@
 // Reads the chunks of zarr arrays. A chunk's number determines its place in the
-// array's grid. If there are no inner chunks, the place determines a key, and
-// the value of this key is the chunk. If there are inner chunks, the value is a
-// shard of several inner chunks. The shard's index has an offset and a length
-// for each inner chunk in row-major order:
+// array's grid, and the place determines a key of the store. Without inner
+// chunks, the value of this key is the chunk. With inner chunks, the value is a
+// shard that contains several of them. The shard's index has an offset and a
+// length for each inner chunk in row-major order:
 //
-//   shape [7, 6], shards of [4, 4], chunks of [2, 2]; chunk number 5 of the
-//   grid [4, 3] is at (1, 2): shard (0, 1), key `c/0/1`, inner chunk (1, 0),
-//   entry 2 of the index
+//   shape [7, 6], shards of [4, 4], inner chunks of [2, 2] in a grid of [4, 3]
+//   Chunk 5 is at (1, 2) in this grid. It is in shard (0, 1), key `c/0/1`, at
+//   (1, 0) inside the shard, so entry 2 of the shard's index states its place.
 #include "stored/zarr_tree.h"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ class ZarrTree::Chunks : public ChunkReader {
   }
 
  private:
-  // The place of a chunk: a range of bytes of a value.
+  // The place of a chunk: a range of bytes in a value of the store.
   struct Part {
     Value value;
     std::string key;

@@ -13,9 +13,9 @@
 
 namespace shardc::stored {
 
-// The meaning of a chunk for which the store has no value. kLost: the writer
-// stores all chunks, so the chunk is lost. kFilled: all elements of the chunk
-// are the fill value.
+// What it means that the store has no value for a chunk. kLost: the writer
+// stores every chunk, so this chunk was lost. kFilled: all elements of the
+// chunk are the fill value.
 enum class AbsentChunks : uint8_t { kLost, kFilled };
 
 // Adds zarr arrays to a tree, and creates the reader of their chunks.
@@ -33,8 +33,8 @@ class ZarrTree {
   // after a finding. Sets `*found` to whether an array is returned.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
-  // Adds all arrays of the store. They are named by their keys; an array at the
-  // store's root is named `.`. Returns false after a finding.
+  // Adds all arrays of the store. An array is named by its key; an array at the
+  // root of the store is named `.`. Returns false after a finding.
   bool AddAll(Tree& tree, Findings& findings);
   std::shared_ptr<const ChunkReader> Reader() const;
 
