@@ -29,8 +29,8 @@ int64_t NumberOf(std::string_view braces, std::string_view key) {
   return value ? LeadingNumber(*value).value_or(0) : 0;
 }
 
-// Returns the entry with a number of the text, which counts from 1; null if the
-// table has no such entry.
+// Returns the entry with this number. The text numbers the entries of a table
+// from 1. Returns null if the table has no such entry.
 template <class T>
 const T* FindIn(const std::vector<T>& table, int64_t number) {
   return number >= 1 && AsIndex(number) <= table.size()

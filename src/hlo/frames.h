@@ -19,8 +19,8 @@ struct SourceLine {
 
 class Frames {
  public:
-  // Starts the table with this heading. Returns false if no table has the
-  // heading.
+  // Starts to read the table with this heading, such as `FileNames`. Returns
+  // false if no table has the heading.
   bool Begin(std::string_view heading);
   // Adds a line of the current table, such as `2 "model.py"`. Ignores a line
   // that does not begin with the next number of the table. A name that is

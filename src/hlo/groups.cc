@@ -176,9 +176,9 @@ class GroupsReader {
       std::iota(ids.begin(), ids.end(), int64_t{0});
     }
     if (std::ssize(ids) != *count || !AreDevices(ids)) return false;
-    // Each group is stored at the position of its first member. This position
-    // is computed from a member's position by setting the indices along all
-    // named factors to 0.
+    // A group is identified by its first member, whose indices along all named
+    // factors are 0. `group_at` is indexed by the position of the first member,
+    // and contains the index of the group in `out`.
     std::vector<int64_t> group_at(ids.size(), -1);
     for (size_t place = 0; place < ids.size(); ++place) {
       const size_t first = AsIndex(FirstMember(static_cast<int64_t>(place)));

@@ -12,17 +12,17 @@
 
 namespace shardc::hlo {
 
-// The largest number of devices of a program that is read.
+// Programs that run on more devices than this are refused.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
 // Indexed by group: the device numbers of its members, in the order of the
 // text.
 using Groups = std::vector<std::vector<int64_t>>;
 
-// Returns the numbers 0, 1, 2 and so on of an array with these sizes, in the
-// order of its transpose. For example, `[2,3]T(1,0)` returns 0 3 1 4 2 5.
-// `order` must be a permutation of the dimensions, and `count` the product of
-// the sizes.
+// Fills an array of these sizes with 0, 1, 2 and so on, transposes the array,
+// and returns its elements in row-major order. For example, `[2,3]T(1,0)`
+// returns 0 3 1 4 2 5. `order` must be a permutation of the dimensions, and
+// `count` the product of the sizes.
 std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
                                  std::span<const int64_t> order, int64_t count);
 

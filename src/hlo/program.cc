@@ -179,8 +179,8 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
-// Returns the first line of the text that is not blank. It has the settings of
-// the module.
+// Returns the first line of the text that is not blank. This line states the
+// settings of the module.
 std::string_view HeadOf(const Source& source) {
   std::string_view text = source.text();
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));

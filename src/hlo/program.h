@@ -49,10 +49,10 @@ struct Program {
 
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
 // that are not instructions are skipped, and opcodes are not checked. Returns
-// nullopt after one finding (foreign-syntax, limit or empty) in these cases:
-// the text is not a module, does not run on 1 to kMostDevices devices, has no
-// ENTRY computation, defines a computation twice, ends inside a computation, or
-// has brackets that do not match.
+// nullopt after a finding (foreign-syntax, limit or empty) if the text is not a
+// module, has no ENTRY computation, defines a computation twice, ends inside a
+// computation, or has brackets that do not match. The number of devices must be
+// from 1 to kMostDevices.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 
 }  // namespace shardc::hlo
