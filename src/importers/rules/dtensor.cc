@@ -1,9 +1,9 @@
-// Converts PyTorch's DTensor placements, one for each mesh axis, to specs. In a
-// spec, axes that shard the same dimension are usually in the mesh's order. A
-// strided placement (`_StridedShard`) changes this order. Its factor is the
-// number of parts into which later axes of the mesh have already split the
-// dimension. The axis of the strided placement therefore follows these axes in
-// the spec:
+// Converts PyTorch's DTensor placements, one for each mesh axis, to specs. If
+// several axes shard the same dimension, a spec usually lists them in the
+// mesh's order. A strided placement (`_StridedShard`) moves its axis behind
+// later axes of the mesh. For example, `_S(0, 4)` means that later axes have
+// already split dimension 0 into 4 parts. In the spec, `a` therefore follows
+// `b`:
 //
 //   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
@@ -55,9 +55,9 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// Inserts an axis into a spec, behind the axes whose sizes multiply to the
-// factor of its placement. Returns false if no such axes exist. The caller
-// inserts the axes from the mesh's last axis to its first axis.
+// Inserts a mesh axis into a spec. If the factor of its placement is 4, inserts
+// it after the first axes of the dimension whose sizes multiply to 4. Returns
+// false if no such axes exist. The caller inserts the mesh's last axis first.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);

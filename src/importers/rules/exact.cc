@@ -185,8 +185,8 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
     // A number at the end of a word, as in `Dense_0`, may be a part of the
-    // name. The pattern therefore contains this number if no other name differs
-    // from this name only in numbers.
+    // name. The pattern keeps this number if all other names differ from this
+    // name in more than numbers.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }

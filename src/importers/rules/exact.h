@@ -38,28 +38,27 @@ struct NamedRule {
   ImportedRule made;  // the rule, whose pattern is still empty
 };
 
-// Adds rules for parameters whose specs may also name bundles and axis rules.
-// Parameters whose names differ only in numbers share one rule if their specs
-// are equal. The names are not key paths of JAX.
+// Adds rules for parameters. Their specs may be bundles (named sets of specs),
+// or contain axis rules. Parameters whose names differ only in numbers share
+// one rule if their specs are equal. The names are not key paths of JAX.
 bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 
-// Converts a key path of JAX to a name, such as `params['a'][0].kernel` to
-// `a/0/kernel`. Some texts are not key paths and are returned unchanged. They
-// have no bracket and do not begin with a dot, or have other text after a
-// bracket, such as the name `blocks[0]/attn/q`. The last part `.value`, which
-// flax adds, is removed unless it is the only part. The key `['value']` is not
-// removed.
+// Converts a key path of JAX to a name: `params['a'][0].kernel` becomes
+// `a/0/kernel`. The last part `.value`, which flax adds, is removed unless it
+// is the only part. The key `['value']` is kept. A text that is not a key path
+// is returned unchanged. Such a text has no bracket and no dot at its start, or
+// has other text after a bracket, as in the name `blocks[0]/attn/q`.
 std::string NameOfPath(std::string_view path);
 
 // Reads a spec such as `["fsdp", null, ["a", "b"]]`. Returns nullopt after a
 // finding (schema).
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 
-// Adds an axis to the mesh. Returns false after a finding. It is `schema` if
-// the name is empty, if the mesh has an axis of this name or if the size is
-// below 1. It is `axis-name` if a mesh file cannot have the name, and
-// `overflow` if the number of devices overflows.
+// Adds an axis to the mesh. Returns false after a finding. The finding is
+// `schema` if the name is empty or already used, or if the size is below 1. The
+// finding is `axis-name` if a mesh file cannot have the name, and `overflow` if
+// the number of devices overflows.
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 

@@ -1,7 +1,8 @@
 // Imports transformers' tensor parallel plans. A plan maps keys to styles. A
-// key is the name of a parameter or of a module, with `*` for numbers. The
-// style of a parameter is that of its own key or, if the plan has no such key,
-// that of its module's key. Each of these patterns begins with `(?:^|\.)`:
+// key is the name of a parameter or of a module, with `*` for numbers. A
+// parameter has the style of its own key or, if the plan has no such key, the
+// style of its module's key. The example omits `(?:^|\.)` at the start of each
+// pattern:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
 //     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
@@ -41,7 +42,7 @@ enum class Split : uint8_t {
   kOut,
   kIn,
   kFirst,      // the dimension of experts
-  kPackedOut,  // out, which has several parts, each of them split
+  kPackedOut,  // out of a fused weight, such as gate and up
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -157,9 +158,9 @@ bool EndsWithKey(std::string_view name, std::string_view key) {
          (name.ends_with(key) && name[name.size() - key.size() - 1] == '.');
 }
 
-// Returns whether the style of `a` is used for names that match both keys. This
-// is so if `a` has a layer's number and `b` has `*`, or if `a` is longer and
-// ends with `b`.
+// Returns whether `a` takes precedence over `b` for names that match both. A
+// key with a layer's number precedes a key with `*`. Otherwise, a longer key
+// precedes a key that is its ending, as `mlp.up` precedes `up`.
 bool HasPriority(const Key& a, const Key& b) {
   if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
     return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
@@ -248,9 +249,9 @@ class TpPlan {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // The keys are sorted by these tuples. The first element is the smallest
-    // index of the key itself and of all shorter keys that match the same
-    // names, so the key precedes them. Among keys with the same first element,
-    // keys with a layer's number come first, and then keys with more parts.
+    // index among the key itself and the shorter keys that match the same
+    // names. A key therefore precedes these shorter keys. The other elements
+    // put keys with a layer's number first, and then keys with more parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
@@ -287,10 +288,10 @@ class TpPlan {
     Put(of_modules_, pattern + "\\.[^.]+$", split, 2, place);
   }
 
-  // Returns the key of a parameter or module. It is the longest key with a
-  // layer's number that is an ending of the name. If there is none, it is the
-  // longest key that is an ending of the name with `*` in place of its numbers.
-  // Returns null if there is no such key.
+  // Returns the key that applies to a parameter or module, or null. A key
+  // applies if the name ends with it. Keys with a layer's number are tried
+  // first. Then keys with `*` are compared with the name in which `*` replaces
+  // the numbers. If several keys apply, the longest is returned.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
     for (const bool of_one_layer : {true, false}) {
@@ -312,9 +313,9 @@ class TpPlan {
   // of the name.
   struct Match {
     const Key* key = nullptr;
-    // The last part of the parameter's name, such as ".weight", if the key is
-    // the name of its module. ".*" matches any number. Empty if the key is the
-    // parameter's own name.
+    // If the key is the name of a module, this is the last part of the
+    // parameter's name, such as ".weight", or ".*" for a number. Empty if the
+    // key is the parameter's own name.
     std::string leaf;
     size_t rank = 0;
   };

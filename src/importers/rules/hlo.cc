@@ -450,7 +450,7 @@ std::vector<std::optional<Spec>> SpecsOfShardings(
   Request request;
   request.source = source;
   request.mesh = mesh;
-  Findings refused;  // findings are ignored: callers print the text
+  Findings refused;  // not reported: a refused spec is nullopt
   HloShardings reader(request, refused);
   std::vector<std::optional<Spec>> out;
   for (const std::string_view one : shardings) {

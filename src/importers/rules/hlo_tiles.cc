@@ -2,7 +2,7 @@
 // In this example, the mesh has the axes a:2 and b:4:
 //
 //   {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
-//   Along dimension 0 the tiles are on devices 0 1 2 3, a step along b
+//   The four tiles are on devices 0 1 2 3, which differ only along b
 //     ->  [b, null]
 //
 // A spec is accepted only if it places every tile on the same device as the

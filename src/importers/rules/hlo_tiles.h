@@ -13,7 +13,9 @@
 namespace shardc::imports {
 
 struct Tiles {
-  const std::vector<int64_t>& dims;  // tiles along each dimension, then copies
+  // The number of tiles along each dimension. Further elements are numbers of
+  // copies of each tile.
+  const std::vector<int64_t>& dims;
   const std::vector<int64_t>& devices;  // position of each tile in the mesh
   size_t rank = 0;                      // rank of the tensor
 };

@@ -23,8 +23,8 @@ namespace shardc::imports {
 struct Request {
   SourceRef source;
   // `symbol` is the value of the flag `--symbol`, which selects one of a file's
-  // rule sets. `values` are the values of flags of the imported program, which
-  // `--set` sets.
+  // rule sets. `values` has the values that `--set` assigns to flags of the
+  // imported program, keyed by flag.
   std::string symbol;
   std::map<std::string, std::string> values;
   std::string matching;      // value of the flag `--matching`

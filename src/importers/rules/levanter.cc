@@ -127,8 +127,9 @@ class LevanterConfig {
     return true;
   }
 
-  // Maps the name, or each name of the list, at `key` to `axes`. If the key is
-  // absent, maps the name `absent`, unless `absent` is empty.
+  // Maps the name at `key`, or each name of a list at `key`, to `axes`. If the
+  // key is absent, maps the default name `absent`. An empty `absent` means no
+  // default.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);

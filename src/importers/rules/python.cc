@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::ptrdiff_t kMostComments = 40;
 
-// Returns the axis rule that resolves a logical axis in generation modes.
-// Returns nullopt if the same axis rule is used in all modes.
+// Returns the axis rule that resolves a logical axis in the modes decode and
+// insert. Returns nullopt if the same axis rule is used in all modes.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   const Token* token = FindToken(name);
   if (token == nullptr || !token->rule) return std::nullopt;
@@ -34,17 +34,17 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// Keeps the meaning of a spec that Python code resolves in `mode`. In Python
-// such a spec is the same in every mode of the plan. In a rule, logical axes
-// are resolved in the plan's mode. If `mode` is a generation mode, logical axes
-// are replaced by the names of their decode rules, which are the same in every
-// mode. If `mode` is another mode, a logical axis may have other mesh axes in
+// Keeps the meaning of a spec that Python code resolves in `mode`. In Python,
+// such a spec is the same in every mode of the plan. In a rule, the mesh axes
+// of a logical axis depend on the plan's mode. If `mode` is decode or insert,
+// each logical axis is therefore replaced by its decode rule, which is the same
+// in every mode. For another `mode`, a logical axis may have other mesh axes in
 // decode. The rule then gets explicit specs for decode and insert, with the
 // mesh axes of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
-  if (list == nullptr) return;  // bundles of parameters have no decode rules
+  if (list == nullptr) return;  // only a list can contain logical axes
   if (IsGeneration(mode)) {
     for (SpecEntry& entry : list->entries) {
       for (SpecName& name : entry.names) {
@@ -134,11 +134,11 @@ class RulesModuleReader {
     return true;
   }
 
-  // Returns the rule set to import. It is the only one of the file, or the one
-  // that `--symbol` names. Otherwise returns null after a finding. If
-  // `any_axes` is true and no `--symbol` is given, a file without rule sets is
-  // not a finding. Without `--symbol`, warns about other constants that may
-  // contain rules.
+  // Returns the rule set that `--symbol` names or, without `--symbol`, the only
+  // rule set of the file. Returns null after a finding if there is no such rule
+  // set, or more than one. If `any_axes` is true and no `--symbol` is given, a
+  // file without rule sets is no finding. Without `--symbol`, warns about other
+  // constants that may contain rules.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
@@ -309,9 +309,9 @@ class RulesModuleReader {
     return true;
   }
 
-  // Adapts a rule to the mode in which Python resolves its spec. The spec of a
-  // bundle is not changed, because eformer uses the bundle's own mode. Returns
-  // false after a finding.
+  // Adapts a rule to the mode in which Python resolves its spec. A bundle (a
+  // named set of specs) is not changed, because eformer uses the bundle's own
+  // mode. Returns false after a finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;
@@ -319,7 +319,7 @@ class RulesModuleReader {
     if (spec.items[0].is == PyIs::kResolved) {
       return ReadMode(spec.items[0], axes, made);
     }
-    if (spec.fields.empty()) return true;  // no mode is given: the plan's mode
+    if (spec.fields.empty()) return true;  // resolved in the mode of the plan
     const PyValue& given = spec.fields[0].second;
     const auto mode = ModeOf(given);
     if (mode) {

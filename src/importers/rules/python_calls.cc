@@ -109,8 +109,8 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     return Value(node.items[2], scope, owner);
   }
   if (CallsInner(node)) {
-    // An inner function reads names of the function around it. These names are
-    // not looked up.
+    // An inner function may read names of the function around it, which are not
+    // looked up. The result of the call is therefore unknown.
     ForgetCalls(node, scope, owner);
     return Unknown(node, "what `" + TextOf(function) + "` returns");
   }
@@ -283,10 +283,10 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
   return of == nullptr ? nullptr : MemberClass(*of, node.text);
 }
 
-// Returns the class of the object `self.name`. If no function changes the class
-// attribute `name`, it is the class of that attribute. Otherwise it is the
-// class that `sub_configs` names, or else the only class of which `__init__`
-// assigns an object to `name`. Returns nullptr if the class is unknown.
+// Returns the class of the object `self.name`, or nullptr if it is unknown. If
+// no function changes the class attribute `name`, its value has this class.
+// Otherwise the dict `sub_configs` may name the class. The last possibility is
+// that `__init__` assigns to `name` only objects of one class.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {

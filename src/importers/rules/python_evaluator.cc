@@ -273,7 +273,7 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // removes the mark that `*args` is empty
+    at->second.text.clear();  // the values of `*args` are now unknown
     ForgetCalls(one, scope, owner);
     return;
   }
@@ -352,7 +352,7 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // removes the mark that `*args` is empty
+    at->second.text.clear();  // the values of `*args` are now unknown
     ForgetCalls(one, scope, owner);
     return;
   }

@@ -34,7 +34,7 @@ using PyFunctions = std::map<std::string, const PyStatement*, std::less<>>;
 struct PyClass {
   PyScope attributes;
   PyFunctions functions;
-  // The attributes of `self` that its functions assign or change.
+  // The attributes of `self` that functions of the class assign or change.
   std::set<std::string, std::less<>> assigned;
   // The classes in which Python looks up a name, in order: the class itself,
   // then its base classes. The list ends at the first base class that the file
@@ -109,7 +109,7 @@ class PyEvaluator {
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
-  // Marks all names as unknown whose values the statements change, directly or
+  // Marks each name as unknown if the statements change its value, directly or
   // through calls.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyClass* owner, const PyValue& unknown);
@@ -181,8 +181,8 @@ class PyEvaluator {
   // it calls.
   void AddChanged(const PyStatement& function, const PyClass* owner,
                   Outside& found);
-  // Marks the names of the module as unknown that `function` changes. `call` is
-  // the call that runs the function.
+  // Marks each name of the module as unknown if `function` changes it. `call`
+  // is the call that runs the function.
   void ForgetOutside(const PyStatement& function, const PyClass* owner,
                      const PyNode& call, PyScope& scope);
   // The parts of a function's body that concern names of other scopes.
@@ -195,14 +195,15 @@ class PyEvaluator {
     std::set<std::string> declared;
   };
   Inner InnerOf(const PyStatement& function, const PyClass* owner);
-  // Marks the names of a function's scope as unknown that its inner functions
-  // change.
+  // Marks each name of a function's scope as unknown if an inner function
+  // changes it.
   void ForgetInner(PyScope& scope, const PyStatement& at);
   // Returns whether `call` calls an inner function of the function that is
   // being evaluated.
   bool CallsInner(const PyNode& call) const;
-  // Marks arguments of `call` as unknown. These are the lists and dicts that
-  // `function`, which `call` runs, changes through its parameters.
+  // Marks an argument of `call` as unknown if it is a list or dict that
+  // `function` changes through a parameter. `function` is the function that
+  // `call` runs.
   void ForgetArguments(const PyStatement& function, const PyNode& call,
                        PyScope& scope, const PyClass* object);
   // If `call` calls a function of the file, marks as unknown the lists and
@@ -211,9 +212,9 @@ class PyEvaluator {
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
   // Returns whether one of the statements changes the value of the parameter
-  // `name`, or passes the value to a function of the file that changes it.
-  // `list` states whether the value is a list, because `+=` changes a list but
-  // makes a new tuple.
+  // `name`. A function of the file to which the value is passed may also change
+  // it. `list` states whether the value is a list. In Python, `+=` changes a
+  // list, but makes a new tuple.
   bool Changes(const std::vector<PyStatement>& body, std::string_view name,
                bool list, const PyClass* owner);
   bool Changes(const PyNode& node, std::string_view name, bool list,
@@ -278,8 +279,8 @@ class PyEvaluator {
   const PyNames& names_;
   std::vector<std::string>* defaults_ = nullptr;
   const PyClass* in_ = nullptr;  // class that defines the current function
-  // The functions that Changes is searching. Each is stored with the parameter
-  // whose changes are searched. A recursive call is not searched again.
+  // The pairs of a function and a parameter for which a call of Changes is
+  // running. A recursive call is not searched again.
   std::set<std::pair<const PyStatement*, std::string>> followed_;
   // The results of ChangedOutside, keyed by the function and the class of the
   // object.

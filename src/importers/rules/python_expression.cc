@@ -1,9 +1,9 @@
 // A recursive descent parser of Python's expressions with one method for each
 // level of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
 // comparisons, sums, terms, and atoms with their calls and indices. Arithmetic
-// operators other than `+` become kOther. Their precedence is not needed then,
-// so the method for sums parses them. Code that rule sets do not need is
-// skipped to the end of its brackets or of its line:
+// operators other than `+` become kOther. Their precedence has no effect on the
+// result, so the method for sums parses them. Code that rule sets do not need
+// is skipped to the end of its brackets or of its line:
 //
 //   A + (lambda x: y)[1:]  ->  add(name A, part(other))
 #include "importers/rules/python_expression.h"

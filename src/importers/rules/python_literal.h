@@ -38,9 +38,9 @@ bool Same(const PyValue& a, const PyValue& b);
 // unknown, as for an object of a class or a name that another file defines.
 std::optional<bool> TruthOf(const PyValue& value);
 
-// The first function returns the number of bytes of a value without its lists,
-// because other values may share them. The second function returns the sum of
-// these bytes over a list of values.
+// BytesOf(value) returns the bytes of a value without its lists, because other
+// values may share the lists. BytesOf(values) returns the sum of BytesOf(value)
+// over the values of a list.
 int64_t BytesOf(const PyValue& value);
 int64_t BytesOf(const PyList<PyValue>& values);
 // Returns the value with its `size` set, or an unknown value if the size
@@ -55,8 +55,8 @@ bool IsSpecName(std::string_view name);
 bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes.
-// `given` contains the arguments. The axes and the mode of `dynamic_axes` are
-// used if `axes` is absent, or if `axes` is a list and `mode` is absent.
+// `given` has the arguments. `dynamic_axes`, if given, replaces `axes` and
+// `mode` if `axes` is absent, or if `axes` is a list and `mode` is absent.
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports

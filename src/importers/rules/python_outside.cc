@@ -372,8 +372,8 @@ void PyEvaluator::ForgetOutside(const PyStatement& function,
     const auto own = scope.find(name);
     const bool has_own = own != scope.end();
     if (has_own && own->second.is == PyIs::kUnknown) continue;
-    // If a function declares a name as `global`, the name in its scope is that
-    // of the module.
+    // A name that the function declares as `global` is the module's name, even
+    // if the function's scope contains it.
     const bool is_module =
         &scope == &names_.globals ||
         (inner_ != nullptr && inner_->declared.contains(name));

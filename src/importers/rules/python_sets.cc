@@ -3,8 +3,8 @@
 // too:
 //
 //   LLAMA = [("wq", P("tp"))]             a rule set
-//   RULES = merged(LLAMA)                 may be one, by its name
-//   SHORT = LLAMA[1:]                     may be one, made of specs
+//   RULES = merged(LLAMA)                 unknown, but its name suggests rules
+//   SHORT = LLAMA[1:]                     unknown, but it is made of specs
 #include "importers/rules/python_sets.h"
 
 #include <algorithm>
@@ -44,10 +44,11 @@ bool MayHaveTree(const PySymbol& symbol) {
           name.find("sharding") != std::string::npos);
 }
 
-// Returns an unknown part of a value that would otherwise be a rule set. The
-// part is the complete value, the spec of a pattern, or the pattern of a spec.
-// Returns null if there is no such part. `named` states whether a name suggests
-// rules. The unknown spec of a text, as in ("a", f()), is returned only then.
+// Returns the unknown part of a value that may be a rule set. The part is the
+// complete value, or the pattern in a pair such as (f(), P()). If `named` is
+// true, it may also be the spec in a pair such as ("a", f()). `named` states
+// whether the name of the value suggests rules. Returns null if no part is
+// unknown.
 const PyValue* UnknownPart(const PyValue& value, bool named) {
   if (value.is == PyIs::kUnknown) return &value;
   if (value.is != PyIs::kSequence) return nullptr;

@@ -430,9 +430,9 @@ class PyStatementParser : private PyExpressionParser {
   }
 
   // Parses the rest of `a = b = value`, `a["key"] = value` or `a, b = value`.
-  // The last one is parsed as the loop `for a, b in [value]: pass`, which binds
-  // the names in the same way. If another target is a list, the values of its
-  // names are unknown.
+  // The form `a, b = value` is parsed as the loop `for a, b in [value]: pass`,
+  // which binds the names in the same way. After any other assignment, such as
+  // `a, b = c = value`, the values of the names are unknown.
   void Assign(const PyNode& first, PyStatement& made) {
     std::vector<PyNode> targets;
     targets.push_back(first);

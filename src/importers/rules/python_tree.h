@@ -70,8 +70,8 @@ enum class PyAct : uint8_t {
   kDefine,  // def `name`(`parameters`): body
   kClass,   // class `name`: body; value: a call with the bases as arguments
   kBlock,   // with, try, else or finally, whose body is run
-  // A statement such as `while` or `match`. The values of `names` are unknown.
-  // With `returns`, it is also unknown whether the function ends there.
+  // A statement such as `while` or `match`. Afterwards the values of `names`
+  // are unknown. If `returns` is true, the function may also end there.
   // `target`, `value` and `calls` may contain calls that change their
   // arguments.
   kUnknown,

@@ -18,8 +18,8 @@ namespace {
 // The largest depth of a tree, which limits the recursion. Real trees of
 // parameters are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
-// WithoutParts compares at most kSymbolLimit symbols, and about kPlaceLimit
-// specs of each symbol. If there are more symbols, it removes none of them.
+// WithoutParts removes nothing from a list of more than kSymbolLimit symbols.
+// It compares only about kPlaceLimit specs of each symbol.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {

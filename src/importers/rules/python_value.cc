@@ -116,8 +116,8 @@ class ModuleSymbols {
 
  private:
   // Runs the statements of a body, and collects the functions and classes that
-  // it defines. Step runs the branches of an `if`, so only the definitions in a
-  // branch are collected here.
+  // it defines. `branch` is true for a branch of an `if`, whose statements Step
+  // has already run. In a branch, only definitions are collected.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
@@ -294,8 +294,8 @@ class ModuleSymbols {
       } else if (one.act == PyAct::kAssign || one.act == PyAct::kFor ||
                  one.act == PyAct::kUnknown) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
-        // For `a = b = value`, the names after the first are listed as
-        // inherited. The value then represents a single rule set.
+        // For `a = b = value`, `b` is listed as inherited. The value is then
+        // found as one rule set, and not as two.
         Add(one.name, prefix, scope, false, listed, out);
         const bool same = one.act == PyAct::kAssign && !one.name.empty();
         for (const std::string& name : one.names) {

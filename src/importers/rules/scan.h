@@ -16,8 +16,8 @@ int HexDigit(char c);
 
 class Scan {
  public:
-  // `place` is the place of `text` in a file. If `text` is the content of a
-  // value, it is the place of this value.
+  // `place` is the place of `text` in a file. If `text` was read from a string
+  // in quotes, `place` is the place of this string.
   Scan(std::string_view text, Place place) : text_(text), place_(place) {}
 
   bool AtEnd() const { return at_ >= text_.size(); }
