@@ -45,8 +45,8 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// Returns the objects with fields of a PartitionAxis at the smallest depth at
-// which such objects exist.
+// Searches the JSON tree level by level, from the root down. Returns all
+// objects with fields of a PartitionAxis on the first level that has any.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {

@@ -1,7 +1,7 @@
-// Imports a PartitionAxis of eformer, a record of mesh axes, from JSON as axis
-// rules. The JSON is an object with the fields (`head_axis: "tp"`), or a record
-// that contains such an object, such as a PartitionManager (`{"paxis":
-// {...}}`).
+// Imports eformer's PartitionAxis, a record of mesh axes, as axis rules. The
+// JSON is this record, such as `{"head_axis": "tp"}`. It may also be an object
+// that contains the record, such as a PartitionManager (`{"paxis":
+// {"head_axis": "tp"}}`).
 #ifndef SHARDC_IMPORTERS_EFORMER_H_
 #define SHARDC_IMPORTERS_EFORMER_H_
 
@@ -13,10 +13,10 @@
 
 namespace shardc {
 
-// Returns axis rules with the fields that the object has. All other axis rules
-// keep their defaults. Findings: unknown-key (a warning, because eformer
-// ignores such keys); schema if there is no known field, if the value of a
-// field is neither axes nor null, or if two records differ.
+// Returns the default axis rules, in which each field of the record replaces
+// one rule. A key that is not a field is a warning (unknown-key), because
+// eformer ignores it. Returns nullopt after a finding (schema) if there is no
+// field, if a value is neither axes nor null, or if two records differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 

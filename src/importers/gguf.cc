@@ -60,9 +60,8 @@ class GgufHeaderReader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // The result is valid after Read has returned false. It is kMore if Read
-  // needs a longer prefix of the file, and kNothing if Read has added a
-  // finding.
+  // States why Read has returned false. The value is kMore if Read needs a
+  // longer prefix of the file, and kNothing if Read has added a finding.
   Need need() const { return need_; }
   const GgufSplit& split() const { return split_; }
 
@@ -103,8 +102,8 @@ class GgufHeaderReader {
   }
 
   // Reads the number of items of a list. Each item needs at least one byte, so
-  // a number above 1 is refused if it is larger than the number of remaining
-  // bytes.
+  // a number above the number of remaining bytes is refused. The number 1 is
+  // always accepted: if no byte remains, reading the item fails.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;

@@ -5,9 +5,9 @@
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
-//   "\x1f\x8b"                    inflated, then determined again
-//   JSON with a map `weight_map`  an index, and the files that it names
-//   a folder                      a format of `stored`, or else safetensors
+//   "\x1f\x8b"                    gzip: decompressed, then determined again
+//   JSON with a map `weight_map`  a Hugging Face index, and its files
+//   a folder                      a format of src/stored, or safetensors
 #include "importers/manifest.h"
 
 #include <filesystem>

@@ -37,7 +37,7 @@ using StreamedManifestReader =
 struct ManifestOptions {
   bool header_only = false;              // whether files may lack their data
   PlainManifestReader plain = {};        // may be empty
-  StreamedManifestReader streamed = {};  // may be empty; for large files
+  StreamedManifestReader streamed = {};  // for large files; may be empty
   std::string stdin_name = "<stdin>";
 };
 

@@ -140,8 +140,8 @@ class PlainHeaderReader {
   bool has_metadata_ = false;
 };
 
-// Returns the end of the data. Returns nullopt if the ranges are not in
-// ascending order or have gaps.
+// Returns the end of the last range. `at(i)` returns the i-th range. Returns
+// nullopt unless each range begins where the previous range ends.
 template <typename At>
 std::optional<int64_t> EndOf(size_t count, const At& at) {
   int64_t end = 0;

@@ -37,8 +37,8 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t data_offset = 0;  // 8 + header length
   // Indices of the entries, sorted by the bytes of their names. Empty if the
-  // header was parsed as a JsonDocument, because that parser does not sort
-  // them.
+  // header was parsed as a JsonDocument, because that parser does not sort the
+  // entries.
   std::vector<uint32_t> by_name;
 };
 

@@ -1,9 +1,8 @@
-// Determines by file names whether a set is complete. In each series of
-// numbered names, all numbers up to the count must be present. No run that
-// writes the set may be unfinished. Numbers start at 1. They start at 0 in a
-// series that has a file 0 and no file whose number is the count. This file
-// also refuses shards of a split, single files of a set, and sets that change
-// while they are read.
+// Determines from file names whether a set is complete. No run may still be
+// writing the set. Each series of numbered names must have all numbers up to
+// its count. Numbers start at 1. They start at 0 in a series that has a file 0
+// and no file whose number is the count. This file also refuses shards of split
+// tensors, single files of a set, and sets that change while they are read.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing

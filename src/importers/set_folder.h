@@ -18,8 +18,8 @@ namespace shardc {
 
 inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
-// The schema of the file that temporarily replaces a set's index. It does so
-// while a run replaces the files of the set.
+// While a run replaces the files of a set, a temporary file replaces the set's
+// index. This is the schema of the temporary file.
 inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 // The parts of a numbered file name, as views into the parsed name. For
@@ -36,9 +36,8 @@ struct NumberedName {
 };
 std::optional<NumberedName> ParseNumberedName(std::string_view name);
 
-// Returns the files in `names` that belong to the series of `name`. They have
-// the same prefix, count and suffix. They are sorted by number, one file for
-// each number.
+// Returns the names in `names` with the same prefix, count and suffix as
+// `name`. The names are sorted by number. Each number occurs only once.
 std::vector<std::string> FilesOfSeries(const NumberedName& name,
                                        const std::vector<std::string>& names);
 
