@@ -1,8 +1,9 @@
 // Checks the sizes in a config.json. One of them is the rotary dimension, which
-// is the number of elements of a head that are rotated. It is stated by
-// `rotary_dim`, as a fraction by `partial_rotary_factor` or by an older name of
-// that field, or as the rotated part of latent attention. If none of these
-// fields exists, a model with rotary embeddings rotates the full head.
+// is the number of elements of a head that are rotated. `rotary_dim` states
+// this number. `partial_rotary_factor`, or an older name of this field, states
+// it as a fraction of the head. Latent attention states it as
+// `qk_rope_head_dim`. Without these fields, a model with rotary embeddings
+// rotates the full head.
 //
 //   head_dim 80, partial_rotary_factor 0.4  ->  32 elements
 //   head_dim 63, rope_theta 10000           ->  63: odd, refused at head_dim
@@ -63,9 +64,9 @@ void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                "write a divisor, or the width of a head as `head_dim`");
 }
 
-// Checks that latent attention has both parts of a head, the rotated part and
-// the unrotated part. No other field states the full size of a head, because
-// transformers writes the size of the rotated part as `head_dim`.
+// Checks that the config states both parts of a head of latent attention, the
+// rotated and the unrotated part. The unrotated part does not follow from
+// `head_dim`, because transformers writes the rotated part under this name.
 void CheckLatentHead(const ModelConfig& config, ConfigFields& fields,
                      Findings& findings) {
   if (!config.latent_rank || !config.latent_rope_dim) return;

@@ -15,9 +15,9 @@ struct SizeFields {
 };
 
 // Adds a finding, placed at the field, for each size that contradicts another
-// size (model/legal_sizes.h). Two further mistakes are findings. The hidden
-// size is not divisible by the number of heads, and no head size is given. Or
-// latent attention lacks the size of the unrotated part of a head. `rotates`
+// size (model/legal_sizes.h). Also adds a finding if the number of heads does
+// not divide the hidden size, unless a head size is given. Also adds a finding
+// if latent attention lacks the size of the unrotated part of a head. `rotates`
 // states whether the model's family applies rotary embeddings, even if no field
 // mentions them.
 void CheckModelSizes(const ModelConfig& config, const SizeFields& read,

@@ -59,8 +59,9 @@ void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   config.attention_layers = attention;
 }
 
-// Reads which layers of PLaMo-2 have attention. It is the middle layer of every
-// `mamba_step` layers, or the last layer of a model with fewer layers.
+// Reads which layers of PLaMo-2 have attention: the middle layer of every
+// `mamba_step` layers. If a short model lacks this layer, its last layer has
+// attention.
 bool ReadMambaStep(ConfigFields& fields, ModelConfig& config) {
   const std::optional<int64_t> step = fields.Count("mamba_step").value;
   if (!step || *step < 2 || !fields.IsTrue("mamba_enabled").value_or(true)) {
@@ -252,9 +253,9 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   return marked / length * local(pattern) + local(pattern.substr(0, rest));
 }
 
-// Returns the number of layers that attend within a window, in families of Qwen
-// with the key `max_window_layers`, and in SmolLM3, which has another rule.
-// Returns nullopt for other families if the config lacks this key.
+// Returns the number of layers that attend within a window. It follows from the
+// key `max_window_layers`, or from a rule of the family, as for SmolLM3.
+// Returns nullopt for families without a rule if the config lacks this key.
 std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
                                           int64_t layers) {
   if (fields.IsA(config_families::kWindowInAll)) return layers;

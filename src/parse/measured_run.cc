@@ -101,8 +101,8 @@ class RunReader {
   }
 
   // Returns a path relative to the working directory. The path in the file is
-  // relative to the file's folder. Texts that are not paths, such as axes
-  // (`dp:2,tp:4`) and names of packs, are returned unchanged.
+  // relative to the file's folder. Texts that are not paths are returned
+  // unchanged, such as axes (`dp:2,tp:4`) and rule packs (`builtin:llama`).
   std::string Beside(const std::string& text) const {
     const bool path = text != "auto" && text.find(':') == std::string::npos;
     return path ? PathNextTo(context_.document.source()->name(), text) : text;

@@ -19,9 +19,9 @@ struct MeasuredRun {
   std::string name;  // the file's name if the run states none
   std::string mesh, manifest, model;
   std::vector<std::string> rules;
-  // `options` has the options of `cost` with their values, such as
-  // {"--grad-dtype", "float32"}. `flags` has the options without a value that
-  // are set.
+  // `options` has the options of `cost` that have a value, such as
+  // {"--grad-dtype", "float32"}. `flags` has the names of the options without a
+  // value that are given.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
   // The place of each value in the file, keyed by the option of `cost`, such as

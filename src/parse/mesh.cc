@@ -1,7 +1,7 @@
 // Reads a mesh from a file, from a mapping of a project file, or from a string
-// such as `dp:2`, which is parsed here. Each of these readers produces a
-// MeshDraft, which mesh_finish.cc completes. If a file has the name that was
-// passed, the file is read.
+// such as `dp:2`, which is parsed here. The result is a MeshDraft, the mesh as
+// it is written, which mesh_finish.cc completes. If a file has the same name as
+// the string, the file is read.
 //
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
@@ -203,10 +203,9 @@ bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
   return good;
 }
 
-// Converts a place in the text of a mesh string to a place in the project file.
-// `value` is the place of the scalar in the project file that contains the
-// text. Returns `value` if the scalar spells the text differently, for example
-// with escapes.
+// Converts a place in a mesh string to a place in the project file. `value` is
+// the place of the YAML scalar that contains the string. Returns `value` itself
+// if the scalar spells the string differently, for example with escapes.
 Place PlaceInFile(const Place& place, const SourceRef& text,
                   const Place& value) {
   if (place.source != text) return place;

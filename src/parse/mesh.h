@@ -22,11 +22,11 @@ namespace shardc {
 // `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
-// Reads a mesh file, or parses a mesh string if there is no such file. A list
-// of four sizes without names has the sizes of dp, fsdp, tp and sp. A list of
-// five has those of dp, fsdp, ep, tp and sp. At most one size may be -1, which
-// is computed from the number of devices. `devices` is the value of the flag
-// --devices. `texts`, if not null, replaces the contents of files. Returns
+// Reads the mesh file of this name, or parses a mesh string if there is no such
+// file. A list of four sizes has the axes dp, fsdp, tp and sp. A list of five
+// sizes has dp, fsdp, ep, tp and sp. One size may be -1, and is then computed
+// from the number of devices. `devices` is the value of the flag --devices.
+// `texts`, if not null, has texts that are read instead of files. Returns
 // nullopt after a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,

@@ -1,7 +1,7 @@
-// Completes a mesh. The size of an axis of size -1 is set to the number of
-// devices divided by the product of the other sizes. If `dcn` does not
-// distribute the slices (pods) over axes, all slices are placed on the first
-// axis whose size is divisible by the number of slices:
+// Completes a mesh. An axis of size -1 gets the number of devices divided by
+// the product of the other sizes. If `dcn` does not state the number of slices
+// (pods) along each axis, all slices are placed on the first axis whose size is
+// divisible by their number. In this example it is `dp`:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"
@@ -94,7 +94,7 @@ std::string DevicesHelp(const MeshDraft& draft, int64_t product,
   return "make `" + first + "` -1 to let it take what remains";
 }
 
-// Computes the size of the axis of size -1 and returns the number of devices.
+// Computes the size that is written as -1, and returns the number of devices.
 // Returns nullopt after a finding.
 std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
                                      Mesh& mesh, Findings& findings) {

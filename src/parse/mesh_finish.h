@@ -1,5 +1,5 @@
-// Completes a mesh after it was read from a file or a string: computes the size
-// -1 and the number of devices, and checks all axes.
+// Completes a mesh that was read from a file or a string. Computes the size
+// that is written as -1 and the number of devices, and checks all axes.
 #ifndef SHARDC_PARSE_MESH_FINISH_H_
 #define SHARDC_PARSE_MESH_FINISH_H_
 
@@ -41,7 +41,7 @@ struct MeshDraft {
   Place place;  // place of the list of axes
 };
 
-// Completes a mesh. Returns nullopt after a finding.
+// Computes missing sizes and checks the mesh. Returns nullopt after a finding.
 std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings);
 
 }  // namespace shardc

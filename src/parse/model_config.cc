@@ -163,9 +163,9 @@ class ModelConfigReader {
     return config_.model_type;
   }
 
-  // Sets sizes that the config omits to the defaults of the family's class. A
-  // null does not select the default. For KV heads, null means as many KV heads
-  // as heads.
+  // Sets sizes that the config omits to the defaults of the family's class. The
+  // default number of KV heads is not used if the config states null, which
+  // means as many KV heads as heads.
   void UseDefaults() {
     defaults_ = config_families::DefaultsOf(Family());
     if (defaults_ == nullptr) return;
@@ -300,8 +300,8 @@ class ModelConfigReader {
     config_.windowed_kv_heads = Count("swa_num_key_value_heads");
     config_.windowed_head_dim = Count("swa_head_dim");
     config_.windowed_value_dim = Count("swa_v_head_dim");
-    // transformers omits `swa_num_key_value_heads` when it writes the config of
-    // MiMo-V2.
+    // If transformers wrote the config of MiMo-V2, it lacks the number of KV
+    // heads of these layers. The number is twice that of the other layers.
     if (!config_.windowed_kv_heads && config_.kv_heads &&
         IsA(config_families::kTwiceWindowedKvHeads)) {
       config_.windowed_kv_heads = 2 * *config_.kv_heads;

@@ -15,10 +15,9 @@ using Name = std::string_view;
 
 // A family in which every P-th layer attends to all tokens and the other layers
 // attend within a window. `layers` is P, unless the config states another
-// period. With `rounds_up`, an incomplete last group of fewer than P layers
-// also has a layer that attends to all tokens. It is the group's first layer in
-// ModernBERT, whose groups begin with such a layer, and the last layer in Gemma
-// 4.
+// period. If `rounds_up` is true, a last group of fewer than P layers also has
+// one layer that attends to all tokens. In ModernBERT this is the first layer
+// of the group, and in Gemma 4 the last layer.
 struct Period {
   Name family;
   int64_t layers;
@@ -51,8 +50,8 @@ inline constexpr std::array<Name, 8> kWithoutAttention = {
 // linear attention, unless the config states another interval.
 inline constexpr std::array<Name, 3> kAttentionInFourth = {
     "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
-// Families in which layers without a window have another head size than the
-// layers with a window. It is 512, unless the config states it.
+// Families in which layers without a window have another head size than layers
+// with a window. If the config does not state this other size, it is 512.
 inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
 // Families whose layers with a window have twice as many KV heads as the other
 // layers.
@@ -133,10 +132,10 @@ inline constexpr std::array<Name, 4> kUnscaled = {"t5", "mt5", "umt5",
                                                   "longt5"};
 inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 
-// Families with a language-model head that transformers ties to the embeddings
-// by default. Falcon's config class does too, but its published checkpoints
-// contain both tensors. The descriptions in families/ have the same defaults
-// (`tied`), which tests/families compares with this list.
+// Families whose language-model head transformers ties to the embeddings by
+// default. Falcon is not listed. Its config class has this default, but its
+// checkpoints contain both tensors. tests/families compares this list with the
+// value `tied` of the model descriptions in families/.
 inline constexpr std::array<Name, 19> kTiedByDefault = {
     "gpt2",    "gemma",       "gemma2",  "gemma3",    "gemma3_text",
     "gemma4",  "gemma4_text", "bloom",   "opt",       "t5",
@@ -155,8 +154,8 @@ struct Defaults {
   Name family;
   int64_t kv_heads = 0, head_dim = 0;
   // These defaults are used only for a language model inside a larger model. In
-  // a nested config, transformers omits values that equal the defaults. It
-  // writes them in the config.json of a language model.
+  // such a nested config, transformers omits values that equal the defaults. In
+  // the config.json of a single language model, it writes them.
   int64_t heads = 0, hidden = 0, intermediate = 0, layers = 0, vocab = 0;
   // The window if the config omits the key. A null in the config means that
   // there is no window.
@@ -196,8 +195,8 @@ inline constexpr std::array<Defaults, 30> kDefaults = {{
     {"llama4_text", 8, 128},
 }};
 
-// Returns the defaults of a family, or null if its class has none that are
-// needed.
+// Returns the default sizes of a family, or null if kDefaults does not contain
+// the family.
 inline const Defaults* DefaultsOf(Name family) {
   const auto found =
       std::find_if(kDefaults.begin(), kDefaults.end(),

@@ -4,10 +4,11 @@
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
 //
-// The order of entries matters, because a step lists its parameters and
-// dimension labels in the order of the roles and dimensions. Blocks (named
-// lists of ops) are inserted after merging. A section that replaces the block
-// `mlp` therefore changes each inherited list that uses this block.
+// The order of entries matters. The model step that is built from the section
+// has its parameters and dimension labels in the order of the roles and
+// dimensions. Blocks (named lists of ops) are inserted after merging. A section
+// that replaces the block `mlp` therefore changes each inherited list that uses
+// this block.
 #include "parse/model_merge.h"
 
 #include <algorithm>
@@ -209,9 +210,9 @@ class Describer {
     }
   }
 
-  // Appends the ops of the block that `use` names. Returns false if the rest of
-  // the list need not be read. This is so if the finding is a limit or a cycle,
-  // or is inside a block.
+  // Appends the ops of the block that `use` names. Returns false after a
+  // finding about a limit, a cycle, or the content of the block. The caller
+  // then skips the rest of the list.
   bool Insert(const SectionOp& use, std::vector<DescribedLine>& to) {
     const auto found = blocks_.find(use.block);
     if (found == blocks_.end()) {

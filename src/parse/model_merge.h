@@ -12,18 +12,18 @@
 namespace shardc {
 
 // Returns `base` with the entries of `own` merged into it. An entry of `own`
-// replaces the entry of the same name, at the position of the replaced entry. A
-// null entry removes the entry of the same name. An entry with a new name is
-// inserted after the entry that precedes it in `own`, or at the end if no entry
-// precedes it. A null entry with a new name is a finding (unknown-name), unless
-// it is a setting. Lists of ops and `skip` are replaced, not merged.
+// replaces the entry of the same name and keeps its position. A null entry
+// removes the entry of the same name. If there is none, this is a finding
+// (unknown-name), except for settings. A new entry is inserted after the entry
+// that precedes it in `own`. A new setting, or a new entry that is first in
+// `own`, is appended. Lists of ops and `skip` are replaced, not merged.
 ModelSection MergeSections(ModelSection base, ModelSection own,
                            Findings& findings);
 
-// Converts a merged section to a model description. Inserts the blocks that
-// lists of ops name, and the roles of biases. Checks that dimensions and blocks
-// exist. Returns null after findings: schema, unknown-name, cycle, limit. The
-// caller sets the separator.
+// Converts a merged section to a model description. Replaces the name of a
+// block in a list of ops by the ops of the block. Adds the roles of biases.
+// Checks that dimensions and blocks exist. Returns null after findings: schema,
+// unknown-name, cycle, limit. The caller sets the separator.
 std::shared_ptr<ModelDescription> DescribeModel(const ModelSection& section,
                                                 Findings& findings);
 

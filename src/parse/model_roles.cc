@@ -124,8 +124,8 @@ class RoleReader {
   }
 
   // Reads the option `bias` of a role. For a role `q` with the pattern
-  // `q\.weight$`, it adds the role `q.bias` with the pattern `q\.bias$` and the
-  // same condition.
+  // `q\.weight$`, adds the role `q.bias` with the pattern `q\.bias$`. The new
+  // role has the same condition as `q`.
   bool ReadBias(const YamlNode& node, bool optional, SectionRole& out) {
     const DescribedRole& of = out.role;
     if (out.bias) {
@@ -157,10 +157,10 @@ class RoleReader {
     return true;
   }
 
-  // Returns the pattern of a bias. In the weight's pattern, `bias` replaces the
-  // word before the final `$`, such as `weight`, or a group such as
-  // `(kernel|scale)`. Returns nullopt if there is no such word or group, or if
-  // `_` precedes it.
+  // Returns the pattern of a bias. For example, the weight's patterns
+  // `q\.weight$` and `q\.(kernel|scale)$` both become `q\.bias$`. Returns
+  // nullopt if there is no word or group before the final `$`, or if `_`
+  // precedes the word or group.
   static std::optional<std::string> BiasPattern(std::string_view pattern) {
     if (!pattern.ends_with('$')) return std::nullopt;
     pattern.remove_suffix(1);

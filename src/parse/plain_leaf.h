@@ -44,8 +44,8 @@ class PlainLeaves {
   bool Fields(PlainJson& json, std::string_view* name, uint32_t& type);
   bool DtypeOf(PlainJson& json, FlatType& type);
 
-  // The last dtype text; empty at first. It is a copy, because the text may be
-  // a window that changes.
+  // The text of the dtype that was read last; empty at first. It is a copy,
+  // because the window that contains the text may move on.
   std::string last_dtype_;
   Dtype dtype_ = Dtype::kF32;
 };

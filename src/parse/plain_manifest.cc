@@ -18,7 +18,7 @@
 // (dtype and shape) that each contains. It compares the text with these tails
 // before it parses the text:
 //
-//   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   after a/b, c/d, e/f ...
+//   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   the tail of many names
 #include "parse/plain_manifest.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 // types.
 struct Tail {
   std::string text;
-  uint32_t type = 0;  // the number of the type in the text
+  uint32_t type = 0;  // number of the dtype and shape in the text
   size_t next = 0;    // index of the tail that last followed this one
 };
 
@@ -240,8 +240,8 @@ class PlainManifest {
     return next;
   }
 
-  // Reads the text that precedes the first byte of a name. Returns false if the
-  // text is different.
+  // Reads the text before the first byte of a name, such as `{"name": "`.
+  // Returns false if other text follows.
   static bool TakeNameBegin(PlainJson& json, Form form) {
     return (form == Form::kObject ||
             (json.Take('{') && json.Take('"') && json.TakeKey("name\""))) &&
@@ -307,7 +307,7 @@ class PlainManifest {
   size_t bytes_;
   TextStore* names_;
   Tails tails_;
-  unsigned seen_ = 0;  // bits of the members that were read
+  unsigned seen_ = 0;  // one bit for each member that was read
   bool reserved_ = false;
   bool has_params_ = false;
   bool has_schema_ = false;

@@ -18,12 +18,12 @@ namespace shardc {
 // Names are views into the text where possible.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
-// Returns the same manifest as ReadPlainManifest for a file in shardc's JSON.
-// Reads the file through a window of `window_bytes` bytes and keeps only names
-// and types, so that the full text need not be in memory. The manifest's source
-// has no text. Returns nullopt for any other text, for a parameter that is
-// longer than the window, and if the file cannot be read. The default window
-// fits in a second-level cache.
+// Reads a file in shardc's JSON through a window of `window_bytes` bytes.
+// Returns the same manifest as ReadPlainManifest, but its source has no text.
+// Keeps only names and types, so the full text need not be in memory. Returns
+// nullopt for a tree or unusual syntax, for a parameter that is longer than the
+// window, and if the file cannot be read. The default window fits in a
+// second-level cache.
 std::optional<Manifest> StreamPlainManifest(const InputFile& file,
                                             size_t window_bytes = size_t{1}
                                                                   << 18);

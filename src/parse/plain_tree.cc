@@ -1,8 +1,8 @@
 // A fast reader of parameter trees in the usual syntax, in one pass. An object
-// is a leaf (a parameter) if its first member is `shape` or `dtype` and is not
-// an object. The reader stops at any other value that is not an object, and at
-// a duplicate key. The full parser then reads the file instead. If a name
-// consists of several keys, they are joined and the name is stored:
+// is a leaf (a parameter) if its first key is `shape` or `dtype`, and the value
+// of this key is not an object. Outside of leaves, the reader stops at a value
+// that is not an object, and at a duplicate key. The full parser then reads the
+// file instead. If a name consists of several keys, the joined name is stored:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
@@ -80,16 +80,17 @@ class TreeReader {
     return json_.Take('}');
   }
 
-  // Stores the keys of an object that precede its first branch. All of them are
-  // keys of leaves, so they are the last parts of the leaves' names.
+  // Stores the keys of the members that precede an object's first branch. These
+  // members are leaves, so each key is the last part of a leaf's name.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
       keys_.push_back(leaves.tensors[i].name.substr(prefix));
     }
   }
 
-  // Returns whether the object is a leaf. The first member of a leaf is `shape`
-  // or `dtype` and is not an object. An object could be a branch of this name.
+  // Returns whether the object is a leaf: its first key is `shape` or `dtype`,
+  // and the value of this key is not an object. Otherwise the key may name a
+  // branch.
   bool AtLeaf() const {
     PlainJson ahead = json_;
     if (!ahead.Take('"')) return false;
@@ -105,7 +106,7 @@ class TreeReader {
   PlainJson json_;
   TextStore& texts_;
   std::string path_;
-  // The keys of the open objects that contain at least one branch.
+  // The keys read so far in each open object that has at least one branch.
   std::vector<std::string_view> keys_;
 };
 

@@ -10,9 +10,10 @@
 
 namespace shardc {
 
-// Returns the manifest that ParseManifest would return, with `by_name` set, for
-// a nested tree in the usual syntax whose leaves are `{"shape", "dtype"}`.
-// Returns nullopt for any other text, even if it is valid.
+// Returns the manifest that ParseManifest would return, with `by_name` set, if
+// the text is a tree in the usual syntax. The leaves of the tree are objects
+// with `shape` and `dtype`. Returns nullopt for any other text, even if it is
+// valid.
 std::optional<Manifest> ReadPlainTree(const SourceRef& source);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
 // Reads the policies of a rules file, and the patterns of the parameters that
-// are excluded from weight decay. Each choice is looked up in a table of words,
-// in the order of the enumerators. If a key is absent, its value stays empty,
-// so that another rules file can set it:
+// are excluded from weight decay. Most policies are one of a few words, such as
+// `shrink`. If a key is absent, its value stays empty, so that another rules
+// file can set it:
 //
 //   policy: {illegal: shrink}  ->  illegal shrink, unmatched not given
 #include "parse/policy_read.h"

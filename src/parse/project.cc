@@ -127,8 +127,8 @@ class ProjectReader {
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
   }
 
-  // Reports errors in the section `stages`. The section is not stored, because
-  // DeclaredStages reads it again.
+  // Reports errors in the section `stages`. The section is not stored here,
+  // because DeclaredStages reads it from the file again when it is needed.
   void CheckStages(const YamlNode& node) {
     const auto stages = ReadStages(context_, node);
     if (stages) ScheduleIsInside(*stages, boundary_, context_.findings);

@@ -18,8 +18,8 @@ namespace shardc {
 // nullopt if no file is found.
 std::optional<std::string> FindProject(const std::string& directory);
 // Reads a project file. A path in the file that leads out of the project's
-// repository is a finding unless `allow_outside` is true. If `texts` is not
-// null, it replaces the contents of files. Returns nullopt after a finding.
+// repository is a finding unless `allow_outside` is true. `texts`, if not null,
+// has texts that are read instead of files. Returns nullopt after a finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);

@@ -15,8 +15,8 @@ namespace shardc {
 
 // Returns the settings of rotary embeddings. Returns nullopt if the config has
 // no rotary base and no scaling, or after a finding about a base that is not
-// above 1. `positions` is the largest number of positions. It is used as the
-// length of the original model if a scaling does not state this length.
+// above 1. `positions` is the model's largest number of positions. It is used
+// if a scaling does not state `original_max_position_embeddings`.
 std::optional<RopeConfig> ReadRope(ConfigFields& fields,
                                    std::optional<int64_t> positions,
                                    Findings& findings);

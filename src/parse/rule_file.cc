@@ -1,8 +1,7 @@
-// Reads one rules file section by section. The names of the files that it
-// extends are stored, but those files are not read. The only exception is a
-// `model:` section that extends another section, which is read by calling
-// ModelBase. Each rule gets the separator of the file. If the file does not
-// state the separator, it is inferred from the patterns:
+// Reads one rules file section by section. Of the files that it extends, only
+// the names are stored. An inherited `model:` section is an exception, and is
+// read by calling ModelBase. Each rule gets the separator of the file. If the
+// file does not state the separator, it is inferred from the patterns:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -92,7 +91,8 @@ class RuleFileReader {
       ReadRules(*node);
     }
     // Errors in the section `stages` are reported here. The section is not
-    // stored, because DeclaredStages reads it again.
+    // stored, because DeclaredStages reads it from the file again when it is
+    // needed.
     if (const YamlNode* node = fields->Find("stages")) {
       ReadRulesStages(context_, *node);
     }
@@ -107,8 +107,8 @@ class RuleFileReader {
     return context_.document.PlaceOf(node);
   }
 
-  // Returns whether the node is a mapping. Null is accepted as an empty
-  // mapping, for which this returns false. All other values are reported.
+  // Returns whether the node is a mapping. Also returns false for null, which
+  // means an empty mapping. Any other value is reported.
   bool IsMap(const YamlNode& node, std::string_view what,
              std::string_view example) {
     if (node.IsMapping()) return true;
@@ -187,7 +187,7 @@ class RuleFileReader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
-  // Reads `register`, which is a mapping from names, or a list of such
+  // Reads `register`, which maps names to registrations, or is a list of such
   // mappings. The mappings are applied in order. A later mapping may replace
   // (`override: true`) or unregister a name that an earlier mapping registered.
   void ReadRegistrations(const YamlNode& node) {
@@ -384,8 +384,9 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // Both maps are keyed by the canonical name of a registration. `tokens_` has
-  // the name as written, and `steps_` the index of the registration.
+  // Both maps are keyed by the canonical name of a registration. The values of
+  // `tokens_` are names as written, and those of `steps_` are indices of
+  // registrations.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

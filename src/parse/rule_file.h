@@ -1,5 +1,5 @@
-// Reads one rules file. The files that it extends are not read, except that an
-// inherited `model:` section is read.
+// Reads one rules file, but not the rules of the files that it extends. An
+// inherited `model:` section is read, too.
 #ifndef SHARDC_PARSE_RULE_FILE_H_
 #define SHARDC_PARSE_RULE_FILE_H_
 
@@ -42,9 +42,9 @@ struct RuleFile {
   std::shared_ptr<const ModelDescription> model;
 };
 
-// A function that returns the merged `model:` section of the file `name`. The
-// `model:` section at `place` extends this section, and `name` is as written
-// there. The function returns null after a finding at `place`.
+// A function that returns the merged `model:` section of the file `name`. It is
+// called if the section at `place` extends that section. `name` is as written
+// at `place`. The function returns null after a finding.
 using ModelBase = std::function<std::shared_ptr<const ModelSection>(
     const std::string& name, const Place& place)>;
 

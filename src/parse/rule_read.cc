@@ -1,7 +1,7 @@
-// Reads one rule or one bundle. All parts of a rule are read even after an
-// error, so that all errors are reported in one run. The pattern's text in the
-// file is checked as well. If YAML folds several lines into one, or if the
-// pattern contains invisible characters, the pattern would hardly ever match.
+// Reads one rule or one bundle (a named set of specs). All parts of a rule are
+// read even after an error, so that all errors are reported in one run. A
+// pattern on several lines, or with invisible characters, is reported, because
+// it would hardly ever match.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
@@ -44,7 +44,7 @@ constexpr std::array<Invisible, 12> kInvisible = {{
     {"\xef\xbb\xbf", "a byte order mark", R"(\x{feff})"},
 }};
 
-// Reports a pattern that YAML folded from several lines, or that contains
+// Reports a pattern that is written on several lines, or that contains
 // invisible characters. Returns false if the pattern was reported.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
@@ -93,8 +93,8 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  // If `count` is absent, the number of coordinates is one more than the
-  // largest index in the names.
+  // If `count` is absent, the number of experts is one more than the largest
+  // index in the names.
   const YamlNode* count = fields->Find("count");
   if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;

@@ -4,8 +4,8 @@
 // therefore take precedence. Each axis rule, registered name and bundle is
 // taken from the nearest file that has it:
 //
-//   a: extends [b], batch: dp     b: batch: fsdp, head: tp
-//   rules of a, then of b; batch dp, head tp
+//   a: {extends: b, axes: {batch: dp}}   b: {axes: {batch: fsdp, head: tp}}
+//     ->  the rules of a, then the rules of b; batch: dp, head: tp
 //
 // It is an error if a file extends itself, directly or through other files. It
 // is no error if two files extend the same file. The stack of open files
@@ -161,7 +161,7 @@ class Collector {
   }
 
   // Returns the path of `name`, which is written relative to the folder of
-  // `file`. A pack has no folder, so a name in a pack is returned unchanged.
+  // `file`. A built-in rule pack has no folder, so names in it are not changed.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
     return PathNextTo(file, name);
@@ -189,8 +189,8 @@ class Collector {
     findings_.NoteReadsOf(own);
     const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
-      // The finding points to the place where the name was written, and does
-      // not repeat the name.
+      // If the file cannot be read, the finding points to the entry that names
+      // the file.
       if (source == nullptr && place.source != nullptr) {
         finding.place = place;
         finding.help = "paths are relative to the file that holds them";
@@ -203,8 +203,8 @@ class Collector {
     return source;
   }
 
-  // Adds a file to the merged set. Files that were merged earlier are nearer,
-  // so values that they set are kept.
+  // Adds a file to the merged set. Files that were merged earlier take
+  // precedence, so values that they set are kept.
   void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
     set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
@@ -265,8 +265,8 @@ class Collector {
   // extends the section of the next file.
   std::vector<FileId> models_;
   std::vector<std::string> model_names_;
-  TokenSet tokens_;  // all registered names
-  // All registered names, and the names that a nearer file unregisters.
+  TokenSet tokens_;  // names that are registered after merging
+  // All names that a merged file registers or unregisters.
   TokenSet named_;
   // Names that a file unregisters with `missing_ok: false`, and that no file
   // has registered so far.

@@ -22,19 +22,18 @@ inline constexpr std::string_view kOutsideHelp =
     "project's folder; if you trust the project, pass `--allow-outside`";
 
 // A function that returns the source of a built-in rule pack, or null. `name`
-// is as written: `builtin:llama`, `builtin:llama/hf`, or `auto`. If the name
-// does not state a naming (flax or hf), the function selects one, usually by
-// the names in the manifest.
+// is as written: `builtin:llama`, `builtin:llama/hf`, or `auto`. If it does not
+// state whether parameters have the names of flax or hf, the function selects
+// one of them, usually by the names in the manifest.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file and then the files that it extends, depth first. A file that
-// is reached twice is read once. A file is nearer than all files that are read
-// later. The value of each setting is taken from the nearest file that has the
-// setting. A file that extends itself is a finding (cycle). All files must be
-// inside `boundary`. If `texts` is not null, it replaces the contents of files.
-// Returns nullopt after an error. If `despite_errors` is not null, it then
-// receives the parts that could be read, so that their patterns can be checked
-// too.
+// is reached twice is read once. A file takes precedence over all files that
+// are read later: the first value of each setting is used. A file that extends
+// itself is a finding (cycle). All files must be inside `boundary`. `texts`, if
+// not null, has texts that are read instead of files. Returns nullopt after an
+// error. `despite_errors`, if not null, then receives the parts that could be
+// read, so that their patterns can be checked, too.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,

@@ -89,8 +89,8 @@ class StagesReader {
     if (place != nullptr) *place = PlaceOf(*node);
   }
 
-  // Reads the patterns by which the stage of a parameter is determined from its
-  // name: `layers` or `stacked`, `first` and `last`.
+  // Reads the patterns that determine the stage of a parameter from its name:
+  // the values of `layers` or `stacked`, and of `first` and `last`.
   void ReadNames(const Fields& fields) {
     const YamlNode* layers = fields.Find("layers");
     const YamlNode* stacked = fields.Find("stacked");
@@ -226,8 +226,8 @@ class StagesReader {
   StageDeclaration out_;
 };
 
-// Reads the section at a path of keys again. Errors in the file have already
-// been reported.
+// Reads the section `stages` at `path`, a list of nested keys. The file has
+// been read before, and its errors have been reported.
 std::optional<StageDeclaration> ReadAgain(
     const SourceRef& source, const std::vector<std::string_view>& path) {
   // Most files have no `stages` section and need not be parsed again.

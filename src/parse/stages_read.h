@@ -14,8 +14,8 @@
 
 namespace shardc {
 
-// Reads a section. The path of a schedule's file is made relative to the
-// working directory. Returns nullopt if the section is null, or after a
+// Reads a section `stages`. The path of a schedule's file is made relative to
+// the working directory. Returns nullopt if the section is null, or after a
 // finding.
 std::optional<StageDeclaration> ReadStages(const YamlContext& context,
                                            const YamlNode& node);
@@ -31,10 +31,10 @@ std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 
 // Returns the stages of a target. They are read from the target's section in
-// the project file. Missing keys are taken from the nearest rules file that has
-// a section. Returns nullopt if no file has a section, or after a finding.
-// Errors inside a section have already been reported. The findings here are a
-// missing axis, and a schedule's file outside `boundary`.
+// the project file. Missing keys are taken from the first of the rules files
+// that has a section `stages`. Returns nullopt if no file has a section, or
+// after a finding. Errors inside a section have already been reported. The
+// findings here are a missing axis, and a schedule's file outside `boundary`.
 std::optional<StageDeclaration> DeclaredStages(const Target& target,
                                                const RuleSet& rules,
                                                const Boundary& boundary,
