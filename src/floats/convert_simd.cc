@@ -10,7 +10,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "floats/convert_simd.cc"
-#include <hwy/foreach_target.h>  // before highway.h: it compiles this again
+#include <hwy/foreach_target.h>  // Precedes highway.h; re-includes this file.
 #include <hwy/highway.h>
 
 #include "floats/half_simd-inl.h"

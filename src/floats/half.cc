@@ -34,9 +34,9 @@ double RoundToFormat(double x, const Format& format) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }
-  // To round to even, half a step less one is added, and one more if the last
-  // kept bit is set. Then the lower bits are dropped. A carry increments the
-  // exponent.
+  // Rounds to nearest, ties to even: half a step less one is added, and one
+  // more if the last kept bit is 1. Then the lower bits are dropped. A carry
+  // increments the exponent.
   const int drop = 53 - format.precision;
   auto bits = std::bit_cast<uint64_t>(x);
   bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
@@ -63,8 +63,8 @@ uint16_t Float16Bits(float x) {
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
-  // The exponent bias changes from 127 to 15. To round to even, half a step
-  // less one is added, and one more if the last kept bit is set.
+  // The exponent bias changes from 127 to 15. Rounds ties to even: adds half a
+  // step less one (0xfff), and one more if the last kept bit is 1.
   magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }

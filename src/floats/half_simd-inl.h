@@ -3,8 +3,8 @@
 // include this header after hwy/highway.h, once for each target, so the include
 // guard toggles.
 //
-// Integer arithmetic, exact float operations and conversion instructions have
-// the same result. Every target therefore produces the bits of half.h, except
+// A target converts by integer arithmetic, by exact float operations or by
+// conversion instructions. All three have the same results as half.h, except
 // that LoadFloat16 may leave a NaN signalling.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_

@@ -66,7 +66,7 @@ int64_t DetectTargets() {
   const Registers extended =
       Query(0x80000000).eax >= kExtended ? Query(kExtended) : Registers{};
   constexpr int kBmi = 3, kAvx2 = 5, kBmi2 = 8, kLeadingZeros = 5;
-  // The bits of AVX-512's parts.
+  // The positions of the feature bits of AVX-512's parts.
   constexpr int kF = 16, kDq = 17, kCd = 28, kBw = 30, kVl = 31;
   constexpr int kVbmi = 1, kVbmi2 = 6, kVnni = 11, kBitalg = 12, kPopcnt = 14;
   constexpr int kGfni = 8, kVectorAes = 9, kVectorPclmul = 10;

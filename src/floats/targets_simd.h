@@ -24,9 +24,9 @@ void UseTargets(int64_t targets);
 // instruction for CRC-32C.
 bool HasSse42();
 
-// Returns an index into a table that SIMD_EXPORT has made: that of the best
-// target that the processor can run. The table lists the targets in `compiled`
-// from best to worst, and the portable target last.
+// Returns the index of the best target that the processor can run, in a table
+// that SIMD_EXPORT has made. The table lists the targets whose bits are in
+// `compiled` from best to worst, and the portable target last.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc
