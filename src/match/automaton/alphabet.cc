@@ -1,10 +1,11 @@
-// Computes the symbols of the sets of characters in patterns. The code points
-// are divided into stretches wherever a range of a set begins or ends. At first
-// all stretches are one symbol. Then each set splits the symbols of which it
-// contains only a part. With [a-z], [aeiou] and `.`:
+// Computes the symbols of an alphabet: classes of code points that no pattern
+// distinguishes. The code points are divided into stretches wherever a
+// character set of a pattern begins or ends. At first all stretches have one
+// symbol. Then each set splits the symbols of which it contains only a part.
+// With the sets [a-z], [aeiou] and `.`:
 //
-//   bounds   ... | \n | ... | a | b c d | e | f ...
-//   symbols  vowels, other letters, newline, the rest
+//   stretches  ... | \n | ... | a | b c d | e | f ...
+//   symbols    vowels; other letters; newline; all other characters
 #include "match/automaton/alphabet.h"
 
 #include <algorithm>
@@ -71,8 +72,8 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   for (const CharSet& set : sets) refine(set);
   for (const CharSet& set : extra) refine(set);
 
-  // A symbol all of whose parts were split off has no stretches left. The other
-  // symbols are renumbered, so that their numbers are consecutive.
+  // A symbol whose stretches all moved to other symbols is no longer used. The
+  // other symbols are renumbered, so that their numbers are consecutive.
   std::unordered_map<uint32_t, uint32_t> number;
   for (Stretch& stretch : stretches_) {
     const auto next = static_cast<uint32_t>(number.size());

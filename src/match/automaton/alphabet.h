@@ -34,8 +34,8 @@ class Alphabet {
   // Returns an array that maps each code point below 0x80 to its symbol.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
   Neighbour KindOf(uint32_t symbol) const { return kinds_[symbol]; }
-  // Returns whether `symbol` is in the set number `set` of those passed to the
-  // constructor.
+  // Returns whether `symbol` is in the set with the index `set` in the list
+  // that was passed to the constructor.
   bool Holds(uint32_t set, uint32_t symbol) const {
     return holds_[set * kinds_.size() + symbol] != 0;
   }
@@ -47,7 +47,7 @@ class Alphabet {
     uint32_t low = 0;
     uint32_t symbol = 0;
   };
-  // Ascending by `low`. A stretch ends before the `low` of the next stretch.
+  // The stretches, ascending by `low`. Each ends before the next one begins.
   std::vector<Stretch> stretches_;
   // The kind of each symbol's characters, indexed by symbol.
   std::vector<Neighbour> kinds_;

@@ -5,13 +5,14 @@
 //   model/layers/10/attn/q_proj/kernel
 //   model/layers/10/attn/k_proj/kernel   reads `k_proj/kernel` only
 //
-// States are numbered in the order in which they are built, so the states that
-// a name builds in succession have consecutive numbers. For each state n the
-// table has the "expected" byte, which leads to state n + 1. In the example,
-// `_proj/kernel` of the first name has built the 12 states that follow state n.
-// If the second name is in state n before its own `_proj/kernel`, its next
-// eight bytes are compared at once with the expected bytes of states n to n +
-// 7. A step to a state with another number is one lookup in the table.
+// States are numbered in the order in which they are built. States that a name
+// builds in succession therefore have consecutive numbers. For each state n,
+// the table has the "expected" byte, which leads to state n + 1. In the
+// example, the first name has built 12 new states for `_proj/kernel`. If no
+// pattern distinguishes `q` from `k`, the second name reaches the state before
+// the first of them. Its next eight bytes are then compared at once with the
+// expected bytes of eight states. A step to a state with another number is one
+// lookup in the table.
 //
 // The result is always equal to that of RE2. Names and patterns for which this
 // is not certain are matched by RE2. tests/match/differential_test.cc compares

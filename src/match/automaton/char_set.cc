@@ -2,7 +2,7 @@
 // between them, so its complement is the list of the gaps, and a member is
 // found by binary search:
 //
-//   [a-c] [b-f] [x]  ->  a-f x      complement  ->  0-` g-w y-10FFFF
+//   [a-c], [b-f] and [x] together are a-f x; the complement is 0-` g-w y-10FFFF
 #include "match/automaton/char_set.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ constexpr uint32_t kKelvinSign = 0x212A;
 constexpr uint32_t kLongS = 0x017F;
 constexpr uint32_t kCaseBit = 0x20;
 
-// Takes the part of `range` that is within `letters`. Appends this part in the
-// other case, and the characters outside ASCII that match one of its letters
-// when case is ignored.
+// Takes the part of `range` that is within `letters`, such as A-Z. Appends the
+// same letters in the other case, and the characters outside ASCII that match
+// one of them when case is ignored.
 void AddOtherCase(CodeRange range, CodeRange letters,
                   std::vector<CodeRange>& out) {
   const uint32_t low = std::max(range.low, letters.low);

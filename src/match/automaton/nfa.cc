@@ -23,10 +23,9 @@
 namespace shardc {
 namespace {
 
-// The limits of the automaton. A pattern with more than kPatternNodes nodes,
-// and a pattern with which the total would exceed kAllNodes, is not supported,
-// so that RE2 matches it. If one of the three other limits is exceeded, RE2
-// matches all patterns.
+// The limits of the automaton. RE2 matches a pattern that has more than
+// kPatternNodes nodes, or with which the total would exceed kAllNodes. If one
+// of the three other limits is exceeded, RE2 matches all patterns.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
@@ -35,9 +34,9 @@ constexpr size_t kMostSets = 5'000;
 // The deepest nesting of shared prefixes. Below this depth, the rest of each
 // pattern has separate nodes.
 constexpr size_t kDeepestShared = 200;
-// PlaceAll() searches for patterns with the same first part. It compares a
-// first part that is not a literal code point with at most this many other
-// parts.
+// PlaceAll() groups patterns by their first part. It makes at most this many
+// groups for first parts that are not a literal code point, such as `\d+`.
+// Other patterns share no nodes from this part on.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -48,7 +47,7 @@ class Builder {
   std::optional<Nfa> Build(std::span<const NfaPattern> patterns);
 
  private:
-  // What remains of a pattern from one of its parts on.
+  // The parts of a pattern from a certain part to the end of the pattern.
   struct Rest {
     uint32_t pattern = 0;
     char separator = 0;
@@ -86,7 +85,7 @@ class Builder {
   char wanted_ = 0;       // The separator of the current pattern.
   uint32_t pattern_ = 0;  // The pattern whose nodes are being built.
   Nfa nfa_;
-  // Indexed by pattern; each tree is a sequence.
+  // Indexed by pattern: the syntax tree of the pattern, a sequence.
   std::vector<PatternTree> trees_;
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
@@ -95,9 +94,9 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // If the names have another separator than the pattern, the set must contain
-  // the separator of the names if and only if it contains the separator of the
-  // pattern.
+  // If the separator of the names (such as `.`) is not that of the pattern
+  // (such as `/`), the set must contain both or neither. For example, `[^/]`
+  // then also excludes the dot.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -192,7 +191,7 @@ uint32_t Builder::PlaceRest(const Rest& rest) {
   return next;
 }
 
-// Returns the number of parts that are equal at the beginning of all `rests`.
+// Returns the number of leading parts that all `rests` have in common.
 size_t Builder::CommonParts(const Rests& rests) {
   const Rest& first = rests[0];
   size_t common = first.parts.size();
@@ -228,9 +227,9 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   return next;
 }
 
-// Builds the nodes of `rests` and appends their first nodes to `entries`. Rests
-// with the same first part share the nodes of this part, within the limits
-// kDeepestShared and kMostOtherParts.
+// Builds the nodes of the remaining parts of patterns (`rests`), and appends
+// the first node of each to `entries`. Patterns that continue with the same
+// part share its nodes, within the limits kDeepestShared and kMostOtherParts.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;
@@ -295,10 +294,10 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Sets `after_first` and the other lists of beginnings (nfa.h). `entries` are
-// the first nodes of patterns. The lists consist of nodes that can be reached
-// from these nodes without reading a character. Returns false if the lists
-// become too long.
+// Finds the nodes that can be reached from the first nodes of patterns
+// (`entries`) without reading a character. Sets `after_first` and the other
+// lists of nfa.h of nodes from which a match may begin. Returns false if the
+// lists become too long.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());

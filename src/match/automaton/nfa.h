@@ -42,8 +42,8 @@ struct Nfa {
   };
 
   std::vector<Node> nodes;
-  // Indexed by pattern: whether the automaton supports it. RE2 must match a
-  // pattern that is not supported.
+  // Indexed by pattern: whether the automaton supports the pattern. If not, RE2
+  // must match it.
   std::vector<bool> inside;
   // Indexed by pattern: whether the automaton supports the pattern and a match
   // of it may begin at any position of a name.
@@ -55,13 +55,13 @@ struct Nfa {
   // element has the assertions of all patterns, for shared nodes.
   std::vector<uint8_t> asserts;
   Alphabet alphabet;
-  // The nodes from which a match may begin. For each symbol, `after_first`
-  // lists the nodes that become active if a match begins with this symbol, at
-  // any position of a name. Patterns that begin with an assertion are in two
-  // other lists. `begin_anchored` has those that are anchored at the beginning
-  // of the text, where they are tried once. `begin_asserted` has those with
-  // other assertions.
-  // Indexed by symbol: the indices of nodes.
+  // The nodes from which a match may begin. `after_first` is indexed by symbol.
+  // It has the indices of the nodes that become active if a match begins with
+  // this symbol, at any position of a name. The two other lists have the
+  // kAssert nodes with which patterns begin. Nodes in `begin_anchored` require
+  // the beginning of the text and are tried only there, once for each name.
+  // Nodes in `begin_asserted` have other assertions, such as `\b`, and are
+  // tried at every position.
   std::vector<std::vector<uint32_t>> after_first;
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;

@@ -1,9 +1,9 @@
 // Trims the tree of a pattern, counts its nodes, and finds its assertions. The
 // automata determine whether a pattern matches anywhere in a name, not where.
-// Therefore trimming removes parts at either end that may be empty, and reduces
-// a repetition there to its minimum:
+// Therefore trimming removes optional parts at both ends, and reduces a
+// repetition there to its minimum: `.*k+ernel.*` becomes `kernel`.
 //
-//   `.*k+ernel.*`  ->  `kernel`     7 nodes for `a{2,4}b`: 4 of `a`, 2 forks, b
+//   nodes of `a{2,4}b`:  4 for `a`, 2 forks and 1 for `b`, in total 7
 #include "match/automaton/pattern_tree.h"
 
 #include <algorithm>

@@ -50,9 +50,9 @@ struct PatternTree {
 
 using TreeKind = PatternTree::Kind;
 
-// Shortens the pattern without changing which texts it matches anywhere in
-// them. Repetitions at both ends are reduced to their minimum: `.*a+b*` becomes
-// `a`.
+// Shortens the pattern so that it still has a match somewhere in the same
+// texts. Optional parts at both ends are removed, and repetitions there are
+// reduced to their minimum: `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);
 
 // Returns the number of nodes that the tree needs in an automaton, or 2^40 if

@@ -1,14 +1,13 @@
-// Builds the states of the deterministic automaton by the subset construction,
-// each when it is first needed. A state is a set of nodes of the
-// nondeterministic automaton, together with the set of patterns that have
-// already matched. The nodes of these patterns are left out. In the example,
-// patterns 0 and 1 are `attn/kernel$` and `attn`, and a node is written as the
-// symbol that it reads:
+// Builds the states of the deterministic automaton by the subset construction.
+// A state is a set of nodes of the nondeterministic automaton, together with
+// the set of patterns that have already matched. The nodes of patterns that
+// have matched are left out. In the example, pattern 0 is `attn/kernel$` and
+// pattern 1 is `attn`. A node is written as the symbol that it reads:
 //
-//   ""  --a-->  {t, t}  --ttn-->  {/}, found 1  --/kernel-->  {$}, found 1
-//                                                        end: found 0, 1
+//   ""  --a-->  {t, t}  --ttn-->  {/}, matched 1  --/kernel-->  {$}, matched 1
+//                                             at the end of the text: 0 and 1
 //
-// The state after a symbol is computed when a name first needs it, and stored
+// The state after a symbol is built when a name first needs it, and is stored
 // in a table. The names of a model need few of the possible states. States are
 // numbered in the order in which they are built, so the states of the new part
 // of a name have consecutive numbers.

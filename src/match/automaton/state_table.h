@@ -22,7 +22,7 @@ struct AutomatonLimits {
   // again when names need them.
   size_t bytes = size_t{16} << 20;
   // The largest number of nodes that may be visited while states are built:
-  // `work`, and `work_per_byte` for each byte of the names. If the number is
+  // `work` plus `work_per_byte` for each byte of the names. If the number is
   // exceeded, the automaton is no longer used, and RE2 matches the remaining
   // names.
   int64_t work = 8'000'000;
@@ -120,12 +120,12 @@ class StateTable {
   State start_ = kNotMade;
   uint32_t forgotten_ = 0;
 
-  // Indexed by pattern: whether it has already matched, so that its nodes can
-  // be skipped.
+  // Indexed by pattern: whether the pattern has already matched. Its nodes are
+  // then skipped.
   std::vector<bool> dead_;
   std::optional<uint32_t> dead_set_;  // The set that dead_ represents.
   std::vector<uint32_t> found_;       // The patterns that one step found.
-  NfaPlace to_;                       // The place to which one step leads.
+  NfaPlace to_;                       // The NFA's state after one step.
 };
 
 }  // namespace shardc

@@ -72,8 +72,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Sets here_ to the kSet nodes that follow assertions that are true at position
-// `at`, and adds the patterns that match there to `found`.
+// Evaluates the assertions at position `at`. Sets here_ to the kSet nodes after
+// true assertions, and adds the patterns that match there to `found`.
 void Stepper::Look(NfaPlaceView at, Neighbour next,
                    const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {
@@ -129,9 +129,9 @@ void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
   Look(at, Neighbour::kEdge, dead, found);
 }
 
-// Returns the kind of the character `symbol`, or kOther if no assertion in the
-// set of nodes depends on this kind. Places that differ only in an irrelevant
-// kind are then equal, so there are fewer states.
+// Returns the kind of the character `symbol`, or kOther if no assertion of the
+// active nodes depends on this kind. NFA states that differ only in an
+// irrelevant kind are then equal, so the automaton has fewer states.
 Neighbour Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asserted = begin_asserts_;
   for (uint32_t at : place.nodes) {

@@ -33,8 +33,8 @@ class Stepper {
 
   Stepper(const Nfa& nfa, Begin begin);
 
-  // Sets `to` to the place after `symbol`, which follows the place `from`.
-  // `dead` is indexed by pattern: a match of a dead pattern does not begin
+  // Sets `to` to the NFA's state after it has read `symbol` in the state
+  // `from`. `dead` is indexed by pattern: no match of a dead pattern begins
   // here. Patterns that match before or after the symbol are appended to
   // `found`, some possibly twice. Their nodes remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
@@ -60,7 +60,7 @@ class Stepper {
   // The union, as bits, of all assertions of the patterns that begin with an
   // assertion other than kTextBegin.
   unsigned begin_asserts_ = 0;
-  // Indexed by node: the round in which it was last visited.
+  // Indexed by node: the value of round_ when the node was last visited.
   std::vector<uint32_t> seen_;
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
