@@ -20,8 +20,8 @@ struct LiteralEnds {
 // Returns the literal ends of a pattern. `begin` is empty unless the pattern
 // begins with `^`, and `end` is empty unless the pattern ends with `$`. Both
 // are empty if the automata do not support the pattern. With
-// `either_separator`, names may have another separator than the pattern. Each
-// text then stops at the first `/` or `.`, counted from its end of the name.
+// `either_separator`, names may have the other separator: `begin` stops before
+// the first `/` or `.`, and `end` has only the text after the last one.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
 // A list to which rules are added one by one. For a new rule, finds the added

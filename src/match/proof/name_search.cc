@@ -8,12 +8,13 @@
 // solution also makes A a solution. That is the case if A's positions in the
 // wanted patterns include B's, and B's positions in the avoided patterns
 // include A's. Each line of this example has a text, its positions in the
-// wanted pattern `kernel$`, and its positions in the avoided pattern `attn`:
+// wanted pattern `kernel$`, and its positions in the avoided pattern `attn`.
+// For example, {attn 1} is the position after one character of `attn`:
 //
-//   ""   {} {}        every beginning is possible
-//   "x"  {} {}        "" is as good: dropped
-//   "a"  {} {attn 1}  "" is as good: dropped
-//   "k"  {kernel 1} {}  kept
+//   ""   {}         {}        every beginning is possible
+//   "x"  {}         {}        "" is as good: dropped
+//   "a"  {}         {attn 1}  "" is as good: dropped
+//   "k"  {kernel 1} {}        kept
 //
 // Texts that approach an avoided pattern are thus dropped at once, and the
 // search stays small where a product of deterministic automata would be large.
@@ -40,9 +41,9 @@ const CharSet& NameCharacters() {
   return set;
 }
 
-// Returns the code point of the set that is most readable in an example name,
-// and before it the rank of the code point (0 is the most readable). Returns
-// nullopt if a name may contain no code point of the set.
+// Returns the code point of the set that is most readable in an example name.
+// The first element of the pair is its rank, where 0 is the most readable.
+// Returns nullopt if a name may contain no code point of the set.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
@@ -102,7 +103,7 @@ class Search {
   uint32_t first_avoided_ = 0;
   std::vector<Letter> letters_;  // The most readable letter is first.
   std::vector<Text> texts_;
-  // The results of DeadFor(), indexed by `mask`.
+  // The results of DeadFor(), indexed by its argument `mask`.
   std::vector<std::vector<bool>> dead_;
   std::vector<uint32_t> found_;
 };

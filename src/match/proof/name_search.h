@@ -24,9 +24,9 @@ namespace shardc {
 enum class Answer : uint8_t { kNo, kYes, kNotProven };
 
 struct NameAnswer {
-  // kYes if there is such a name, kNo if there is none.
+  // kYes if a name was found, kNo if no name meets the conditions.
   Answer answer = Answer::kNotProven;
-  std::string name;    // If kYes: a shortest such name.
+  std::string name;    // If kYes: the name that was found, a shortest one.
   char separator = 0;  // The separator in `name`.
 };
 

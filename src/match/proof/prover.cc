@@ -25,8 +25,8 @@
 namespace shardc {
 namespace {
 
-// The largest number of rules of a cover. A longer list would not help a
-// reader.
+// The largest number of rules of a cover (earlier rules that together match all
+// names of a rule). A longer list would not help a reader.
 constexpr size_t kMostCovers = 100;
 
 }  // namespace
@@ -88,9 +88,10 @@ NameAnswer Prover::FindName(std::span<const uint32_t> all,
   return out;
 }
 
-// Removes, in order, rules that other rules of the cover make redundant. For
-// each remaining rule, searches for a name that `rule` matches and that no
-// other remaining rule of the cover matches.
+// Removes, in order, rules that other rules of the cover make redundant. (A
+// cover is a set of earlier rules that together match all names of `rule`.) For
+// each remaining rule of the cover, searches for a name that `rule` matches and
+// that no other remaining rule matches.
 void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   std::sort(covers.begin(), covers.end(),
             [](const Cover& a, const Cover& b) { return a.rule < b.rule; });
@@ -258,12 +259,13 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. For each pair of rules with different outcomes,
-// one from each list, searches for a name for which each rule is the first
-// match in its list. Rules with which both lists begin are in no pair, because
-// they are the first match of the same names in both lists. Pairs of rules with
-// which both lists end are skipped, because a name that only such rules match
-// has the same first match in both lists.
+// Compares two lists of rules. Takes each pair of a rule of the first list and
+// a rule of the second list whose outcomes differ. For each pair, searches for
+// a name for which both rules are the first match in their lists. Rules with
+// which both lists begin are in no pair, because they are the first match of
+// the same names in both lists. A pair of rules with which both lists end is
+// skipped, because a name that only such rules match has the same first match
+// in both lists.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,
@@ -316,8 +318,8 @@ class TwoLists {
            before_[b].outcome != after_[a].outcome;
   }
 
-  // Searches for a name whose first match is `b` in the first list and `a` in
-  // the second list.
+  // Searches for a name whose first match is the rule `b` of the first list and
+  // the rule `a` of the second list.
   NameAnswer FindBetween(Prover& prover, uint32_t b, uint32_t a) const {
     const auto of_after = [&](size_t rule) {
       return static_cast<uint32_t>(before_.size() + rule);

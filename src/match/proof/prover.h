@@ -18,9 +18,9 @@
 namespace shardc {
 
 struct ProofLimits {
-  // The number of nodes that one question may visit.
+  // The number of automaton nodes that one search for a name may visit.
   int64_t work_per_question = 2'000'000;
-  // The number of nodes that all questions may visit.
+  // The number of automaton nodes that all searches together may visit.
   int64_t work = 300'000'000;
 };
 
@@ -35,9 +35,9 @@ struct Cover {
 
 struct RuleProof {
   enum class Kind : uint8_t {
-    // For the shortest name, `name`, the rule is the first match.
+    // The rule is the first match of some name. `name` is a shortest one.
     kWins,
-    kNeverWins,       // The rules in `covers` match all its names.
+    kNeverWins,       // The rules in `covers` match all names of this rule.
     kMatchesNothing,  // The pattern matches no name.
     kNotProven,
   };
@@ -75,12 +75,12 @@ class Prover {
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
-  // Returns the proof of each rule. The example names of all rules are first
-  // matched together, so that the work does not increase with the square of the
-  // number of rules.
+  // Returns the proof of each rule. The shortest names of all rules are first
+  // matched in one pass. A rule that wins its name needs no further search, so
+  // the work does not increase with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
-  // Returns whether work is left for further questions.
+  // Returns whether work is left for further searches.
   bool HasWork() const { return limits_.work > 0; }
   const Matcher& matcher() const { return matcher_; }
 
@@ -97,7 +97,7 @@ class Prover {
   ProofLimits limits_;
 };
 
-// The pairs of rules of a list that match common names, and the numbers of all
+// The pairs of rules of a list that match common names, and the counts of the
 // other pairs. `first` is the earlier rule of a pair. When the prover has no
 // work left, a pair is counted as not proven, unless the literal ends of its
 // patterns show that no name matches both.
