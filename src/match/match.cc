@@ -251,8 +251,8 @@ std::optional<std::string_view> Regex::Group1(std::string_view text) const {
   };
   const std::string_view begin = state_->begin;
   bool any = begin.empty() && matches(0, RE2::UNANCHORED);
-  // Only the positions are tried at which every match must begin
-  // (LiteralBegin). That is faster than RE2's own search, which reads the text
+  // Every match begins with the text `begin`, so only the positions of this
+  // text are tried. That is faster than RE2's own search, which reads the text
   // up to three times to find the position of a group.
   for (size_t at = begin.empty() ? text.npos : text.find(begin);
        !any && at != text.npos; at = text.find(begin, at + 1)) {

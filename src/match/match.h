@@ -68,10 +68,10 @@ struct MatchOptions {
 class Matcher {
  public:
   // Returns nullopt after adding a finding with one of these codes:
-  // regex-syntax (with RE2's reason, the position in the pattern and a rewrite
-  // for look-around and back-references), regex-limit (one pattern, or all
-  // patterns together, are too large), regex-semantic (a NUL byte), limit (too
-  // many patterns).
+  //   regex-syntax    RE2 refuses a pattern; look-around has a rewrite as help
+  //   regex-limit     one pattern, or all patterns together, are too large
+  //   regex-semantic  a pattern contains a NUL byte
+  //   limit           there are too many patterns
   static std::optional<Matcher> Compile(std::span<const Pattern> patterns,
                                         Findings& findings);
   ~Matcher();

@@ -167,9 +167,9 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
   if (is_name ||
       error.find("invalid perl operator") != std::string_view::npos) {
     for (const Lacking& lacking : kLacking) {
-      // `argument` is the group that RE2 reports: its complete name, or its
-      // text up to the character that RE2 does not support. Groups of the
-      // pattern that are valid do not agree with `argument` and are skipped.
+      // `argument` is the group that RE2 refuses: its complete name, or its
+      // text up to the character that RE2 does not support. A feature that
+      // disagrees with `argument` is not the cause and is skipped.
       if (!argument.starts_with(lacking.text) &&
           !lacking.text.starts_with(argument)) {
         continue;

@@ -20,7 +20,7 @@ namespace shardc {
 struct PatternFault {
   std::string reason;  // The reason, such as "look-ahead is not part of RE2".
   std::string help;    // What to write instead; may be empty.
-  size_t begin = 0;    // The byte range in the pattern is [begin, end).
+  size_t begin = 0;    // The error is in the bytes [begin, end) of the pattern.
   size_t end = 0;
 };
 

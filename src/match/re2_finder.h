@@ -32,8 +32,8 @@ std::string_view Convert(std::string_view name, char separator, char wanted,
 class Re2Finder {
  public:
   enum class Method : uint8_t {
-    kTogether,  // One RE2::Set for each separator; one by one if that fails.
-    kFiltered,  // One by one, after a PatternFilter.
+    kTogether,  // By RE2::Set (one for each separator), else one by one.
+    kFiltered,  // One by one, if a PatternFilter finds the required texts.
   };
 
   // Makes a finder for those of `patterns` whose indices are in `numbers`. The

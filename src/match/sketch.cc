@@ -43,7 +43,7 @@ Reach ReachOf(const PatternTree& tree);
 
 // Returns which texts consecutive parts match together.
 Reach ReachOf(std::span<const PatternTree> parts) {
-  Reach optional;  // Joins the parts that match the empty text.
+  Reach optional;  // The texts that the optional parts match, joined.
   optional.empty = true;
   std::optional<Reach> required;
   for (const PatternTree& part : parts) {

@@ -27,8 +27,8 @@ struct Sketch {
   bool begin_anchor = false;  // Whether the pattern begins with `^`.
   bool end_anchor = false;    // Whether the pattern ends with `$`.
   // True if every text consists only of kWild and kAnyChar, and the pattern is
-  // known to match every name. False for `^[^/]*$`, whose text is kWild but
-  // which matches only names of one part.
+  // known to match every name. False for `^[^/]*$`: its text is kWild, but it
+  // matches only names of one part.
   bool catch_all = false;
 };
 

@@ -1,16 +1,18 @@
 // Finds optimizer states that a rule misses because its pattern is anchored. A
-// table has the paths, without a leading `params/`, of the parameters whose
-// first match is an anchored pattern. A name is a state if the text after one
-// of its separators is in the table, with or without its last part:
+// table has the path of each parameter whose first match is an anchored
+// pattern. The path is the name without a leading `params/`. A name is a state
+// if the text after one of its separators is such a path, or a path and one
+// more part:
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
-//   opt_state/0/mu/dense/kernel/row  ends in it without `row`: another state
+//   opt_state/0/mu/dense/kernel/row  has one more part: another missed state
 //
 // The name of a parameter of a module may end in the path of another parameter:
-// layers.0.norm.weight ends in norm.weight. A name is therefore a state only if
-// at least half of the names with the same first part end in paths of
-// parameters with another first part.
+// layers.0.norm.weight ends in norm.weight. Names are therefore grouped by
+// their first part, such as `layers`. A name is a state only if at least half
+// of the names of its group end in the path of a parameter outside of the
+// group.
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -39,9 +41,9 @@ std::string_view FirstPart(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// Finds the texts after a separator in `text` that are the path of a parameter,
-// and returns the parameter with the longest of these paths. Returns nullopt if
-// there is no such text.
+// Searches for texts after a separator in `text` that are the path of a
+// parameter. Returns the parameter with the longest of these paths, or nullopt
+// if there is no such text.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -62,16 +64,17 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// Counts the names that have the same first part. `names` is the number of all
-// of them, and `copies` the number of those that end in the path of a name with
-// another first part.
+// Counts for the names with the same first part, such as `layers`. `names` is
+// the number of these names. `copies` is the number of those among them that
+// end in the path of a parameter with another first part.
 struct Copies {
   size_t names = 0;
   size_t copies = 0;
 };
 
-// Removes from `missed` the names that are not states: names that end in a
-// longer path of another parameter, and names of modules.
+// Removes from `missed` the names that are not states. A name is removed if it
+// ends in a longer path of another parameter. It is also removed if fewer than
+// half of the names with its first part are copies (Copies).
 void RemoveOthers(std::span<const std::string_view> names, char separator,
                   std::vector<MissedState>& missed) {
   Cores all;

@@ -1,6 +1,6 @@
-// Finds the arrays of a training state that the anchored pattern of their
-// parameter does not match. A training state is a tree of the parameters and of
-// other arrays that have the same paths under other prefixes (optax moments:
+// Finds the arrays of a training state that a rule misses because its pattern
+// is anchored. A training state is a tree of the parameters and of other arrays
+// that have the same paths under other prefixes (optax moments:
 // `opt_state/0/mu/PATH`). A pattern that is not anchored also matches these
 // arrays. A pattern that is anchored at the start matches only the parameters.
 #ifndef SHARDC_MATCH_STATE_NAMES_H_
@@ -21,8 +21,8 @@ namespace shardc {
 // `(^a|b)c`.
 bool IsAnchoredAtStart(std::string_view pattern);
 
-// An array of the training state that the rule of its parameter does not match.
-// `parameter` and `state` are indices into the list of names.
+// An array of the training state, such as a moment, that its parameter's rule
+// does not match. `parameter` and `state` are indices into the list of names.
 struct MissedState {
   // The index of the anchored pattern that is the parameter's first match.
   uint32_t pattern = 0;
@@ -34,9 +34,9 @@ struct MissedState {
 
 // Returns the states that anchored patterns miss, in the order of the names. A
 // state is a name that ends in the path of a parameter whose first match is an
-// anchored pattern. At most one part may follow this path. The path of a
-// parameter does not include a leading `params`. Parameters of modules are not
-// states: layers.0.norm.weight ends in norm.weight, but `layers` is a module.
+// anchored pattern. One part may follow the path. A leading `params` is not
+// part of the path. Parameters of modules are not states: layers.0.norm.weight
+// ends in norm.weight, but `layers` is a module.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);
