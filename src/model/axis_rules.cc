@@ -1,8 +1,8 @@
 // Computes the values of axis rules that no file gives. Such a rule has the
 // value of the rule from which it derives. That rule may itself derive from
 // another one. The five kinds of parallelism default to the mesh axes of the
-// same meaning, the rule `batch` joins two rules, and a rule that derives from
-// no rule is null:
+// same meaning. The rule `batch` joins two rules. A rule that derives from no
+// rule is null.
 //
 //   decode_kv_head -> kv_head -> tensor_parallel -> tp
 //   batch -> fully_sharded_data_parallel, data_parallel -> [fsdp, dp]

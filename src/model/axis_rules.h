@@ -65,9 +65,9 @@ inline constexpr size_t kAxisRuleCount = 27;
 std::string_view AxisRuleName(AxisRule rule);
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
 // Returns the rule whose value is the default of `rule`, as in the library
-// eformer: tensor_parallel for head. Returns nullopt if the default is not the
-// value of a single rule. The default of `batch`, for example, joins the values
-// of two rules.
+// eformer. For example, `head` has the value of tensor_parallel by default.
+// Returns nullopt if the default is not the value of a single rule. The default
+// of `batch`, for example, joins the values of two rules.
 std::optional<AxisRule> DerivedFrom(AxisRule rule);
 // Returns the rule that replaces `rule` in generation modes (decode_kv_head for
 // kv_head), or nullopt if no rule does.

@@ -2,15 +2,17 @@
 // coordinate is divided into a coordinate of the slice and one inside the
 // slice; the number of slices along an axis is its DCN factor. Slices, and the
 // devices in a slice, are numbered in row-major order, all devices of one slice
-// before the next. Processes have consecutive device numbers.
+// before the next. Processes have consecutive device numbers. An example with
+// dp 2, tp 4, 2 slices over tp, and 4 processes:
 //
-//   dp 2, tp 4, 2 slices over tp, 4 processes
-//   position 2 = (0, 2): slice 2 / 2 = 1, inside (0, 0): device 4, process 2
+//   position 2 has the coordinates (0, 2)
+//     ->  slice 2 / 2 = 1, and inside this slice (0, 0)
+//     ->  device 4, which belongs to process 2
 //
-// The mesh of one host results from dividing the axes, first to last, by the
-// number of processes:
+// HostShape() computes the part of the mesh that belongs to one process. It
+// divides the axis sizes, first to last, by the number of processes:
 //
-//   [2, 8, 4] by 16 processes of 4  ->  [1, 1, 4]
+//   [2, 8, 4], 16 processes of 4 devices each  ->  [1, 1, 4]
 #include "model/mesh_layout.h"
 
 #include <algorithm>
@@ -140,10 +142,10 @@ void WriteDeviceGrid(JsonWriter& json, const Mesh& mesh,
 
 // Infers the slices from the list of device numbers. Inside a slice, a step
 // along the last axis adds 1 to the device number, a step along the axis before
-// it adds the last axis's size within a slice, and so on. The number of steps
-// along an axis that follow this pattern gives its size within a slice, and the
-// quotient of both sizes is its number of slices. The last axis is examined
-// first.
+// it adds the last axis's size within a slice, and so on. The number of indices
+// of an axis that follow this pattern is the axis's size within a slice. The
+// axis's whole size divided by this size is its number of slices. The last axis
+// is examined first.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   if (std::ssize(devices) != mesh.devices) return false;
   Mesh made = mesh;

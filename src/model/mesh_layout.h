@@ -64,7 +64,7 @@ std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 // Returns the sizes, along each axis, of the part of the mesh that belongs to
 // one process: [1, 1, 4] for the mesh [2, 8, 4] and 16 processes. The axis
 // sizes are divided by the number of processes, from the first axis on. Returns
-// nullopt if the quotients do not have `local_devices` devices, for example
+// nullopt if the part does not have `local_devices` devices, for example
 // because a division leaves a remainder.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,

@@ -1,7 +1,7 @@
 // The `model:` section of a rules file: the roles of parameters, their
-// dimensions, and the ops in order. Expressions are stored as text, with their
-// places, because sizes depend on a config.json
-// (docs/guides/model-section.md).
+// dimensions, and the ops in order (docs/guides/model-section.md). Expressions
+// are stored as text, because their values depend on a config.json. Each
+// `place` is a position in the file, for messages.
 #ifndef SHARDC_MODEL_MODEL_DESCRIPTION_H_
 #define SHARDC_MODEL_MODEL_DESCRIPTION_H_
 
@@ -45,7 +45,7 @@ struct DescribedRole {
   // The dimensions in the order in which they are stored. If the pattern
   // contains `$e`, the experts' dimension comes first.
   std::vector<DescribedDim> dims = {};
-  // The name of the role that is used if no parameter has this one; or empty.
+  // The role whose parameter is used if this role has none; may be empty.
   std::string tied = {};
   // True if layers without this parameter use that of the first layer.
   bool shared = false;
@@ -58,7 +58,7 @@ struct DescribedRole {
 };
 
 struct DescribedArgument {
-  // The names of the operands: two for `a + b`.
+  // The names in the argument: `a` and `b` for the argument `a + b`.
   std::vector<std::string> names = {};
   bool is_number = false;
   double number = 0;

@@ -150,12 +150,12 @@ struct ModelConfig {
   bool has_encoder = false;
   // True if no token attends to later tokens.
   bool causal = true;
-  // The dropout rate of a layer's two outputs.
+  // The dropout rate after the attention and after the MLP of a layer.
   std::optional<double> hidden_dropout;
-  // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
-  // and value of config.json that give it.
+  // The factor by which attention logits are multiplied before the softmax.
+  // Absent means 1/sqrt(head_dim).
   std::optional<double> softmax_scale;
-  // The key and value, such as "query_pre_attn_scalar 224".
+  // The setting that gives the scale, such as "query_pre_attn_scalar 224".
   std::string softmax_scale_source;
   std::optional<double> soft_cap;  // The soft cap of attention logits.
   // The dropout rate of attention weights; nullopt if it is 0.

@@ -86,9 +86,9 @@ enum class SeparatorFrom : uint8_t {
   // The patterns contain neither a slash nor an escaped dot, so the rule uses
   // the separator of the parameter names.
   kNames,
-  // The patterns contain both, so the file must state the separator.
+  // Both a slash and an escaped dot occur, so the file must state one.
   kBoth,
-  // The file sets `compat`, and the reference systems know only the slash.
+  // The file sets `compat`: eformer and fjformer know only the slash.
   kCompat
 };
 
@@ -109,7 +109,7 @@ struct Rule {
   Place match_place;        // place of the pattern
 };
 
-// The value of the rule of a logical axis that a file registers: null, or the
+// The value that a file registers for the rule of a logical axis: null, or the
 // names of axis rules, logical axes or mesh axes. A name that is written
 // `{axis: x}` is always a mesh axis.
 struct RegisteredRule {
@@ -133,9 +133,9 @@ struct Registration {
   // The rule for generation modes; absent if it is derived from `rule`.
   std::optional<RegisteredRule> generation;
   bool override_existing = false;
-  // True if this entry removes the registration of `name` that a file extended
-  // by this file makes. With `missing_ok: false` it is an error if no file
-  // registers the name.
+  // True if this entry removes the logical axis `name`, which is registered by
+  // a file that this file extends. With `missing_ok: false` it is an error if
+  // no file registers the name.
   bool unregister = false;
   bool missing_ok = true;
   Place place;
@@ -174,9 +174,9 @@ struct NamePattern {
 // a flag gives any.
 using WeightDecayExclusions = std::optional<std::vector<NamePattern>>;
 
-// All rules files merged. The rules of the nearest file come first, and a
-// setting is read from the nearest file that has it. A file is nearer than the
-// files that it extends.
+// All rules files merged. A file is nearer than the files that it extends. The
+// rules of the nearest file come first, and a setting is read from the nearest
+// file that has it.
 struct RuleSet {
   // The rules in order; the first that matches a parameter applies.
   std::vector<Rule> rules;
@@ -189,10 +189,10 @@ struct RuleSet {
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  // The `model:` section of the nearest file that has one; null if none has.
+  // The `model:` section of the first file of `sources` that has one; or null.
   std::shared_ptr<const ModelDescription> model;
-  // All files read, the nearest first. Ignore comments are read from them, and
-  // the plan lists them as its `source`.
+  // All files read; a file comes before the files that it extends. Ignore
+  // comments are read from them, and the plan lists them as its `source`.
   std::vector<SourceRef> sources;
 };
 

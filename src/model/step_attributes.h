@@ -37,10 +37,10 @@ struct FnAttributes {
 };
 
 // One dimension label, whose use depends on the op. kSum and kMax remove the
-// label, and kBroadcast adds it. kPick reads, and kPlace writes, the element
-// along the label whose index is an operand (the id). kSplit divides the label
-// into its factors, and kMerge joins them. kCacheWrite writes rows along the
-// label.
+// label, and kBroadcast adds it. kPick reads one element along the label, whose
+// index is an operand (the id). kPlace writes one element in this way. kSplit
+// divides the label into its factors, and kMerge joins them. kCacheWrite writes
+// rows along the label.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };
@@ -138,9 +138,9 @@ struct RollAttributes {
 
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
-  // The label whose size is the longest distance with a row of its own. All
-  // keys at this distance from the query or farther share one row, the last one
-  // for their side (before or after the query).
+  // The label whose size is a limit on distances. All keys at this distance
+  // from the query or farther share one row of the table: one row for keys
+  // before the query and one for keys after it.
   LabelId longest = kNoLabel;
   bool both_sides = false;  // True if keys may also follow the query.
 };

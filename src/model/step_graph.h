@@ -23,8 +23,8 @@ inline constexpr ValueId kNoValue = -1;
 // and the first factor is the outermost. The size of a label with parts, (c+r),
 // is their sum, and the parts follow each other. Some labels, such as an
 // attention window or the number of experts per token, are not a dimension of
-// any value. Their sizes are numbers that must become smaller together with the
-// dimensions when sizes are reduced.
+// any value. Their sizes are numbers that are reduced together with the
+// dimensions when a step is run at reduced sizes.
 struct DimLabel {
   std::string name = {};
   std::vector<LabelId> factors = {};
@@ -107,8 +107,8 @@ enum class OpKind : uint8_t {
   // infinity for keys that `rule` hides. kCausal hides keys after the query and
   // keys that are `window` or more positions before it. kChunked divides the
   // positions into windows and hides keys after the query and keys in another
-  // window. With `heads`, each head's slope times `slope_scale` times the key's
-  // position is added (ALiBi).
+  // window. With `heads`, ALiBi is added: the head's slope * `slope_scale` *
+  // the key's position.
   kMask,
   // (kv) -> kv repeated from `kv_heads` to `query_heads`: query head n of N
   // gets KV head n / (N / K), where K is the number of KV heads. With
@@ -298,7 +298,7 @@ struct CommonLabels {
 struct RingLabels {
   // The label whose size is the number of blocks.
   LabelId turns = kNoLabel;
-  // `queries` is a composite label: (turns, query_rows).
+  // Composite labels: `queries` is (turns query_rows), `keys` (turns key_rows).
   LabelId queries = kNoLabel, query_rows = kNoLabel;
   LabelId keys = kNoLabel, key_rows = kNoLabel;
 };
