@@ -2,8 +2,9 @@
 // copied, because all micro-batches share them. The ops that count tokens come
 // first, so that each loss can be divided by the tokens of all micro-batches.
 // After its backward pass each micro-batch adds its gradients to the sums of
-// the earlier micro-batches. With GradientSums, all gradients are added at the
-// end. For two micro-batches, where d:w is the gradient of a parameter w:
+// the earlier micro-batches. In a pipeline (GradientSums), all gradients are
+// added at the end. For two micro-batches, where d:w is the gradient of a
+// parameter w:
 //
 //   order of ops:  count 0, count 1, their sum, forward 0, backward 0,
 //                  forward 1, backward 1
@@ -29,8 +30,8 @@ constexpr int64_t kKeysApart = 7919;
 
 class Accumulator {
  public:
-  // Writes the ops of the first `written` micro-batches, which must be all of
-  // them or only one.
+  // `written` is the number of micro-batches whose ops are written. It is
+  // either `micro_batches`, or 1 if one micro-batch represents all of them.
   Accumulator(Graph& graph, int64_t micro_batches, int64_t written,
               Reduction reduction, GradientSums* sums)
       : graph_(graph),
@@ -74,11 +75,11 @@ class Accumulator {
   }
 
  private:
-  // Finds the scale ops, forward and backward, of losses that are means over a
-  // micro-batch, such as router losses. The factor of each such op is later
-  // divided by the number of micro-batches, so that the losses add up to the
-  // mean over all micro-batches. Returns false if a term of the loss after the
-  // first one is not a scaled value.
+  // Finds the scale ops of losses that are means over a micro-batch, such as
+  // router losses, and the same ops of the backward pass. The factor of each op
+  // is later divided by the number of micro-batches. The losses then add up to
+  // the mean over all micro-batches. Returns false if a term of the loss after
+  // the first one is not a scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -276,7 +277,7 @@ class Accumulator {
 
   ValueId AddChain(const std::vector<GradientTerm>& chain, size_t parameter) {
     ValueId sum = Of(chain[0].micro, chain[0].value);
-    // A sum of one gradient needs no op, so that gradient itself gets the
+    // A sum of one gradient needs no op. The gradient itself then gets the
     // sharding constraint of the sum.
     if (chain.size() == 1) {
       const int32_t at = place_[AsIndex(chain[0].micro)]
@@ -300,9 +301,9 @@ class Accumulator {
     for (size_t i = 0; i < sums_.size(); ++i) {
       const ValueId value = graph_.gradients[i];
       if (value < 0) continue;
-      // If the one written micro-batch represents all micro-batches, the sum
-      // belongs to no micro-batch, and its only operand is the gradient of the
-      // written one.
+      // If only one micro-batch is written, it represents all micro-batches.
+      // The sum then belongs to no micro-batch, and its only operand is the
+      // gradient of the written micro-batch.
       if (written_ < micros_) {
         sums_[i] = Add({value}, i, -1, true, value);
         continue;
@@ -326,7 +327,7 @@ class Accumulator {
   std::vector<int32_t> producer_;
   // Indexed by op: 1 if the op counts tokens, else 0.
   std::vector<char> counts_;
-  // Indexed by op: 1 if FindShares() has found the op, else 0.
+  // Indexed by op: 1 if the op scales a mean over a micro-batch, else 0.
   std::vector<char> shares_;
   // The index of the op that computes 1 / number of tokens.
   int32_t divide_ = -1;

@@ -22,8 +22,8 @@ enum class Reduction : uint8_t {
   kOnce,
   kEach,  // Each micro-batch reduces its own gradients over all axes.
 };
-// The prefix of the name of a gradient's sharding constraint under kSharded,
-// for the gradients of single micro-batches: `part:q` for the role q.
+// Under kSharded, the gradient of a single micro-batch has the sharding
+// constraint `part:ROLE`, such as `part:q` for the role q. This is its prefix.
 inline constexpr std::string_view kPartOfGradient = "part:";
 
 // A micro-batch's gradient of a parameter, which is one term of a sum.
@@ -32,17 +32,17 @@ struct GradientTerm {
   ValueId value = kNoValue;  // A value in the graph of one micro-batch.
 };
 
-// How the ranks of a pipeline add gradients: each rank adds the gradients that
-// its own tasks compute, in the order of the tasks. The sums of several ranks
-// are added at the end.
+// How the ranks of a pipeline add gradients. Each rank adds the gradients that
+// its own tasks (passes of single micro-batches) compute, in the order of the
+// tasks. The sums of several ranks are added at the end.
 struct GradientSums {
   // of[parameter][rank] lists the gradients that the rank adds, in order.
   std::vector<std::vector<std::vector<GradientTerm>>> of = {};
-  // Gradients in the graph of one micro-batch that Accumulate() does not copy
-  // for each micro-batch, because the terms in `of` replace them.
+  // Gradients in the graph of one micro-batch whose ops Accumulate() leaves
+  // out, because the terms in `of` replace them.
   std::vector<ValueId> replaced = {};
-  // Set by Accumulate(). Maps each value of the new graph that adds a term to a
-  // rank's sum to this term.
+  // Set by Accumulate(). Maps the result of each addition to a rank's sum to
+  // the term that it adds.
   std::map<ValueId, GradientTerm> adds = {};
 };
 

@@ -8,9 +8,9 @@
 // each device has the queries and keys of one index of `turns`. Before each
 // turn except the first, keys and values roll by one index:
 //
-//   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
-//                       scores [b, n, turns, rows, rows'], of the queries of
-//                       block r with the keys of block r - 1
+//   turn 1:  keys    [b, turns, key rows, KV heads, h], after a ppermute
+//            scores  [b, heads, turns, query rows, key rows], of the queries of
+//                    block r with the keys of block r - 1
 #include "step/attention.h"
 
 #include <algorithm>
@@ -159,8 +159,8 @@ class Writer {
     // no heads to repeat.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     const bool global = settings_.form.view == AttentionView::kGlobal;
-    // Keys and values are gathered before they are repeated, because they are
-    // then smaller.
+    // Keys and values are gathered before they are repeated, because repeating
+    // them makes them larger.
     if (global) x = Resharded(x, "kgather");
     const LabelId kv_heads = labels[labels.size() - 2];
     x = write_.Append(OpKind::kRepeat, {x},
@@ -294,7 +294,7 @@ class Writer {
   std::vector<ValueId> queries_;
   const ValueId sinks_;
   ValueId query_positions_;
-  // The labels of the tokens of queries and keys; in a ring, of one block.
+  // The labels of the tokens of queries and keys, in a ring those of one block.
   LabelId query_, key_;
   Labels heads_;
 };

@@ -55,10 +55,10 @@ struct AttentionSettings {
   LabelId copied_heads = kNoLabel;
 };
 // Appends attention to the graph and returns its output. Queries and keys may
-// have several parts, such as a part with and a part without rotary embedding.
-// The products of the parts are added. A query part has the labels [b, t, n,
-// h], and a key part [b, s, k, h] or [b, s, h]. Values have [b, s, k, w], and
-// the sinks [n] or kNoValue. Ring attention uses the labels in Graph::ring.
+// have several parts, such as a part with and a part without rotary embedding,
+// whose products are added. A query part has the labels [b, t, n, h], and a key
+// part [b, s, k, h] or [b, s, h]. Values have [b, s, k, w]. `sinks` has [n], or
+// is kNoValue. Ring attention uses the labels in Graph::ring.
 ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
                   const std::vector<ValueId>& keys, ValueId values,
                   ValueId sinks, const AttentionSettings& settings);

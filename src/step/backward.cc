@@ -4,8 +4,9 @@
 // the forward pass does not keep is rematerialised by copies of the ops that
 // compute it:
 //
-//   e = exp(scores), not kept: its derivative reads a second exp(scores), for
-//   which the ops that compute the scores are copied too, each op once
+//   e = exp(scores) is not kept, and the derivative of exp reads e
+//   ->  exp is copied, and so are the ops that compute the scores, if these are
+//       not kept either; each op is copied once
 #include "step/backward.h"
 
 #include <utility>
@@ -72,10 +73,10 @@ ValueId Backward::Total(ValueId value, const std::string& constraint) {
 
 // Returns a forward value, which may be rematerialised. In ring attention, the
 // forward pass rolls keys and values from turn to turn, and the backward pass
-// needs the same blocks in the opposite order. The backward pass therefore
-// rolls the unrolled value backwards to the first block that it needs, and
-// rolls each further block from the block before it. As a result, each block
-// arrives at a device together with its own gradient.
+// needs the same blocks in the opposite order. The block of the last turn is
+// the original block rolled backwards once, because the ring is closed. Each
+// other block is rolled backwards from the block of the turn after it. As a
+// result, each block arrives at a device together with its own gradient.
 ValueId Backward::Forward(ValueId value) {
   if (!made_by_[AsIndex(value)].recompute) return value;
   const auto known = recomputed_.find(value);

@@ -4,12 +4,15 @@
 // result:
 //
 //   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
-//   x = add(x, m?, s?) @resid                      then x is x + m
+//   x = add(x, m?, s?) @resid                      without s, x becomes x + m
 //
-// There are exceptions: `add` adds the operands that exist, attention handles
-// missing arguments itself, a norm without a weight returns its operand, and a
-// line that assigns to its own first operand leaves the operand unchanged. A
-// line whose `if` condition is false is not written.
+// There are four exceptions:
+// - `add` adds the operands that exist.
+// - Attention handles missing arguments itself.
+// - A norm without a weight returns its operand.
+// - A line that assigns to its own first operand leaves the operand unchanged.
+//
+// A line whose `if` condition is false is not written.
 #include "step/build.h"
 
 #include <algorithm>
@@ -113,8 +116,9 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports the problems of roles, except kUnused. For each kind of problem and
-  // role there is one finding. Returns whether there are any such problems.
+  // Reports the problems of roles, except roles that no op uses (kUnused).
+  // There is one finding for each role and kind of problem. Returns whether any
+  // was reported.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {

@@ -32,8 +32,8 @@ struct StepModel {
   // dimensions and of counts such as the experts per token are set. The sizes
   // of labels of tokens are 0.
   Sizes sizes = {};
-  // The number of slots in an expert's queue, divided by tokens * top_k /
-  // experts; 0 means no limit.
+  // The capacity factor of experts: the number of slots in an expert's queue,
+  // divided by tokens * top_k / experts. 0 means no limit.
   double capacity = 0;
   // The number of the encoder's tokens; 0 means the same number as the
   // decoder's.

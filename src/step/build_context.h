@@ -80,8 +80,8 @@ struct BuildContext {
   bool failed = false;
 
   // The position biases that several layers share, so that each is created
-  // once. The key is the table of the biases, and the number 2 * (stack of the
-  // queries) + (stack of the keys).
+  // once. The key has the table of the biases, and the stacks of queries and
+  // keys as one number: 2 * (stack of the queries) + (stack of the keys).
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
   // A label whose size is a distance between query and key. The position bias
   // is the same for all larger distances.
@@ -90,11 +90,11 @@ struct BuildContext {
   LabelId frames = kNoLabel;
   // The composite label of KV heads and their copies, (k copies).
   LabelId copied_heads = kNoLabel;
-  // Whether the labels that `form` needs have been created.
+  // Whether the labels for ring attention or copied KV heads were created.
   bool made_own_labels = false;
   // The statistics of each router that has been written.
   std::vector<RouterStatistics> routers = {};
-  // The role of the router's correction; -1 if there is none.
+  // The role of the bias that routers add to choose experts; -1 if none.
   int32_t correction = -1;
 };
 

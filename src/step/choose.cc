@@ -3,10 +3,10 @@
 // sharding of the result. A single option is chosen, unless the preferred
 // result does not use the axis and gathering the axis before the op costs less.
 //
-// If there are several options, the policy `published` leaves activations in
-// place over data axes, and weights in place over the other axes. It compares
-// costs if several options remain. The policy `cost` compares all combinations
-// of options.
+// If there are several options, the policy decides. With `published`, a data
+// axis keeps the label that it shards in activations, and any other axis keeps
+// the label that it shards in weights. Costs are compared if several options
+// remain. With `cost`, all combinations of options are compared.
 //
 // The cheapest combination sends the fewest bytes at real sizes, then has the
 // fewest collectives, then the fewest elements of the local loop nest. Of equal
@@ -14,8 +14,8 @@
 // op's labels, with unsharded last. Ties therefore depend only on the input
 // files.
 //
-//   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp may shard b or d; published
-//                                            takes b and gathers the weight
+//   linear of y [b:fsdp t d] and w [f:tp d:fsdp]: fsdp, a data axis, may shard
+//   b or d. `published` keeps b, so the weight is gathered.
 #include "step/choose.h"
 
 #include <algorithm>
@@ -278,11 +278,11 @@ class Chooser {
   }
 
   // Returns the axes that shard a label, up to the first axis that does not
-  // divide the label's size. The order of the axes is taken from the operand or
-  // preferred result that shards the label over most of these axes. If several
-  // such values exist, the largest one decides, because the other values are
-  // cheaper to reshard. Among equally large values the preferred result comes
-  // first.
+  // divide the label's size. Their order is that of an operand or of the
+  // preferred result: the value that shards the label over the most of these
+  // axes. If several such values exist, the largest one decides, because the
+  // other values are cheaper to reshard. Among equally large values the
+  // preferred result comes first.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

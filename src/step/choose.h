@@ -17,7 +17,7 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  // The sharding of the first copy of the value.
+  // The sharding of the first of `copies`, by which axes are chosen.
   const Sharding* sharding = nullptr;
   // The shardings of all copies of the value in the program so far.
   std::span<const Sharding* const> copies = {};
@@ -40,7 +40,7 @@ struct ChoiceRequest {
 struct Choice {
   std::vector<Sharding> operands = {};
   Sharding result = {};
-  // The axes of the all-reduce of maxima that follows the op.
+  // The axes of the all-reduce that follows a maximum over a sharded label.
   AxisList maxima = {};
   // The conflicts between operands. The caller sets `op` in each.
   std::vector<ShardingConflict> conflicts = {};

@@ -110,12 +110,15 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the leading axes of `list` whose product divides the size. Axes that
-// an earlier dimension uses are left out, and so are the first axis that does
-// not divide the size and all axes after it. Appends to `notes` a message for
-// each axis that an earlier dimension uses and for the first axis that does not
-// divide. A dimension of size 1, such as the single query in decoding, is
-// reported only if it is the batch.
+// Returns the leading axes of `list` whose product divides the size.
+// - An axis that an earlier dimension uses is left out.
+// - The first axis that does not divide the size ends the list: it is left out,
+//   and so are all axes after it.
+//
+// Appends a message about each of these axes to `notes`, but none about the
+// axes after the end. An axis that does not divide a dimension of size 1, such
+// as the single query in decoding, is reported only if the dimension is the
+// batch.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {

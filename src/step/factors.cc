@@ -10,9 +10,9 @@
 // than the KV heads. When query heads are summed to KV heads, the result is
 // partial over the axes that do not divide the KV heads.
 //
-//   n 8, (n h) sharded over tp 4          n:tp
-//   n 2, (n h) sharded over [a 2, b 2]    n:a h:b
-//   n 8 sharded over [a 2, b 2], summed to k 2   k:a, partial over b
+//   split (n h) over tp 4, n 8                ->  n:tp
+//   split (n h) over [a 2, b 2], n 2          ->  n:a h:b
+//   sum n 8 over [a 2, b 2] to KV heads k 2   ->  k:a, partial over b
 #include "step/factors.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // Counts the operations of an op from the product of its labels' sizes on one
 // device. Operands that share a label have the same shard of this label. If the
 // op has the label of experts' slots, the size of the tokens' label is left
-// out, because each slot holds at most one token:
+// out, because each slot holds at most one token. An example of a matrix
+// product:
 //
 //   [b, t, d] x [f, d] -> [b, t, f], b over dp 2, f over tp 4:
 //   2 * b/2 * t * d * f/4

@@ -1,6 +1,6 @@
 // The functions of one number that the ops of a step apply, and the derivatives
-// that a backward graph needs. In the meanings, x is the operand and c is the
-// constant of the op.
+// that a backward graph needs. In the texts of Function::meaning, x is the
+// operand and c is the constant of the op.
 #ifndef SHARDC_STEP_FUNCTIONS_H_
 #define SHARDC_STEP_FUNCTIONS_H_
 

@@ -31,8 +31,8 @@ constexpr size_t kLongestPeriod = 16;
 // The number of blocks that are built of each run of identical blocks.
 constexpr size_t kBuilt = 4;
 
-// Returns how many times the block of `period` kinds that starts at `begin`
-// occurs in succession.
+// Returns how often the `period` kinds from `begin` on occur in succession. For
+// example, 2 for the kinds 0 0 1 0 0 1 2, begin 0 and period 3.
 size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
   size_t end = begin + period;
   while (end < kinds.size() && kinds[end] == kinds[end - period]) ++end;
@@ -41,7 +41,8 @@ size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
 
 // Returns the layer of each op, or -1 if the op belongs to no layer or to
 // several layers. An op that is not part of a layer, such as a gradient's
-// square for the norm, belongs to a layer if all its operands do.
+// square for the norm, belongs to a layer if all its operands belong to this
+// layer.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);
@@ -62,7 +63,7 @@ std::vector<int32_t> LayersOfOps(const Graph& graph,
 }
 
 // Returns whether the op reads values of both the second and the third block of
-// a run. The op then has more operands in the graph of all layers.
+// a run. In the graph of all layers, such an op has an operand for each block.
 bool Spans(const Op& op, const std::vector<int32_t>& layer_of_value,
            const LayerFold& fold) {
   if (op.in.size() < 3) return false;

@@ -13,9 +13,9 @@
 namespace shardc::step {
 
 struct LayerFold {
-  // The layers from `second` and from `third` on are two equal blocks of
-  // `period` layers each. The block that begins at `second` represents all
-  // blocks that are not built.
+  // A run of equal blocks of `period` layers each. The second block begins at
+  // the layer `second`, and the third block at the layer `third`. The second
+  // block represents all blocks that are not built.
   struct Run {
     int32_t second = 0, third = 0, period = 1;
   };

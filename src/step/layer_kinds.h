@@ -17,8 +17,8 @@ namespace shardc::step {
 // Returns a number for each layer of all stacks. Layers with the same number
 // have ops that differ only in the layer's number. These layers are in the same
 // stack, and have the same settings, the same lines whose `if` condition is
-// true, and the same roles. In each of these roles, their parameters have the
-// same class and the same number of tensors.
+// true, and the same roles. For each role, they have the same number of
+// tensors, and these tensors have the same class.
 //
 // `class_of_row` has the class of each tensor of the manifest. Tensors of one
 // class must have the same sharding. Returns nullopt if the settings or the

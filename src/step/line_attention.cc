@@ -58,11 +58,11 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
   return index;
 }
 
-// Returns keys or values with the label of keys in place of the label of
-// queries. The keys and values belong to the tokens of the stack `seen`, which
-// is another stack in cross-attention. Prefill writes keys and values to a
-// cache, and decoding reads them from the cache. Self-attention that is not
-// causal has no cache.
+// Returns keys or values for attention: the label of queries is replaced by
+// that of keys, and the cache is used. The keys and values belong to the tokens
+// of the stack `seen`, which is another stack in cross-attention. Prefill
+// writes keys and values to a cache, and decoding reads them from the cache.
+// Self-attention that is not causal has no cache.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];

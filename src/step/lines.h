@@ -18,7 +18,7 @@ namespace shardc::step {
 enum class LineOp : uint8_t {
   kLookup,
   kRows,     // looks up rows of a table that an op has computed
-  kPatches,  // input patches times a role, summed over all dimensions but one
+  kPatches,  // input patches times a weight, summed over all dimensions but one
   kToken,    // reads one token of a value, at a fixed index
   // reads the input frames of an audio model, several for each token
   kFrames,

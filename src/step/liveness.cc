@@ -50,9 +50,9 @@ class BufferLiveness {
   }
 
  private:
-  // Returns the bytes of an instruction's result. A stored parameter has the
-  // element size of its update. Copies of the parameter may be cast to a
-  // narrower dtype.
+  // Returns the bytes of an instruction's result. Value::bytes of a parameter
+  // is the width of copies, which may be cast to a narrower dtype. The stored
+  // parameter has the width of the updated parameter.
   int64_t BytesOf(const Instruction& step) const {
     const Slot& of = program_.slots[AsIndex(step.out)];
     const Value& value = graph_.values[AsIndex(of.value)];
@@ -111,8 +111,8 @@ class BufferLiveness {
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }
 
-  // Returns the index of the operand of AdamW, whose operands are (p, g, m, v,
-  // clip), that the result updates.
+  // Returns the index of the operand that a result of AdamW updates. The
+  // operands are (p, g, m, v, clip).
   static int64_t UpdatedOperand(AdamWResult result) {
     switch (result) {
       case AdamWResult::kParameter:
@@ -220,8 +220,8 @@ class BufferLiveness {
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
-        // The operand's buffer ends before this instruction. Its bytes are then
-        // counted only once, for the result.
+        // The operand's buffer now ends before this instruction. Its bytes are
+        // then counted only once, as the bytes of the result.
         --other.end;
         break;
       }

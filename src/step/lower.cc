@@ -108,8 +108,8 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // Returns the first slot of a value, whose sharding is OperandView::sharding.
-  // (A slot is a value in one sharding.)
+  // Returns the first slot of a value (a slot is the value in one sharding).
+  // Ops that read the value choose their axes by the sharding of this slot.
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
   // Appends the slices and collectives that reshard a slot to the sharding
@@ -183,8 +183,8 @@ class Lowerer {
     return DefOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
 
-  // Lowers an op of the backward pass that rematerialises a forward op. It gets
-  // the shardings of the forward op, so that it sends the same bytes.
+  // Lowers an op of the backward pass that rematerialises a forward op. Both
+  // ops get the same shardings, so that they send the same bytes.
   bool LowerRecomputed(const Op& op, const Lowered& first) {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
@@ -278,8 +278,8 @@ class Lowerer {
   }
 
   // Lowers a roll of a dimension to a ppermute, if each device has a single
-  // index of the dimension. Returns false if the dimension is sharded otherwise
-  // or unsharded, or if the roll is open, so that zeros move in.
+  // index of the dimension. Returns false if a device has several indices, or
+  // if the roll is open, which means that zeros move in.
   bool LowerRoll(const Op& op) {
     const auto& roll = As<RollAttributes>(op);
     if (roll.open) return false;
@@ -399,9 +399,9 @@ class Lowerer {
             static_cast<AxisSet>(ShardingOf(slot).partial & ~to.sharded_over());
       }
       slot = EmitCollectives(slot, to);
-      // The slot that has the sharding of the constraint is the value itself.
-      // It must not be marked as a gathered copy, because EnterPhase() would
-      // drop it.
+      // This slot has the sharding that the value must have, so it is not an
+      // additional copy, even if it was gathered. If it were marked as
+      // gathered, EnterPhase() would drop it.
       gathered_[AsIndex(slot)] = false;
     }
     copies_[AsIndex(op.out)] = {slot};

@@ -1,10 +1,10 @@
 // Writes parts of a model as ops, without regard to shardings. The lowering
 // derives the collectives for sharded dimensions from the ops. For example, a
-// norm of x over a hidden dimension d that is sharded:
+// norm of x [b, t, d] over a hidden dimension d that is sharded:
 //
-//   einsum(x, x -> b t)   partial over d's axes
-//   scale 1/d, rsqrt      rsqrt is not linear, so the sum is reduced before it
-//   einsum(x, r), einsum(.., w)
+//   s = einsum(x, x -> b t)   is partial over the axes that shard d
+//   r = rsqrt(s / d)          is not linear, so s is reduced before it
+//   y = x * r * weight
 #include "step/macros.h"
 
 #include <algorithm>
@@ -129,8 +129,8 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   const int64_t middle = settings.width / 2;
   add(x, middle);
   // Adds the products of shifted tokens with the other rows of the kernel,
-  // which has an odd number of rows. A token that is shifted forward by i
-  // places is multiplied by the row i before the middle row.
+  // which has an odd number of rows. Tokens that are shifted forward by i
+  // places are multiplied by the row that is i rows before the middle row.
   for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
     ValueId shifted = x;
     for (int64_t i = 1; i <= middle; ++i) {
@@ -347,9 +347,9 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
-// Returns the weight with a separate dimension for experts. The stored weight
-// may have the rows of all experts one after the other in one dimension, which
-// has the experts as a factor. Such a dimension is split.
+// Returns the weight with a separate dimension for experts. A stored weight may
+// have the rows of all experts one after the other in one dimension, (e f).
+// This dimension is split into e and f.
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {

@@ -54,8 +54,8 @@ struct Activation {
   bool clamped = false;
   double limit = 7, alpha = 1.702;
 };
-// Activated returns the activation of each element of x. `alpha` is the
-// constant of a swish. Gated returns the activation of a gated layer.
+// Activated applies the function `fn` to each element of x; `alpha` is the
+// constant of a swish. Gated returns the activation of `gate` times `up`.
 ValueId Activated(GraphWriter& write, ValueId x, const Activation& activation);
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);

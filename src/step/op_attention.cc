@@ -1,8 +1,8 @@
 // The definitions of attention's ops other than products and sums: rotary
 // embeddings, masks, and KV heads that are repeated for groups of query heads.
 //
-//   repeat k [b, s, 2, h] for n 8 heads: head n has KV head n / 4; its
-//   derivative sums the four heads of each group
+//   repeat k [b, s, 2, h] for 8 query heads: query head i has KV head i / 4.
+//   Its derivative sums the four query heads of each group.
 #include "step/backward.h"
 #include "step/op_def.h"
 

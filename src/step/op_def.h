@@ -1,12 +1,12 @@
 // The definition of an op: the rules of one OpKind for dimensions, derivatives,
 // work and memory, in one record. The records are in op_*.cc, grouped by
 // families of ops, and DefOf() returns them. An op has two more parts. Its
-// kernel on a device is a row of exec/step/local_op.cc. Its function in the
-// dense reference, which shares no code with the kernels, is a row of
-// dense/step.cc.
+// kernel on a device is an entry of the table in exec/step/local_op.cc. Its
+// function in the dense reference, which shares no code with the kernels, is an
+// entry of the table in dense/step.cc.
 //
 // To add an op, add an enumerator to OpKind, a record, which op_def.cc lists,
-// and a row in each of these two tables. Ops that split, merge or repeat a
+// and an entry in each of these two tables. Ops that split, merge or repeat a
 // dimension also need rules in factors.cc.
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
@@ -37,9 +37,9 @@ template <class T>
 inline constexpr size_t kTypeOf =
     PlaceIn<T>(static_cast<const OpAttributes*>(nullptr));
 
-// In which operands an op is linear. If an operand is partial over an axis and
-// no other operand uses the axis, the op can run before the reduction in a
-// linear operand, and its result is then partial.
+// In which operands an op is linear. If a linear operand is partial over an
+// axis that no other operand uses, the op can run before the reduction. Its
+// result is then partial over the axis.
 enum class Linearity : uint8_t {
   kNone,
   kFirst,
@@ -114,8 +114,8 @@ struct OpDef {
 
   // --- memory ---
   Storage storage = Storage::kOwn;
-  // Whether a result of the op has the name of its operand in rematerialisation
-  // policies, so that a policy that keeps the operand by name also keeps the
+  // Whether the result has the same name as its operand in rematerialisation
+  // policies. A policy that keeps the operand by name then also keeps the
   // result.
   bool keeps_name = false;
 };

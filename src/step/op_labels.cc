@@ -1,7 +1,7 @@
-// Determines the LabelKind of each dimension label of an op. It depends on
-// whether operands and result have the label, and on the op's definition
-// (OpDef), which states the labels that must be unsharded and the kind of the
-// labels that the result lacks:
+// Determines the LabelKind of each dimension label of an op. The kind depends
+// on whether operands and result have the label, and on the op's definition
+// (OpDef). The definition states which labels must be unsharded, and the kind
+// of the labels that the result lacks:
 //
 //   einsum y [b, t, d], w [f, d] -> [b, t, f]   b, t, f: kMap    d: kSum
 //   max of logits [b, t, v] -> [b, t]           b, t: kMap       v: kMax

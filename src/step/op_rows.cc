@@ -1,8 +1,8 @@
 // The definitions of ops that find rows by ids or positions. Ids are integers
 // and have no gradient:
 //
-//   lookup(table [v, d], ids [b, t]) -> [b, t, d]; its derivative sums rows:
-//   scatter(ids, g) -> [v, d]
+//   lookup(table [v, d], ids [b, t])      ->  [b, t, d]
+//   its derivative adds up rows: scatter(ids, g [b, t, d])  ->  [v, d]
 #include "step/backward.h"
 #include "step/op_def.h"
 

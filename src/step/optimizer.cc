@@ -2,8 +2,8 @@
 // einsum of the gradient with itself. The sum is partial only over the axes
 // that shard the gradient, so the elements of replicas are counted once:
 //
-//   einsum(g, g -> )  per parameter, added, sqrt  ->  norm
-//   clip = min(1, most / norm)
+//   norm = sqrt(the sum of einsum(g, g -> ) over all gradients g)
+//   clip = min(1, Adam::clip / norm)
 //   p', m', v' = AdamW(p, g, m, v, clip)
 #include "step/optimizer.h"
 
@@ -25,8 +25,8 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   return out;
 }
 
-// Appends the gradients' norm, which is the square root of `sum`, the factor
-// that clips gradients by this norm, and the updates.
+// Appends the gradients' norm (the square root of `sum`), the factor that clips
+// gradients by this norm, and the updates.
 void AppendUpdates(GraphWriter& write, ValueId sum) {
   Graph& graph = write.graph();
   graph.gradient_norm = write.Fn("sqrt", sum);

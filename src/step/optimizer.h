@@ -11,14 +11,14 @@
 
 namespace shardc::step {
 
-// Appends the optimizer to a graph with gradients. Sets the moments, which are
-// inputs of the step, `gradient_norm`, `updated` and `updated_moments`.
-// Parameters without a gradient have no moments and no updates. If there are no
-// gradients, nothing is appended. The sharding constraint of new parameters and
-// moments is `new:ROLE`. The settings are those in `graph.adam`.
+// Appends the optimizer, with the settings of `graph.adam`, to a graph with
+// gradients. Adds the moments as inputs of the step, and sets `gradient_norm`,
+// `updated` and `updated_moments`. Parameters without a gradient have no
+// moments and no updates. If there are no gradients, nothing is appended. The
+// sharding constraint of new parameters and moments is `new:ROLE`.
 void AppendOptimizer(Graph& graph);
 
-// The parameters whose squared gradients one rank of a pipeline adds to a sum.
+// The parameters whose squared gradients one rank of a pipeline adds up.
 struct NormPart {
   std::vector<size_t> parameters = {};
   int32_t rank = 0;

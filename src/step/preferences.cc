@@ -8,8 +8,8 @@
 // and no constraint prefers the sharding with which the consumer can compute
 // its result, in the result's preferred sharding, without a reshard.
 //
-//   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
-//     einsum that computes g can use the sharding of the parameter q
+//   d:q [(n h):tp d:fsdp] = merge(g [n h d]), the gradient of the parameter q
+//   ->  g prefers [n:tp h d:fsdp], with which the merge needs no reshard
 #include "step/preferences.h"
 
 #include <algorithm>
@@ -107,10 +107,10 @@ class Propagation {
     }
   }
 
-  // With `--reduce each`, the gradients of each micro-batch (`grad:ROLE`) get
-  // the sharding of the gradients of the complete step. With `--reduce sharded`
-  // (`part:ROLE`) they get the sharding of accumulated gradients,
-  // LowerRequest::sums.
+  // With `--reduce each`, the gradients of each micro-batch (constraint
+  // `grad:ROLE`) get the sharding of the gradients of the complete step. With
+  // `--reduce sharded` (constraint `part:ROLE`) they get the sharding of
+  // accumulated gradients, LowerRequest::sums.
   void FindMicroGradients() {
     std::map<std::pair<std::string_view, int32_t>, int32_t> known;
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
@@ -188,8 +188,8 @@ class Propagation {
   }
 
   // Sets the preferred sharding of the first operand, or of each operand of a
-  // sum, so that the op's result has its own preferred sharding. Operands that
-  // other ops also read are left out.
+  // sum. With this sharding the op computes its result in the result's own
+  // preferred sharding. Operands that other ops also read are left out.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;

@@ -1,7 +1,7 @@
-// Computes the shapes and bytes of a program at given sizes. A dimension of
+// Computes the shapes and bytes of a program at given sizes. A collective sends
+// the bytes that the formulas of comm/ return for its operand. A dimension of
 // size L that is sharded over axes with n devices in total has L / n elements
-// on each device. A collective sends the bytes that the formulas of comm/
-// return for its operand:
+// on each device:
 //
 //   q [b, t, n, h] with b:dp n:tp, [8, 4, 16, 4] on dp=2 tp=4
 //     ->  [4, 4, 4, 4] on a device

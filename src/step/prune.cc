@@ -1,10 +1,10 @@
 // Removes the ops on which neither the loss nor the logits nor the caches
 // depend. An op comes after the ops that compute its operands, so one pass in
 // reverse order finds all values that are needed. An example is the decoding
-// step of a model with an encoder:
+// step of a model with an encoder, whose prefill has stored k in a cache:
 //
-//   e = encoder(..), k = linear(e, w), a cache of k from prefill, logits of the
-//   cache: k, e and the ops of the encoder are removed
+//   e = encoder(..), k = linear(e, w)     removed with the ops of the encoder
+//   logits = .. (k as read from a cache)  kept
 #include "step/prune.h"
 
 #include <algorithm>

@@ -3,10 +3,11 @@
 // forward ops in reverse until it reaches values that are kept. The visited ops
 // are copied to the backward phase, in their order and with the same random
 // keys. Values that the walk does not reach are neither kept nor
-// rematerialised.
+// rematerialised. In the examples, `d:` marks a backward op and `r:` the copy
+// of a forward op:
 //
-//   nothing_saveable   d:linear q reads the normed input: r:rmsnorm norm1 of
-//                      the layer's input, which is kept
+//   nothing_saveable   d:linear q reads the normed input, and r:rmsnorm norm1
+//                      computes it from the layer's input, which is kept
 //   dots_saveable      d:swiglu reads gate and up, which are products and kept
 #include "step/recompute.h"
 
@@ -131,8 +132,9 @@ class Recomputer {
     to.also = from.also;
   }
 
-  // Returns whether the op's result has the name of its operand in policies.
-  // Adding a bias or splitting heads does not change the name of a projection.
+  // Returns whether rematerialisation policies use the operand's name for the
+  // op's result. Adding a bias or splitting heads does not change the name of a
+  // projection.
   bool KeepsName(const Op& op) const {
     if (DefOf(op.kind).keeps_name) return true;
     return op.kind == OpKind::kAdd && op.in.size() == 2 &&

@@ -40,8 +40,8 @@ void AddNames(const DescribedLine& line,
   }
 }
 
-// Returns the names of the roles that lines, tied roles and the router's
-// correction use.
+// Returns the names of the roles that are used: by lines, in place of a missing
+// role (`tied`), or as the router's bias for choosing experts.
 std::set<std::string, std::less<>> UsedNames(
     const ModelDescription& description) {
   std::set<std::string, std::less<>> used;

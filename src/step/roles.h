@@ -38,8 +38,8 @@ struct TensorRole {
 
 enum class RoleFault : uint8_t {
   kNone,  // a tensor has no role
-  // A tensor has two roles. Or a role has two tensors in one layer, of which
-  // one holds all layers and the other a single layer.
+  // A tensor has two roles. Or a role has two tensors in a layer: one tensor
+  // for all scanned layers, and one for this layer.
   kTwo,
   kShape,    // a tensor's shape differs from the role's dimensions
   kMissing,  // a layer lacks a role that it needs

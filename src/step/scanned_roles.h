@@ -31,9 +31,9 @@ std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
 // Adds each scanned tensor to the rows of its role in every layer of its stack.
-// A tensor that does not belong to a single expert is not added if its role
-// already has a tensor in the first of these layers. A problem (kTwo) is added
-// instead.
+// If the role already has a tensor in the first of these layers, the scanned
+// tensor is not added, and a problem (kTwo) is added instead. The tensors of
+// single experts are always added.
 void GatherScanned(RoleTree& tree);
 
 }  // namespace shardc::step

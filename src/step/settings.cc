@@ -44,8 +44,8 @@ std::string Listed(std::span<const std::string_view> words) {
 
 // Returns whether a step can compute the scaled frequencies. longrope is not
 // supported: it divides the frequencies by a list with one number for each pair
-// of elements of a head, and the list does not fit reduced sizes. yarn and
-// llama3 need the original context length.
+// of elements of a head, and the list is too long for heads of reduced sizes.
+// yarn and llama3 need the original context length.
 bool HasScaledFrequencies(const RopeConfig& rope) {
   if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;
   if (rope.original_length < 2) return false;
@@ -128,10 +128,10 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
   return formulas_.Key(word);
 }
 
-// Returns the setting's word. If the text is one of the choices, it is the
-// word; otherwise the text is an expression, whose value is the word. Returns
-// nullopt if there is no such setting, if the value is null, or after a
-// finding.
+// Returns the word of a setting. If the setting's text is one of the choices,
+// returns the text. Otherwise evaluates the text as an expression and returns
+// the value. Returns nullopt if there is no such setting, if the value is null,
+// or after a finding.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);

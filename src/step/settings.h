@@ -33,9 +33,9 @@ struct ModelSettings {
   RouterLosses router_losses;
   // The role of the bias for choosing experts; empty if there is none.
   std::string correction;
-  // The capacity of experts' queues, see StepModel::capacity.
+  // The capacity factor of the experts' queues; 0 means no limit.
   double capacity = 0;
-  // The encoder's tokens, see StepModel::encoder_length.
+  // The number of the encoder's tokens; 0 means as many as the decoder's.
   int64_t encoder_length = 0;
   Rope rope;
 };

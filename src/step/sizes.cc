@@ -1,8 +1,9 @@
 // Computes the sizes of labels from the batch, the length and the known sizes
 // of the model's dimensions:
 //
-//   batch 8, length 4096, n 32, h 128  ->  (n h) 4096; in decoding one query
-//   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots an expert
+//   n 32, h 128                            ->  (n h) 4096
+//   length 4096                            ->  4096 queries, in decoding 1
+//   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots for each expert
 #include "step/sizes.h"
 
 #include <algorithm>

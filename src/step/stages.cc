@@ -52,8 +52,8 @@ class Sorter {
 
  private:
   // The stage of the op that computes a value. `by_layer` is true if this op
-  // belongs to a layer, or depends on an op of the same phase (forward or
-  // backward) that does.
+  // belongs to a layer. It is also true if the op depends on an op of the same
+  // phase (forward or backward) that belongs to a layer.
   struct Reached {
     OpStage what = {};
     bool by_layer = false;

@@ -22,8 +22,8 @@ struct Stream {
   // The positions that attention reads. Make() sets key_positions in decoding
   // and for kernels; otherwise MakeKeyPositions() sets it.
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // Positions that are the same in all sequences of a batch. Set by
-  // MakePlaces().
+  // Positions that are the same in all sequences of a batch, so they have no
+  // batch label. Set by MakePlaces().
   ValueId places = kNoValue, key_places = kNoValue;
   bool causal = true;
 };
@@ -33,9 +33,9 @@ class Streams {
   explicit Streams(GraphWriter& write) : write_(write) {}
 
   // Creates the streams (token inputs) of all stacks. With `per_row`, each
-  // sequence has one label for training; otherwise each token has one. A kernel
-  // has separate positions for queries and keys, unlike attention in the global
-  // view.
+  // sequence has one label for training; otherwise each token has one. If
+  // `view` is not kGlobal, the queries and the keys of attention have separate
+  // inputs for their positions.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }
@@ -45,10 +45,10 @@ class Streams {
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
   // MakeKeyPositions computes the positions of a stream's keys from those of
-  // its queries. MakePlaces creates an input for the places (positions that are
-  // the same in all sequences) of the queries, and computes the places of the
-  // keys. The ops are outside the layers. A second call of either function has
-  // no effect.
+  // its queries. MakePlaces creates an input for the places of the queries,
+  // which are positions that are the same in all sequences. It also computes
+  // the places of the keys. The ops are outside the layers. A second call of
+  // either function has no effect.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 

@@ -1,7 +1,7 @@
-// Checks the shardings of a program like types. The sharding of a collective's
-// result follows from its operand and its axes. The sharding of an op's result
-// follows from its operands, by the op's definition. A slot with any other
-// sharding is a fault:
+// Checks the shardings of a program as a compiler checks types. The sharding of
+// a collective's result follows from its operand and its axes. The sharding of
+// an op's result follows from its operands, by the op's definition. A slot (a
+// value in one sharding) with any other sharding is a fault:
 //
 //   all_reduce over tp of a value that is not partial over tp
 #include "step/validate.h"

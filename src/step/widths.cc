@@ -9,7 +9,8 @@
 // width, and so have values that are only reshaped from it.
 //
 //   parameters F32, activations BF16, gradients F32:
-//     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
+//     bytes of an element in the all_gather of q: 2, in the reduce_scatter of
+//     its gradient d:q: 4, in the all_reduce of the activation x: 2
 #include "step/widths.h"
 
 #include <algorithm>
