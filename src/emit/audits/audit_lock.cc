@@ -1,13 +1,13 @@
-// Writes the summary of an audit. Collectives that send bytes share one entry
-// if they have the same kind and axes and send the same tensor in the same
-// function:
+// Writes the committed summary of an audit, which lists the collectives of a
+// compiled program. Collectives that send bytes share one entry if they have
+// the same kind and axes and send the same tensor in the same function:
 //
 //   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
 //    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",
 //    "shape": "f32[32,64]", "line": {"function": "layer"}}
 //
-// The number of collectives in an entry and line numbers are left out, because
-// compilers and edits of other code change them.
+// Line numbers and the number of collectives in an entry are left out. Both
+// change with the compiler and with edits of other code.
 #include "emit/audits/audit_lock.h"
 
 #include <cstdint>

@@ -28,8 +28,8 @@ struct AuditText {
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
   // The differences of the program from a plan; nullopt if no plan is given.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // The differences of the program from a step program; nullopt if no step
-  // program is given.
+  // The differences from the collectives that shardc plans for the step;
+  // nullopt if no step program is given.
   std::optional<StepCompared> compared = std::nullopt;
   // The findings that are added to the JSON. AuditReportText() does not print
   // them.

@@ -25,7 +25,7 @@ using audit::Difference;
 using audit::RouteCompared;
 using audit::Unmatched;
 
-constexpr size_t kShown = 20;  // limit on the rows of each of the two lists
+constexpr size_t kShown = 20;  // most rows in a list of unmatched collectives
 
 std::string RoutesText(const Difference& difference) {
   Columns table;
@@ -63,7 +63,7 @@ std::string UnmatchedText(std::string_view heading,
     reasons.push_back(
         one.reason.empty() ? "" : "    " + Printable(one.reason) + "\n");
   }
-  // Insert the reason of each row as a line below it.
+  // Insert each row's reason as a line below the row.
   const std::string rows = table.Text();
   std::string out;
   size_t begin = 0;

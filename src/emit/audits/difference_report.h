@@ -1,4 +1,4 @@
-// Writes the difference between a compiled program and a step program.
+// Writes how a compiled program's collectives differ from the planned ones.
 #ifndef SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 #define SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 
@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// The step program that a compiled program was compared with, and the
+// The planned step that a compiled program was compared with, and the
 // differences.
 struct StepCompared {
   audit::PlannedStep step;
@@ -22,12 +22,12 @@ struct StepCompared {
 // Returns how the compiled program differs from the planned step for one kind
 // of collective and its axes: "equal", "missing", "extra", "less" or "more".
 std::string_view StatusText(const audit::RouteCompared& one);
-// Returns the names of the rewrites that were applied before the comparison,
-// such as "sliced, again"; empty if none was applied. A rewrite changes
-// collectives to an equivalent form (audit/equivalent.h).
+// Returns the names of the applied rewrites, such as "sliced, joined". A
+// rewrite replaces collectives by equivalent ones before the comparison:
+// `sliced` turns an all_reduce with a slice into a reduce_scatter.
 std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
-// Writes the member `difference`, which also has the settings of the step.
+// Writes the member `difference` with the step's settings and differences.
 void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared);
 // Writes `{"file", "line", "function"}`, or null if the file is not known.
 void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line);
