@@ -45,8 +45,8 @@ std::string PercentOff(double expected, double measured) {
          std::to_string(part) + " %";
 }
 
-// Returns the keys of a figure in a profile file: {"efficiency", "matmul",
-// "bf16"}.
+// Returns the path of keys to a figure in a profile file: {"efficiency",
+// "matmul", "bf16"}.
 std::vector<std::string> PathOf(Figure figure) {
   std::vector<std::string> out(1);
   for (const char c : cost::FigureName(figure)) {

@@ -11,12 +11,12 @@
 
 namespace shardc {
 
-// Returns a file of shardc.profile/v1 with the fitted figures and the runs from
-// which they were fitted.
+// Returns the text of a shardc.profile/v1 file, with the fitted figures and the
+// runs from which they were fitted.
 std::string CalibratedProfileText(const DeviceProfile& base,
                                   std::string_view name,
                                   const cost::Calibration& calibration);
-// Returns a table of the steps, and the figures before and after the fit.
+// Returns a table of the runs, and then the figures before and after the fit.
 std::string CalibrationText(const DeviceProfile& base,
                             const cost::Calibration& calibration);
 

@@ -43,9 +43,9 @@ std::string CapacityText(const cost::Memory& memory) {
   return "of " + BytesText(has) + ", " + FreeShareText(memory);
 }
 
-// Returns a line on the peak memory of a step: the expected bytes, their range
-// and, if the device's capacity is known, how they compare with it. The bytes
-// include those that the software stack allocates.
+// Returns a line on the peak memory of a step, including the bytes that the
+// software stack allocates: the expected bytes and their range. If the device's
+// capacity is known, the bytes are compared with it.
 std::string PeakText(const cost::Memory& memory) {
   const cost::TakenBytes& taken = *memory.taken;
   const std::string capacity = CapacityText(memory);

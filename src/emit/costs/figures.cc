@@ -21,7 +21,7 @@ std::string SecondsText(double seconds) {
     const double count = seconds / unit;
     if (count < 999.5) {
       std::snprintf(text.data(), text.size(), "%.3g %s", count, name);
-    } else {  // the format %.3g would write an exponent
+    } else {  // %.3g would write 1000 as 1e+03
       std::snprintf(text.data(), text.size(), "%.0f %s", count, name);
     }
     break;

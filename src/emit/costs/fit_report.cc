@@ -78,8 +78,8 @@ std::string NotesText(const FitMesh& one) {
   return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
 }
 
-// Returns the cells of a mesh's row. If `tie` is true, a cell states that
-// another mesh has the same rank in the list.
+// Returns the cells of the table row of a mesh. If `tie` is true, a cell states
+// that another mesh has the same rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
@@ -152,9 +152,8 @@ std::string SizesText(const cost::FitReport& report) {
   return table.Text();
 }
 
-// Returns whether a mesh is legal and is listed as fitting although it is
-// unknown whether its memory suffices. That is so if its known components fit
-// into the capacity, but another component is unknown.
+// Returns whether a legal mesh is listed as fitting although a component of its
+// memory is unknown. The known components of such a mesh fit into the capacity.
 bool FitsWithoutUnknown(const FitMesh& one) {
   return one.legal && one.memory.capacity && !one.memory.Fits();
 }

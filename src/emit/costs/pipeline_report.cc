@@ -115,9 +115,9 @@ std::string LeftText(int64_t needs, int64_t has) {
 }
 
 // Returns a line on the memory of the fullest rank, including the bytes that
-// the software stack allocates. If a component is unknown, only the known
-// tensors are compared with the device's capacity: the line states that they
-// exceed it. The line is empty if they do not exceed it, or if the capacity is
+// the software stack allocates. If a component of the memory is unknown, only
+// the known tensors are counted. The line then states by how much they exceed
+// the device's capacity. The line is empty if they fit, or if the capacity is
 // unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();

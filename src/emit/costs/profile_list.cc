@@ -1,6 +1,7 @@
-// Lists the accelerators, one per line. The lines below an accelerator have the
-// fractions of its peak rates that programs reach. The letters after a figure
-// name the figure's sources, which are listed last:
+// Lists the accelerators in a table, one per line. A second table has the
+// fractions of the peak rates that programs reach. The letters after a figure
+// name its sources, which are listed last. A line of the first table, here in
+// two parts:
 //
 //   h100-sxm  h100-80gb  79.65 GiB A  3350 GB/s I  989, 1979, 1979 IL
 //       18 x 25 GB/s I ...

@@ -20,13 +20,13 @@ std::string_view PipelineAccuracyText();
 // "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated".
 // Returns an empty text otherwise.
 std::string WouldWinText(const search::Found& found);
-// Returns the lines of the text report about pipelines. They have the fastest
-// pipeline, or `none that fits`. If `verify` proved the pipeline, its proof
-// follows. The last line has how many of the pipelines with a lower bound on
-// their time were evaluated. If no pipelines were searched, returns only the
-// reason.
+// Returns the lines about pipelines in the text report. The first line has the
+// fastest pipeline, or `none that fits`. If `verify` was run on this pipeline,
+// a line with the result follows. The last line states how many of the
+// pipelines that may fit were evaluated. If no pipelines were searched, returns
+// only the reason.
 std::string SearchPipelinesText(const SearchReport& report);
-// Writes the members `pipeline` and `pipelines`.
+// Writes `pipeline` (the fastest pipeline, or null) and `pipelines` (counts).
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
 
 // Writes the member `proved`, which is null if the proof was not run.

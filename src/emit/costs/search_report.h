@@ -24,14 +24,14 @@ struct SearchProof {
 struct SearchReport {
   std::string target;
   int64_t devices = 1;
-  cost::Settings settings;  // the settings of all shardings
+  cost::Settings settings;  // settings that all shardings share
   // The flags that the user did not give, with the values that the search
   // assumes for them.
   std::vector<std::string> assumed;
   search::Found found;
   SearchProof proof;  // the proof of the winner
-  // The proofs of the first shardings of the Pareto front, in the order of the
-  // front. The status of a pipeline in the front is kNotRun.
+  // The proofs of the first shardings on the Pareto front, in its order. A
+  // pipeline on the front is not proven: its status is kNotRun.
   std::vector<SearchProof> proofs;
   // The proof of the fastest pipeline. It is run only if this pipeline is
   // faster than the winner.
@@ -48,12 +48,12 @@ std::string SearchMeshText(const Mesh& mesh);
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
 // Returns a sentence about the accuracy of the expected time, and about the
-// measurements that show it.
+// measured runs from which the accuracy is known.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
-// Returns why the winner was preferred to a faster sharding whose time is the
-// same within the accuracy: "a tie with the winner, which has fewer axes or
-// needs less memory". The reasons have the order of the criteria in
-// search::WinnerOf.
+// Returns why the winner was preferred to the fastest sharding. Their times
+// differ by less than the accuracy of the expected time: "a tie with the
+// winner, which has fewer axes or needs less memory". The text names one
+// property in which the winner is better.
 std::string SearchTieText(const search::Sharding& winner,
                           const search::Sharding& fastest);
 // Returns the kinds of shardings that the search does not evaluate.
