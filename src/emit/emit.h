@@ -27,9 +27,9 @@ void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
 // Returns the summary that `shardc plan` prints: totals, bytes per device, the
-// largest replicated parameters, the parameters that each rule wins, and
-// corrections with their bytes. Unmatched parameters are listed with the rule
-// whose pattern is the most similar.
+// largest replicated parameters, the number of parameters that each rule is the
+// first to match, and corrections with the bytes that they add. Unmatched
+// parameters are listed with the rule whose pattern is the most similar.
 std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {
