@@ -39,9 +39,9 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
   return out;
 }
 
-// Returns the coordinates of the devices that hold a parameter: "ep=3" for a
-// placed parameter, "pp=0,3" for a parameter in stages of two ranks. Returns an
-// empty text for a parameter that is not placed, in a plan without stages.
+// Returns the coordinates of the devices that hold a parameter: "ep=3" if the
+// parameter is placed at one coordinate of `ep`, "pp=0,3" if it is in stages of
+// two ranks. Returns an empty text if it has neither a place nor stages.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

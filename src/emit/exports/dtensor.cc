@@ -1,12 +1,12 @@
 // Exports a plan as PyTorch DTensor placements, one per mesh axis. DTensor
 // applies placements in the order of the mesh's axes. In a spec, however, the
 // major axis of a dimension may come later in the mesh than the minor axis.
-// DTensor then applies the minor axis first, so it must divide each block of
-// the major axis. Such a placement is a `_StridedShard` whose split factor is
-// the number of these blocks:
+// DTensor then applies the minor axis first, so the minor axis must divide each
+// block of the major axis. Such a placement is a `_StridedShard` whose split
+// factor is the number of these blocks:
 //
-//   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
-//   Shard(0)
+//   mesh dp:2, tp:4 and spec [["tp", "dp"]], in which tp is the major axis
+//     ->  dp: _StridedShard(0, split_factor=4), tp: Shard(0)
 #include <algorithm>
 
 #include "emit/exports/exporter.h"

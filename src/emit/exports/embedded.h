@@ -9,7 +9,7 @@
 
 namespace shardc::exports {
 
-// Returns one file, python/shardc/arrays.py. The build generates the table.
+// Returns one file, python/shardc/arrays.py, which the build embeds.
 std::span<const EmbeddedFile> EmbeddedArrays();
 
 }  // namespace shardc::exports

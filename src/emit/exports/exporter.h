@@ -26,8 +26,8 @@ namespace shardc::exports {
 // Options of the command line. An empty string means that the option was not
 // given.
 struct Options {
-  bool json = false;         // for formats with a text and a JSON form
-  Mode mode = Mode::kTrain;  // for formats that hold one mode
+  bool json = false;         // true to write JSON instead of text
+  Mode mode = Mode::kTrain;  // the exported mode, for formats with one mode
   std::string form{};        // `--form`
   std::string axis{};        // `--axis`
   std::string version{};     // `--transformers`
@@ -41,7 +41,7 @@ struct Options {
 struct PipelineChoice {
   std::string axis;
   schedule::Table table;
-  // Number of layers of each stage; empty: evenly divided.
+  // The number of layers of each stage; empty to divide the layers evenly.
   std::vector<int64_t> layers;
 };
 
@@ -49,7 +49,7 @@ struct Request {
   const ReadPlan& plan;
   Options options;
   const RuleSet* rules = nullptr;  // null if the plan was read from a file
-  // Logical axes by parameter; null if not given.
+  // The logical axes of each parameter (`--names`); null if not given.
   const std::vector<LogicalNames>* names = nullptr;
   const Manifest* state = nullptr;           // `--state`; null if not given
   const PipelineChoice* pipeline = nullptr;  // `--stages`; null if not given

@@ -129,7 +129,7 @@ class Block {
           up = true;
           break;
         case Role::kDown:
-        // The router of experts, which other layers have instead of the MLP.
+        // In other layers, this block may hold experts and their router.
         case Role::kRouter:
           break;
         default:

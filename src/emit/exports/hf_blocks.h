@@ -17,11 +17,11 @@ struct LocalBlocks {
   // The names of the projections in local blocks. Their output stays sharded
   // (style `colwise`), or their input is sharded (style `rowwise`).
   std::set<std::string, std::less<>> projections;
-  // The styles of other modules and parameters of local blocks in the exported
-  // tensor parallel plan, such as `replicated_with_grad_allreduce`, keyed by
-  // their names. These modules and parameters are norms of heads, the
-  // projection to a latent, attention sinks and the module that owns them, and
-  // activation functions with scalar parameters.
+  // The style that the exported plan gives to each other module or parameter of
+  // a local block, keyed by its name: for example,
+  // `replicated_with_grad_allreduce`. The modules and parameters are norms of
+  // heads, the projection to a latent, attention sinks and the module that owns
+  // them, and activation functions with scalar parameters.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 

@@ -2,8 +2,8 @@
 // over the experts, each tensor has the style `grouped_gemm`. Otherwise each
 // device computes its part of every expert's inner width, and the module's hook
 // `moe_tp_experts` sums the results of all devices. The sum is correct only if
-// all projections are sharded over the inner width. Its dimension depends on
-// the orientation of the tensors:
+// all projections are sharded over the inner width. Which dimension this is
+// depends on the orientation of the tensors:
 //
 //   gate_up_proj [experts, 2 * inner, width], down_proj [experts, width, inner]
 //     -> "packed_colwise", "rowwise"
@@ -36,8 +36,9 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Returns whether the two dimensions can be the inner width according to the
-// shapes. Also returns true if a shape is unknown or differs between layers.
+// Returns whether dimension `up_dim` of `up`, which holds `parts` projections,
+// and dimension `down_dim` of `down` may be the inner width by their shapes.
+// Returns true if a shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

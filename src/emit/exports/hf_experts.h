@@ -17,11 +17,11 @@ struct ExpertStyles {
   bool by_expert = false;  // each device has some of the experts
 };
 
-// Returns whether some experts return their input and have no tensors, as in
-// LongCat-Flash. Such experts exist if `gate_up_proj` has more experts than
-// `down_proj`. They are in a module inside the module of all experts, and this
-// inner module needs its own style. Without it, the hook of the outer module
-// would sum the results of all devices, which are equal.
+// Returns whether some experts are identities, as in LongCat-Flash: they return
+// their input and have no tensors. `gate_up_proj` then has more experts than
+// `down_proj`. The identity experts are in an inner module, which needs its own
+// style. Without it, the hook of the module of all experts would sum the
+// results of all devices, which are equal.
 bool HasIdentityExperts(const HfModule& experts);
 
 // Returns the styles of a module of experts. `packed` is true if the version of

@@ -43,8 +43,8 @@ struct HfTensor {
 };
 
 // Modules whose names differ only in numbers. `tensors` has the tensors that
-// belong to the modules directly, by the last part of the name: `weight`,
-// `bias`, `sinks`.
+// belong directly to the modules, keyed by the last part of their names:
+// `weight`, `bias`, `sinks`.
 struct HfModule {
   std::map<std::string, HfTensor, std::less<>> tensors;
   Place place;
@@ -54,7 +54,7 @@ struct HfModule {
 };
 
 struct HfModules {
-  // Keyed by name; numbers are `*`.
+  // Keyed by the name of the module, in which `*` replaces numbers.
   std::map<std::string, HfModule, std::less<>> of;
   std::vector<std::string> order;  // names in plan order
 };
@@ -65,12 +65,12 @@ HfModules ModulesOf(const Request& request, const std::string& axis);
 // `model.layers.*.mlp.up_proj`; empty for a name of one part.
 std::string_view ParentOf(std::string_view name);
 
-// Returns the role of a module by its name; kOther if the role is not certain.
+// Returns a module's role by its name, such as kDown; kOther if not certain.
 Role RoleOfModule(const std::string& name);
 
-// Returns whether a module that has its own tensors is named `experts`. Such a
-// module holds stacked experts: `mlp.experts` has `gate_up_proj` and
-// `down_proj`, whose first dimension counts experts.
+// Returns whether the last part of the name is `experts`. A module of this name
+// with its own tensors holds stacked experts: `mlp.experts` has `gate_up_proj`
+// and `down_proj`, whose first dimension counts experts.
 bool HoldsExperts(std::string_view name);
 
 // Returns whether the module contains other modules.

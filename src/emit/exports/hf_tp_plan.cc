@@ -51,8 +51,8 @@ constexpr std::string_view kModulesInside =
 // The last part of the name of the module for experts that return their input.
 // The module is inside the module of all experts.
 constexpr std::string_view kIdentity = ".identity_expert";
-// The output projection of DeepSeek V4, which has a weight for each group of
-// heads in one tensor.
+// The last part of the name of DeepSeek V4's output projection. Its tensor
+// stacks one weight for each group of heads.
 constexpr std::string_view kGroupedLinear = "o_a_proj";
 
 // A style, or the reason why no style expresses the sharding.
@@ -107,7 +107,7 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // false for a block that owns parameters
+    bool is_module = false;  // true if it has a weight or a bias
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
@@ -194,8 +194,8 @@ class TpPlanWriter {
         });
   }
 
-  // Replicates lists of heads. The model's own plan may have a style for the
-  // name of the list, and a style is not valid for a list of modules.
+  // Replicates lists of heads (`lm_head.0`, `lm_head.1`, ...). The model's own
+  // plan may have a style for the list, but a style is not valid for a list.
   void ListOfHeads(JsonWriter& json) const {
     for (const std::string& name : modules_.order) {
       const std::string list(ParentOf(name));
@@ -264,9 +264,9 @@ class TpPlanWriter {
                     bias == nullptr ? nullptr : bias->Same());
   }
 
-  // Returns whether the module is a Conv1D, whose weight is [in, out]. The name
-  // decides, except if the bias is as long as the first dimension of the
-  // weight. Such a bias shows that the module is a linear layer.
+  // Returns whether the module is a Conv1D, whose weight is [in, out]. Its name
+  // shows this. But if its bias has the length of the weight's first dimension
+  // and not of the second, the module is a linear layer.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
     if (!Classify(name + ".weight", '.').conv1d) return false;

@@ -13,9 +13,9 @@
 // it is two dimensions of the grid, because all devices of one slice are
 // numbered before the devices of the next slice:
 //
-//   dp:2, tp:4, two slices along tp and [null, "tp"]: the grid is [2,2,2],
-//   slice, dp and the two devices along tp  ->
-//   {devices=[1,4,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}
+//   dp:2, tp:4, two slices along tp and [null, "tp"]: the dimensions of the
+//   grid [2,2,2] are the slices, dp, and the devices of a slice along tp
+//     ->  {devices=[1,4,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}
 #include <algorithm>
 #include <numeric>
 
@@ -105,7 +105,7 @@ std::string Listed(const Numbers& numbers) {
 // their permutation: `[2,8]T(1,0)`.
 std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   struct Run {
-    size_t first;  // dimension of the grid
+    size_t first;  // the run's first dimension of the grid
     int64_t size;
   };
   std::vector<Run> runs;

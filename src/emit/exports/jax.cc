@@ -1,8 +1,8 @@
 // Writes a Python module for JAX: the mesh, a PartitionSpec for each parameter
 // and mode, and functions that make NamedShardings from them. The module begins
 // with the data. The code after the data is the same in every module, except
-// for a mesh of several slices. The code that finds the parameter of each array
-// in a tree is copied from the Python package, python/shardc/arrays.py:
+// for a mesh of several slices. A part of this code, which finds the parameter
+// of each array in a tree, is copied from python/shardc/arrays.py. For example:
 //
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/embedded.h"

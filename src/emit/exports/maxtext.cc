@@ -4,18 +4,19 @@
 // if no earlier rule has applied to the dimension, and if no earlier rule has
 // used the rule's axis in that parameter.
 //
-//   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
-//     ->  mlp: tp, embed: tp, embed: fsdp
+//   parameter A: names [embed, mlp], spec ["fsdp", "tp"]
+//   parameter B: names [embed], spec ["tp"]
+//     ->  (mlp, tp), (embed, tp), (embed, fsdp)
 //
 // The rules are the pairs of a name and axes that occur in the plan, so only
 // their order must be found. In the example, the rule (embed, tp) must not
-// apply to `embed` of the first parameter. In general, a rule R must not apply
-// to a dimension that has the name of R and is sharded over other axes. Two
-// kinds of rules prevent this if they come before R: the rule of that
-// dimension, and the rule of another dimension of the same parameter that uses
-// an axis of R. One of these rules is enough. The order is found greedily: the
-// next rule is any rule whose requirements are met. If an order exists, this
-// algorithm finds one.
+// apply to `embed` of A. It does not, because (mlp, tp) uses tp in A first. In
+// general, a rule R must not apply to a dimension that has the name of R and is
+// sharded over other axes. Two kinds of rules prevent this if they come before
+// R. One is the rule of that dimension. The other is the rule of another
+// dimension of the same parameter that uses an axis of R. One of these rules is
+// enough. The order is found greedily: the next rule is any rule whose
+// requirements are met. If an order exists, this algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -150,8 +151,8 @@ class Ordering {
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
-  // For each rule, the indices of the requirements that are met if this rule
-  // comes first.
+  // For each rule, the indices of the requirements that are met as soon as this
+  // rule is in the order.
   std::vector<std::vector<size_t>> watchers_;
   // For each group of parameters, the indices of its requirements in needs_.
   std::vector<std::vector<size_t>> needs_of_;

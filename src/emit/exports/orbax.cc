@@ -26,8 +26,8 @@ std::string OrbaxName(std::string name, char separator) {
 }
 
 // Returns the device numbers in the order of the mesh. Returns an empty list
-// for more than kMostListed devices: such a mesh has one slice
-// (CanListDevices), and orbax then uses all devices in the order of their ids.
+// for more than kMostListed devices. Such a mesh has only one slice
+// (CanListDevices), so orbax's default, the order of the device ids, is right.
 std::vector<int64_t> Devices(const Mesh& mesh) {
   std::vector<int64_t> devices;
   if (mesh.devices > kMostListed) return devices;

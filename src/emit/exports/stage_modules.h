@@ -23,15 +23,15 @@ struct ExportedStage {
 
 // Returns the stages in order. The stages of the plan are used if they have the
 // requested numbers of layers. Returns nullopt and adds a finding (SHD062) in
-// these cases: no parameter name has the number of a layer; layers are numbered
-// below more than one path; a parameter belongs to no stage; the stages do not
+// these cases: no parameter name has a layer number; layers are in two lists
+// (`encoder.0`, `decoder.0`); a parameter is in no stage; the stages do not
 // have exactly the model's layers; a spec shards over the axis of the stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
                                                    std::string_view format,
                                                    Findings& findings);
 
-// Returns whether the schedule is one of `names`. If not, adds a finding
-// (inexpressible).
+// Returns whether the requested schedule is one of `names`. If not, adds a
+// finding (inexpressible).
 bool HasSchedule(const Request& request, std::string_view format,
                  const std::vector<std::string_view>& names,
                  Findings& findings);

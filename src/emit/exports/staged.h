@@ -15,8 +15,8 @@ namespace shardc::exports {
 // stage axis. A tensor of stacked layers is sharded over that axis. Returns
 // nullopt and adds a finding (inexpressible) in three cases: a parameter is on
 // several ranks but not on all; a parameter of one rank is also placed along
-// another axis; a tensor's layers are not divided evenly over the ranks in
-// their order.
+// another axis; the ranks, in their order, do not hold equal numbers of the
+// layers of a stacked tensor.
 std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
                                       std::string_view format,
                                       Findings& findings);

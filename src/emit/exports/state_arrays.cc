@@ -28,12 +28,12 @@ namespace {
 using Parts = std::vector<std::string>;
 
 // The largest number of dimensions for which an array is compared with a
-// parameter of another rank. With more dimensions, trying all assignments of
-// dimensions would take too long, and the array is replicated.
+// parameter that has another number of dimensions. Beyond it, trying all ways
+// to assign the dimensions would take too long, and the array is replicated.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
-  int64_t count = 1;  // 0 or 1 elements, or 2 for two and more
+  int64_t count = 1;  // 0, 1, or 2 for two and more elements
   for (const int64_t size : shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }
@@ -42,8 +42,9 @@ int64_t Elements(const Shape& shape) {
 
 // Finds the spec of an array from its parameter's spec. If their ranks differ,
 // each dimension of the tensor with fewer dimensions is assigned to a dimension
-// of equal size of the other tensor, in ascending order. There may be several
-// such assignments, and the class collects the specs of all of them.
+// of equal size of the other tensor, in ascending order. An array [8] of a
+// parameter [8, 8] has two such assignments. The class collects the specs of
+// all assignments.
 class Ways {
  public:
   Ways(const Shape& array, const Shape& param, const Spec& spec)
@@ -51,7 +52,7 @@ class Ways {
 
   // Returns the spec of the array. If different assignments lead to different
   // specs, returns the empty spec, which means replicated. Returns nullopt if
-  // no assignment exists.
+  // no assignment exists, or if there are more than kMostDimensions dimensions.
   std::optional<Spec> Only() {
     if (array_.size() == param_.size()) {
       SameRank();
@@ -148,8 +149,10 @@ class State {
     std::optional<Shape> shape;
     // Null if no parameter's name is in the path.
     const ReadParam* param = nullptr;
-    size_t begin = 0, end = 0;  // the range of `parts` with that name
-    bool same = false;  // true if the shapes are equal, or one is unknown
+    size_t begin = 0, end = 0;  // range of the parameter's name in `parts`
+    // True if the array and the parameter have the same shape, or if one of the
+    // two shapes is unknown.
+    bool same = false;
   };
 
   static Parts PartsOf(std::string_view name, char separator) {

@@ -15,10 +15,10 @@ namespace shardc::exports {
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
-// The dimension that the axis shards. If other axes shard this dimension first,
-// a rank's part consists of several pieces. `stride` is the number of pieces:
-// the product of the sizes of the other axes. SplitBy() returns nullopt if the
-// axis shards no dimension.
+// The dimension that a mesh axis shards. If other axes shard this dimension
+// first, a rank's part consists of several pieces. `stride` is the number of
+// pieces: the product of the sizes of the other axes. SplitBy() returns nullopt
+// if the axis shards no dimension.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

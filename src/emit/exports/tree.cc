@@ -23,7 +23,7 @@ struct NamedNode;
 struct Node {
   std::vector<NamedNode> children;  // in plan order
   std::map<std::string, size_t> by_name;
-  std::vector<const Fold*> leaves;  // leaves with this name
+  std::vector<const Fold*> leaves;  // parameter groups at this node
 
   Node& Child(const std::string& name);
 };
