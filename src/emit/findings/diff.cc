@@ -27,10 +27,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// The limit on the lines of each text that are compared. Above it, all old
-// lines are shown as removed and all new lines as added. A Table has the length
-// of the longest common subsequence for each pair of positions, so the time is
-// quadratic in the number of lines.
+// The limit on the lines of each text that are compared. If a text has more
+// lines, all old lines are shown as removed and all new lines as added. The
+// time is quadratic, because a Table has the length of the longest common
+// subsequence for each pair of lines.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;
@@ -51,7 +51,7 @@ Table Common(LineSpan a, LineSpan b) {
 }
 
 struct DiffLine {
-  char mark;  // ' ', '-' or '+'
+  char mark;  // ' ' unchanged, '-' removed, '+' added
   std::string_view text;
   // The number of lines above this line in the old text, and in the new text.
   size_t before;

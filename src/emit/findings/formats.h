@@ -55,7 +55,7 @@ bool IsFile(const Place& place);
 // `main_file` of the finding. The source of this place is null if the finding
 // has no main file.
 const Place& FilePlace(const Finding& finding);
-// Returns the message, followed by the first targets to which it applies.
+// Returns the message, followed by up to three affected targets of the project.
 std::string MessageText(const Finding& finding);
 // Returns the text of MessageText. If the finding's place is not in a file but,
 // for example, in an option, the text begins with the place.

@@ -1,6 +1,6 @@
 // Writes findings as GitHub workflow commands: `::error
-// file=a,line=1,title=t::message`. GitHub requires `%`, CR and LF to be escaped
-// in the message, and in the properties `:` and `,` as well.
+// file=a,line=1,title=t::message`. GitHub requires that `%`, CR and LF are
+// escaped. In properties such as `title`, `:` and `,` are escaped as well.
 #include "emit/findings/formats.h"
 #include "source/wording.h"
 

@@ -1,8 +1,8 @@
 // Writes findings as JUnit XML: one test suite per file, in the order of the
 // files' first findings. Only errors are failures. Readers identify test cases
 // by name. Each name therefore includes the place, and a repeated name gets a
-// number. Printable makes control characters visible. XML also forbids U+FFFE
-// and U+FFFF, which Xml() writes as text. An error about `a<b` becomes:
+// number. Printable() shows control characters as escapes. Xml() does the same
+// for U+FFFE and U+FFFF, which XML forbids too. An error about `a<b` becomes:
 //
 //   <failure ... message="`a&lt;b` ...">
 #include <map>

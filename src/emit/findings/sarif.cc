@@ -172,7 +172,7 @@ void WriteResult(JsonWriter& json, const Repository& repository,
   json.EndObject();
 }
 
-// Writes the member `tool`, and returns the index of each code among its rules.
+// Writes the member `tool`. Returns the index of each code in its `rules`.
 std::map<const Code*, size_t> WriteTool(JsonWriter& json,
                                         std::string_view version) {
   std::map<const Code*, size_t> index;

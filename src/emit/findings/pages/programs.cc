@@ -3,7 +3,7 @@
 // the instructions that matter, in the text form of XLA; programs of JAX with
 // the same mistakes are in testdata/audit/findings.
 //
-//   SHD601: an all-gather of `negate(x)` over dp, over which x is sharded
+//   SHD601: an all-gather of `negate(x)` over dp, the axis that shards x
 #include <array>
 
 #include "emit/findings/pages/page.h"
