@@ -1,7 +1,7 @@
-// Draws an array as text. A panel of cells shows two dimensions of the array. A
-// panel is a block of lines, and panels are placed next to each other. All
-// cells are as wide as the longest text of a cell or heading. If a row is too
-// wide, its middle is left out:
+// Draws an array as text. A panel is a grid of cells for two dimensions of the
+// array, and a cell has the devices of one shard. Panels are placed next to
+// each other. All cells are as wide as the longest text of a cell or heading.
+// If a row is too wide, its middle is left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"
@@ -26,8 +26,8 @@ constexpr int64_t kMostArrayPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
-// Returns the text of a cell's devices. If there are one or two, each number is
-// as wide as the largest device number.
+// Returns the text of the devices in a cell. One or two device numbers are
+// padded to the width of the largest device number.
 std::string CellText(const DeviceSet& devices, size_t width) {
   if (devices.count() > 2) return DevicesText(devices);
   std::string out;
@@ -243,7 +243,7 @@ class ArrayDrawing {
   std::vector<int64_t> rows_, columns_;
   size_t digits_ = 1;   // number of digits of the largest device number
   int64_t label_ = 0;   // width of the labels of rows, left of the grid
-  int64_t number_ = 1;  // width of the coordinate in a label
+  int64_t number_ = 1;  // width of the coordinate `0` in `tp 0`
   int64_t cell_ = 3;
   bool brief_ = false;
 };
@@ -267,8 +267,8 @@ Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
   return out;
 }
 
-// Returns the title on one line. If it is too long, each part of it gets a
-// line.
+// Returns the parts of the title on one line or, if the line is too long, each
+// part on its own line.
 Lines TitleLines(const std::vector<std::string>& title,
                  const PictureStyle& style) {
   Lines out = {Line(style)};

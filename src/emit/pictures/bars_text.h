@@ -1,5 +1,5 @@
-// Draws bars for a terminal: the memory of a device by mode, and the number of
-// parameters that each rule wins.
+// Draws bars for a terminal: the memory of a device by mode, and the bytes of
+// the parameters that each rule is the first to match.
 #ifndef SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 #define SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 

@@ -64,8 +64,8 @@ class MeshDrawing {
     if (shown == all) return out;
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " more such panels";
-    // If panels differ along one axis only, and its devices have a constant
-    // stride, the text states this stride instead of drawing the other panels.
+    // If the panels differ only along one axis, and its stride is constant, the
+    // text states this stride instead of drawing the other panels.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
       if (const auto step = line.group.Step()) {
@@ -89,8 +89,8 @@ class MeshDrawing {
     ink_.Put({NameOf(*mesh_.columns())}, "", line);
   }
 
-  // Returns whether there is a wider space to the left of column number `at`:
-  // at a boundary between hosts, or before the gap of columns that are left
+  // Returns whether the space to the left of column number `at` is wider. This
+  // marks the border between two hosts, or the place where columns are left
   // out.
   bool SplitsBefore(size_t at) const {
     if (mesh_.host_form() != HostForm::kInRow || at == 0) return false;

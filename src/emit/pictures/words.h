@@ -17,7 +17,7 @@ namespace shardc {
 // 15 more`. `dash` is the character between the ends of a range.
 std::string DevicesText(const picture::DeviceSet& devices,
                         std::string_view dash = "-");
-// Returns the shortest text of a set of devices: `0 +15`.
+// Returns the shortest text of a set of devices: `0 +15` for 0 and 15 more.
 std::string DevicesShort(const picture::DeviceSet& devices);
 // Returns where the devices of an axis are: `inside one host`, `each on another
 // host`, `2 a host, 4 hosts`. The text is empty if the hosts are unknown or the
