@@ -1,6 +1,6 @@
-// Writes a difference as shardc.diff/v1. `mesh`, `stages`, `fields` and `steps`
-// are written only if they differ, and `bytes_per_device` only if the plans
-// differ in something:
+// Writes the difference of two plans as shardc.diff/v1. The members `mesh`,
+// `stages`, `fields` and `steps` are written only if they have changed.
+// `bytes_per_device` is written if anything has changed:
 //
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},

@@ -1,6 +1,6 @@
-// Writes the difference of two plans as a comment on a pull request. It has the
-// totals first, then a row for each change, folded if there are many rows, then
-// messages:
+// Writes the difference of two plans as a comment on a pull request. The totals
+// come first. A table follows, which has a row for each change and is folded if
+// it has many rows. The messages come last:
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|

@@ -1,8 +1,9 @@
-// Prints why a parameter got its spec. The plan stores for every layout how
-// names were resolved and what was corrected, and this file prints it. Three
-// facts are not in the plan and are computed here: the matched part of the
-// name, the most similar rule for an unmatched name, and the slices of a
-// device.
+// Prints why a parameter got its spec. The plan stores for every layout how the
+// names in its spec were resolved and what was corrected. This file prints
+// both. Three facts are not in the plan and are computed here: the matched part
+// of the parameter's name, the most similar rule for an unmatched name, and the
+// slices of a device. The logical axis VOCAB, resolved by the axis rule
+// `vocab`:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"

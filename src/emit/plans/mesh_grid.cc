@@ -1,9 +1,8 @@
 // Writes a mesh, its ranks, or the position of one device, as text and as JSON.
-// The text draws the mesh as a grid of device numbers, in blocks. Of the axes
-// of size above 1, the last is drawn as the columns of a block and the one
-// before it as its rows. There is a block for each coordinate of the remaining
-// axes. If the mesh has slices, device numbers may differ from positions in the
-// mesh.
+// The text draws the mesh as blocks of device numbers. Axes of size 1 are left
+// out. The last axis is drawn as the columns of a block, and the axis before it
+// as the rows. There is a block for each coordinate of the remaining axes. If
+// the mesh has slices, device numbers may differ from positions in the mesh.
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"

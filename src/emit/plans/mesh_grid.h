@@ -31,9 +31,9 @@ std::string MeshDeviceText(const Mesh& mesh, int64_t device);
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 
 // Writes the mesh as a plan does, with further members. "host_mesh" is null if
-// processes do not follow the leading axes. "grid" has the device numbers
-// nested by axis; it is null if there are too many. If `ranks` is true, "ranks"
-// is written too; it is null if there are too many.
+// the processes do not divide the leading axes. "grid" has the device numbers,
+// nested by axis, or null above kListedDevices. If `ranks` is true, "ranks" is
+// written too: an entry for each process, or null above kRankedDevices.
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
                        Sink& out);
 

@@ -122,8 +122,8 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
   const std::string_view end_of_key = JsonWriter::EndOfKey(json.style());
-  // For each layout, the text between a key and its value (EndOfKey), and the
-  // layout's JSON object.
+  // For each layout, the text after a parameter's key: the end of the key
+  // (EndOfKey), and the layout's JSON object.
   std::vector<std::string> layouts;
   // For each layout, its object without the braces.
   std::vector<std::string_view> members;

@@ -1,7 +1,7 @@
 // Prints the summary of a plan: totals, the largest replicated parameters, how
-// many parameters each rule wins, corrections, and unmatched parameters.
-// Corrections that differ only in the parameter share a line, with their number
-// and an example:
+// many parameters each rule is the first to match, corrections, and unmatched
+// parameters. Corrections that differ only in the parameter share a line, with
+// their number and an example:
 //
 //   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device,
 //      such as lm_head.weight

@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// The form of an entry that has a single name: with brackets (kAsWritten, if
-// the rules file has them) or without (kShortest).
+// How an entry with a single name is written. kAsWritten keeps the brackets
+// that the rules file has, as in `["TP"]`. kShortest omits them: `"TP"`.
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 
 // Writes `[["FSDP", "SP"], "TP", null]`.

@@ -68,9 +68,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// Returns what was proven about a rule together with the rules before it. An
-// earlier rule that matches all names of the rule is left out, because the line
-// "never wins" already names it. For example:
+// Returns how the names that a rule matches are related to the names that
+// earlier rules match. An earlier rule that matches all of them is left out,
+// because the line "never wins" already names it. For example:
 //
 //   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

@@ -1,6 +1,6 @@
 // Writes several rules files as one JSON file with the same meaning. The file
-// states every axis rule with its value, so that nothing depends on defaults,
-// and specs in their shortest form. Imported and suggested rules are written as
+// states the value of every axis rule, so that nothing depends on defaults.
+// Specs are in their shortest form. Imported and suggested rules are written as
 // JSON or YAML, and meshes as YAML. In YAML a name is quoted if YAML 1.1 or 1.2
 // would not read it as a string:
 //
@@ -34,8 +34,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A list with one name is written as a list. Without brackets, the name would
-  // also set the decode rule.
+  // A list of one name is written as a list, because a name without brackets
+  // also sets the rule for decoding: `kv_head` implies `decode_kv_head`.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -92,10 +92,10 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   json.EndObject();
 }
 
-// Returns the value of an axis rule, or nullopt if the value names an axis
-// twice, which a file cannot contain. Such a value occurs when it is derived
-// from other rules, for example `batch` if fsdp and dp are the same axis. A
-// reader of the file derives it in the same way.
+// Returns the value of an axis rule. Returns nullopt if the value names an axis
+// twice, which a file cannot contain. For example, `batch` is derived from
+// other rules, and names an axis twice if fsdp and dp are the same axis. A
+// reader of the file derives the same value again.
 std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   AxisValue value = rules.axes.Value(rule);
   AxisGroup sorted = value.axes;
