@@ -1,8 +1,8 @@
 // Draws arrays as SVG. A drawing has a fixed size in px, and is scrolled if it
 // is wider than the page. A tile shows a shard and the devices that hold it. If
 // a shard has several copies, they are drawn as sheets behind the tile. The
-// labels at the edges of the drawing are the coordinates on the axes that shard
-// the dimension.
+// labels at the edges are the shard's coordinates on the axes that shard the
+// rows or the columns.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label. Tiles are 3 px
 //   apart, 6 px if each has two copies, 8 px if it has more.
@@ -28,8 +28,8 @@ using picture::kGap;
 constexpr int64_t kMostPanels = 4;
 constexpr int64_t kListedTiles = 64;
 
-// Returns a set of devices in the form that the page's script parses:
-// `3,4x8,32x2`.
+// Returns a set of devices in the form that the page's script parses.
+// `3,4x8,32x2` means devices 3, 7, ..., 31, and the same numbers plus 32.
 std::string Code(const DeviceSet& devices) {
   std::string out = std::to_string(devices.first);
   for (const DeviceSet::Digit& digit : devices.digits) {
@@ -122,8 +122,8 @@ class ArrayDrawing {
     gap_ = 3 + (sheets_ > 0 ? 3 : 0) + (sheets_ > 1 ? 2 : 0);
   }
 
-  // Returns the coordinate of shard `piece` in a dimension. If `piece` is
-  // negative, returns the longest coordinate.
+  // Returns the coordinate of shard `piece` in a dimension as text. If `piece`
+  // is negative, returns the longest such text.
   std::string Edge(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);
@@ -167,7 +167,7 @@ class ArrayDrawing {
 
   void Panel(int64_t panel) {
     const double names =
-        // The space after the row header.
+        // The names of the columns' axes are drawn right of the columns.
         array_.columns() ? 10 + 8 * kLetter : 0;
     const double width = X(columns_.size()) + 6 + names;
     const double height = Y(rows_.size()) + 6;

@@ -47,8 +47,9 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   page.SpecOf(change.after);
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
-    // A device holds only some of the placed parameters. So its bytes are not
-    // the bytes of one parameter times the number of parameters.
+    // A placed parameter is only on the devices at one coordinate. So a
+    // device's bytes are not those of one parameter times the number of
+    // parameters.
     if (change.group_before && change.group_after) {
       const int64_t all = *change.group_after - *change.group_before;
       if (all == 0) {

@@ -8,7 +8,7 @@
 
 namespace shardc::report {
 
-// Returns page.css and page.js. The build generates the table.
+// Returns page.css and page.js, which the build embeds.
 std::span<const EmbeddedFile> EmbeddedPage();
 
 }  // namespace shardc::report

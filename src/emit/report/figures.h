@@ -9,8 +9,8 @@
 namespace shardc::report {
 
 // WriteArrayCaption() writes the dimensions of an array as text. DrawArray()
-// writes its drawing, with a table of the tiles if it is sharded or placed.
-// DrawMesh() writes the drawing of a mesh.
+// draws the array and, if it is sharded or placed, adds a table of the shards.
+// DrawMesh() draws a mesh.
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);

@@ -17,8 +17,8 @@ class Html {
   explicit Html(Sink& out) : out_(out) {}
 
   Html& Raw(std::string_view markup);
-  // Appends escaped text. Invisible characters are shown as on a terminal
-  // (Printable).
+  // Appends escaped text. Invisible characters are shown as escapes such as
+  // `\u202e` (Printable).
   Html& Text(std::string_view text);
   // Appends a name or a path. The browser may break the line after separators,
   // and a very long name is shortened.

@@ -26,8 +26,8 @@ struct DrawnSharding {
   // The first mode in which at least one parameter has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
-  // The number of parameters with this sharding. If it differs between groups
-  // of modes, it is the largest of the numbers.
+  // The number of parameters with this sharding, in the group of modes in which
+  // this number is the largest.
   int64_t params = 0;
   // The indices of the groups of modes in which a parameter has this sharding.
   std::set<size_t> groups;

@@ -27,8 +27,8 @@ constexpr double kRowNumbers = 56;
 // the additional gap between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;
 
-// Draws the mesh as cells with device numbers. If there are too many cells for
-// numbers, they are drawn as plain squares.
+// Draws the mesh as cells with device numbers. If there are too many cells,
+// they are drawn as plain squares without numbers.
 class MeshDrawing {
  public:
   MeshDrawing(Page& page, const MeshPicture& mesh)

@@ -87,8 +87,8 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
-// Returns the ranks of a pipeline that the report describes, or its mode if it
-// does not describe single ranks.
+// Returns the name of a cost report: the pipeline ranks that it describes or,
+// if it is not about single ranks, its mode.
 std::string NameOf(const cost::Report& report);
 // Returns a key that is equal for two specs if they are drawn as one figure.
 std::string FigureKey(const picture::FoldedPlan& plan,

@@ -19,7 +19,7 @@ using picture::ParamGroup;
 
 struct ParameterRow {
   const ParamGroup* group = nullptr;
-  int64_t bytes = 0;  // on the fullest device, in the first mode
+  int64_t bytes = 0;  // bytes on the fullest device in the first mode
   bool replicated = false, by_mode = false, corrected = false, changed = false;
 };
 

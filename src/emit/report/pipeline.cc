@@ -15,8 +15,8 @@
 namespace shardc::report {
 namespace {
 
-// The largest number of tasks in a timeline that is drawn, as a multiple of the
-// largest number of rows of a table.
+// A timeline is drawn if it has at most this many tasks for each row that a
+// table of the page may have.
 constexpr size_t kTasksOfRow = 20;
 
 std::string PartsText(const PlanStage& stage) {

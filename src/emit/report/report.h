@@ -32,7 +32,7 @@ struct Base {
   const PlanDifference* diff = nullptr;
 };
 
-// The KV cache, and the modes in which it has this sharding.
+// A sharding of the KV cache, and the modes that use this sharding.
 struct Cache {
   std::vector<Mode> modes;
   std::string title;
@@ -52,13 +52,13 @@ struct Table {
 struct Program {
   std::string from;  // the file that has the program
   const audit::Report* report = nullptr;
-  // The differences of the program from the plan and its step program.
+  // How the program differs from the plan and from the planned step.
   const AuditText* compared = nullptr;
   std::span<const Finding> findings;
 };
 
-// The contents of a page. Empty members are not shown, or are reported as
-// missing.
+// The contents of a page. For an empty member, the page has no section or
+// states that it is missing.
 struct Input {
   std::string title;
   std::string made_from;  // name of the plan file; empty if there is none
@@ -66,7 +66,7 @@ struct Input {
   const picture::FoldedPlan* plan = nullptr;
   bool checked = false;  // true if lints ran
   std::span<const Finding> findings;
-  Repository repository;  // places are relative to its root
+  Repository repository;  // printed paths are relative to its root
   // The costs of each mode. For a plan with pipeline stages, these are the
   // costs of training: one report for each set of ranks that hold the same
   // bytes.

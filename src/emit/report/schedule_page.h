@@ -13,16 +13,16 @@ namespace shardc::report {
 // The largest number of tasks that a page draws.
 inline constexpr size_t kMostDrawnTasks = 20'000;
 
-// Returns the number of tasks of a schedule. Two overlapped tasks in one cell
-// are counted as one.
+// Returns the number of tasks that a drawing of the schedule has. Two
+// overlapped tasks are drawn as one.
 size_t DrawnTasks(const ScheduleReport& report);
 // Draws the tasks of each rank over time, with the bubbles between them, and a
 // table of the ranks. The schedule must have at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
-// Write the parts that the page of a plan's report also has. WriteTimeline()
-// draws the tasks and states how long the step and its bubbles are.
-// WriteRankTable() writes the table of the ranks.
+// These functions write parts of the page that the page of a plan has too.
+// WriteTimeline() draws the tasks and states how long the step and its bubbles
+// are. WriteRankTable() writes the table of the ranks.
 void WriteTimeline(const ScheduleReport& report, Html& html);
 void WriteRankTable(const ScheduleReport& report, Html& html);
 

@@ -1,5 +1,5 @@
 // Writes the result of a search as a page. The page has most values of the JSON
-// form, except for example the parts of the alternatives' times. The steps of
+// form, but not, for example, the parts of an alternative's time. The steps of
 // the winner and of the runner-up are drawn as bars on one scale, so that a
 // reader sees which part of the step makes the difference:
 //
