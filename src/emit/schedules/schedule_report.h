@@ -15,12 +15,12 @@
 
 namespace shardc {
 
-// The capacity that the channels between ranks need. `scope` is the kind of
-// channels, and `receives` is the order in which a rank posts its receives.
+// The capacity that the channels between ranks need, for one kind of channels
+// (`scope`) and one order in which ranks post receives (`receives`).
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
-  // In messages; nullopt if no capacity suffices.
+  // The needed capacity in messages; nullopt if no capacity suffices.
   std::optional<int64_t> capacity;
   std::string reason;  // the reason why no capacity suffices
 };
@@ -37,7 +37,7 @@ struct ScheduleReport {
 };
 
 // Simulates the schedule's table and computes the capacities of its channels.
-// CheckOrder must have proven the order of the tasks.
+// CheckOrder must have proven before that the order of the tasks is valid.
 ScheduleReport MakeScheduleReport(schedule::Table table,
                                   const schedule::Times& times);
 
