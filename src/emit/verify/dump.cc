@@ -1,8 +1,9 @@
-// Writes the tensors and the settings of a verified case, so that another
-// program can compute the same case. The tensors are one safetensors file, each
-// in its own dtype. The settings are JSON.
+// Writes the tensors and the settings of a verified case (one operation in one
+// mode), so that another program can compute the same case. The tensors are one
+// safetensors file, each in its own dtype. The settings are JSON.
 //
-//   query BF16, output BF16, reference F64  |  "settings": {"causal": true ...
+//   tensors:  query BF16, output BF16, reference F64
+//   settings: {"causal": true, ...
 #include "emit/verify/dump.h"
 
 #include "emit/verify/settings_json.h"

@@ -1,5 +1,5 @@
-// Writes the tensors and settings of one case, so that another program can
-// recompute it.
+// Writes the tensors and settings of one case (an operation in a mode), so that
+// another program can recompute it.
 #ifndef SHARDC_EMIT_VERIFY_DUMP_H_
 #define SHARDC_EMIT_VERIFY_DUMP_H_
 

@@ -1,4 +1,5 @@
-// Writes the tensors of a step, numbered in the order of the step's ops:
+// Writes the tensors of a step to a safetensors file and describes them in
+// JSON. Tensors are numbered in the order of the step's ops. Number 12 has:
 //
 //   0012.output F32, 0012.reference F64
 //   {"name": "0012", "part": "layer 0", "phase": "forward", "op": "linear q"

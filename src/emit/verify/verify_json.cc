@@ -1,6 +1,7 @@
 // Writes the results of cases as JSON. Each case is one object, with its
 // members in the order of the schema. A value that was not compared is null.
-// Values per device are lists, or their minimum, mean and maximum:
+// Values per device are lists (`--metrics stacked`), or their minimum, mean and
+// maximum (`--metrics reduced`):
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
