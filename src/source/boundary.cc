@@ -1,12 +1,13 @@
 // Checks whether a path is inside a folder. Symbolic links are followed as the
-// kernel does it, one component after the other, so that `..` after a link is
+// kernel follows them, one component after the other. So `..` after a link is
 // the parent of the folder to which the link leads. A path whose last
 // components do not exist is followed as far as it exists, because a command
 // may create the file later:
 //
-//   root /repo, /repo/data -> /etc:  data/passwd    ->  /etc/passwd, outside
-//                                    data/../x.json ->  /x.json, outside
-//                                    plans/new.json ->  /repo/plans/new.json
+//   root /repo, in which /repo/data is a link to /etc:
+//     data/passwd     ->  /etc/passwd, outside
+//     data/../x.json  ->  /x.json, outside
+//     plans/new.json  ->  /repo/plans/new.json, inside
 #include "source/boundary.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLinkLimit = 40;  // links in one path, Linux's limit
+constexpr int kLinkLimit = 40;  // links in one path, as on Linux
 
 // Returns the absolute path without links. Returns an empty path after an
 // error, such as more than kLinkLimit links.
@@ -73,14 +74,14 @@ Boundary Boundary::Of(const std::string& project_file) {
   std::error_code error;
   const fs::path folder = fs::absolute(project_file, error).parent_path();
   // Search upwards along the path as written first. If the folder is a link
-  // that leads out of the repository, the boundary is still the repository.
+  // that leads out of the repository, this still finds the repository.
   fs::path root = GitRoot(folder.lexically_normal());
   if (root.empty()) root = GitRoot(Followed(folder));
   if (root.empty()) root = folder;
   Boundary out;
   out.root_ = Followed(root).string();
-  // If the root cannot be followed, store it as written, because an empty root
-  // would hold every path.
+  // If the links of the root cannot be followed, store the root as written. An
+  // empty root would accept every path.
   if (out.root_.empty()) out.root_ = root.string();
   return out;
 }

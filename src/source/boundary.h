@@ -16,13 +16,13 @@ class Boundary {
   // that holds `.git`, or else the folder of the file.
   static Boundary Of(const std::string& project_file);
 
-  // Returns whether the path, followed through all links, leads to the
-  // boundary's folder or to a place below it. A path with more than 40 links
-  // does not. The file need not exist.
+  // Returns whether the path, with all links followed, leads to the root of the
+  // boundary or to a place below it. Returns false for a path with more than 40
+  // links. The file need not exist.
   bool Holds(const std::string& path) const;
 
  private:
-  std::string root_;  // empty: no boundary
+  std::string root_;  // empty if every path is accepted
 };
 
 // Returns the nearest folder at or above `folder` that holds `.git`, as an

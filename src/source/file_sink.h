@@ -29,9 +29,9 @@ class FileSink final : public Sink {
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
-  // For formats whose header is known only after the data: Leave writes `size`
-  // spaces and returns their offset, and Amend overwrites them later. Not
-  // available for files that are written in place.
+  // Leave() and Amend() serve formats whose header is known only after the
+  // data. Leave() writes `size` spaces and returns their offset, and Amend()
+  // overwrites them later. A file that is written in place is not amendable.
   bool amendable() const { return !in_place_; }
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);
@@ -42,9 +42,9 @@ class FileSink final : public Sink {
   // the first. Returns false after a finding.
   bool Prepare(Findings& findings);
   // Writes the remaining bytes and gives the file its name. Returns false after
-  // a finding: `write` for the first error, or `usage` if `findings` records
-  // that the file was read in this run; the file is then not replaced. A reader
-  // of standard output that closes early (`| head`) is no error.
+  // a finding: `write` for the first error, or `usage` if this run has read the
+  // file, which is then not replaced. If a reader of standard output closes
+  // early (`| head`), this is no error.
   bool Commit(Findings& findings);
 
  private:

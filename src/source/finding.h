@@ -30,7 +30,7 @@ struct Finding {
   std::string help;  // what to do; may be empty
   std::vector<Label> labels;
   std::vector<std::string> params;   // affected parameters, in manifest order
-  std::vector<std::string> targets;  // affected targets of a project
+  std::vector<std::string> targets;  // affected targets of a project file
   // The file in which reports show the finding if its place is not in a file
   // but, for example, in a rule pack or a flag. May be empty.
   Place main_file;
@@ -45,7 +45,7 @@ using FileId = std::string;
 // No command may write a file that it has read.
 class Findings {
  public:
-  // After this many errors a reader may stop; later errors are still counted.
+  // After this many errors a parser may stop. Later errors are still counted.
   static constexpr size_t kErrorLimit = 50;
 
   Finding& Add(const Code& code, Place place, std::string message,

@@ -46,10 +46,10 @@ std::string WithoutNumbers(std::string name) {
   return name;
 }
 
-// Returns the name in the sorted list `names` that was probably meant by
-// `name`, which is not in the list: `name` with `.gz` after it, or else a
-// similar name with the same ending. A name that differs only in digits is not
-// returned, because it is another file of the same set
+// Returns the name in the sorted list `names` that the user probably meant by
+// `name`, which is not in the list. This is `name` with `.gz` after it, or else
+// a similar name with the same ending. A name that differs only in digits is
+// not returned, because it is another file of the same set
 // (`model-00001-of-00004.safetensors`).
 std::optional<std::string> SimilarName(const std::string& name,
                                        const std::vector<std::string>& names) {

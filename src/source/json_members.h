@@ -30,8 +30,8 @@ std::string_view SchemaOf(const JsonValue& root);
 // Returns the NormalText of a member, or `absent` if there is no such member.
 std::string MemberText(const JsonMembers& members, std::string_view name,
                        std::string_view absent);
-// Returns the names of the members of both objects: all names of `first`, then
-// the names that only `second` has.
+// Returns the names of the members that at least one object has: all names of
+// `first`, then the names that only `second` has.
 std::vector<std::string_view> NamesOfEither(
     const std::optional<JsonValue>& first,
     const std::optional<JsonValue>& second);

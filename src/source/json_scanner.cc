@@ -19,7 +19,7 @@ namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// The keys of an object are compared pairwise if there are at most this many.
+// If an object has at most this many keys, every two keys are compared.
 constexpr size_t kFewKeys = 8;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }

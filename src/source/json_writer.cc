@@ -1,7 +1,7 @@
 // Writes JSON. A stack holds the open containers. The innermost one decides
 // which text separates a value from the value before it: a comma, and in the
-// spaced style a new line (kLines) or a space. The first value has no comma.
-// Nothing is written between a key and its value:
+// spaced style a new line (kLines) or a space. The first value of a container
+// has no comma, and neither has a value after its key:
 //
 //   BeginArray, 1, 2, EndArray  ->  `[`, `1`, `, 2`, `]`
 //

@@ -104,9 +104,9 @@ class JsonWriter {
   // Returns the text between a key and its value: the quote, the colon and, in
   // the spaced style, a space.
   static std::string_view EndOfKey(JsonStyle style);
-  // Writes a member as Key and Written do. It takes less time than these if the
-  // key is plain (source/plain_text.h). `value` is EndOfKey() followed by the
-  // JSON text of a value in this style: `": [8]`.
+  // Writes a member as Key() and Written() do, but in less time if the key is
+  // plain (source/plain_text.h). `value` is EndOfKey() followed by the JSON
+  // text of a value in this style: `": [8]`.
   void WrittenMember(std::string_view key, bool plain, std::string_view value);
 
   // Makes the next member, element or end of a container start on a new line,

@@ -28,8 +28,8 @@ struct Seat {
   int64_t count = 0;  // 0 unless the texts are numbers with 0 <= index < count
 };
 
-// Returns the place of this process among the processes that the launcher
-// started; nullopt if one of the launcher's variables is not set.
+// Returns the index of this process and the number of processes that the
+// launcher set; nullopt if one of its two variables is not set.
 std::optional<Seat> SeatBy(const Launcher& launcher, const Variable& variable);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// Finds the first byte that is not plain: in `wte/kernel"` the quote at offset
-// 10. Sixteen bytes are compared at a time, with vector types that compilers
-// support on every architecture. A byte that is negative as a signed char is
-// not ASCII.
+// Finds the first byte that is not plain. In `wte/kernel"` this is the quote,
+// at offset 10. Sixteen bytes are compared at a time, with vector types that
+// compilers support on every architecture. A byte that is negative as a signed
+// char is not ASCII.
 #include "source/plain_text.h"
 
 #include <array>

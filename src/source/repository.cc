@@ -3,10 +3,11 @@
 // it is compared again with all links resolved, because the path of the root or
 // of the working directory may contain a link. FileLike finds the file for a
 // path of another machine: the file whose path in the repository is the longest
-// suffix of that path.
+// suffix of that path. With the root /repo and the working directory
+// /repo/jobs:
 //
-//   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
-//   with /repo/src/model.py: `/home/ci/src/model.py`  ->  `../src/model.py`
+//   PathOf:    `../rules/a.yaml`        ->  `rules/a.yaml`
+//   FileLike:  `/home/ci/src/model.py`  ->  `../src/model.py`
 #include "source/repository.h"
 
 #include <filesystem>

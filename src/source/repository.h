@@ -21,9 +21,9 @@ class Repository {
   std::string PathOf(const std::string& path) const;
 
   // Finds the file of the repository that `path`, a path of another machine,
-  // means: the file whose path in the repository is the longest suffix of
-  // `path`, of at least two components. Returns the file's path relative to the
-  // working directory, or nullopt if there is no such file.
+  // refers to. This is the file whose path in the repository is the longest
+  // suffix of `path`, of two or more components. Returns its path relative to
+  // the working directory, or nullopt if there is no such file.
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:

@@ -75,7 +75,7 @@ class Source {
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
   // points_[i] is the number of code points that begin before block i of the
-  // text's bytes. It is computed for the first place in a long line.
+  // text's bytes. It is computed when a long line first needs a column.
   mutable std::once_flag points_counted_;
   mutable std::vector<size_t> points_;
 };
@@ -88,13 +88,13 @@ SourceRef MakeSource(std::string name, RawText text, size_t size);
 struct Place {
   static constexpr size_t kEntireFile = static_cast<size_t>(-1);
 
-  SourceRef source;  // null if there is no place
-  // Byte offset; kEntireFile if it is the entire file.
+  SourceRef source;  // null if the place is unknown
+  // Byte offsets; both are kEntireFile if the place is the entire file.
   size_t begin = kEntireFile;
   size_t end = kEntireFile;
 
   bool HasPosition() const { return source != nullptr && begin != kEntireFile; }
-  // Returns `file:12:3`, `file`, or the empty string.
+  // Returns `file:12:3`, `file` without a position, or "" without a file.
   std::string ToString() const;
 };
 

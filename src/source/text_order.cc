@@ -34,7 +34,7 @@ constexpr size_t kStep = sizeof(uint64_t);
 constexpr size_t kLongRun = 512;
 
 struct Key {
-  uint64_t head;  // the eight bytes at the run's depth, padded with zeros
+  uint64_t head;  // the text's eight bytes from Run::depth on, zero-padded
   uint32_t text;
 };
 
@@ -175,7 +175,7 @@ class Sorter {
   bool distinct_ = true;
 };
 
-// Consecutive texts that begin with the same `prefix` bytes.
+// Consecutive texts whose first `prefix` bytes are the same.
 struct Group {
   uint32_t begin = 0;
   uint32_t end = 0;
@@ -220,8 +220,9 @@ class GroupedOrder {
       prefixes.push_back(texts_[group.begin].substr(0, group.prefix));
     }
     const TextOrder by_prefix = Sorter(prefixes).Sort();
-    // Give up if a prefix begins with another prefix. They would be neighbours
-    // in the sorted order of the prefixes.
+    // Give up if a prefix begins with another prefix. Comparing neighbours is
+    // enough: some prefix then begins with the prefix before it in sorted
+    // order.
     for (size_t i = 1; i < by_prefix.order.size(); ++i) {
       if (prefixes[by_prefix.order[i]].starts_with(
               prefixes[by_prefix.order[i - 1]])) {

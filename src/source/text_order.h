@@ -16,7 +16,7 @@ struct TextOrder {
 };
 
 // Returns the sorted order. The time is about linear in the number of bytes
-// that distinguish the texts, even for texts that are chosen to be slow.
+// that distinguish the texts, even for texts chosen to make sorting slow.
 TextOrder OrderOf(Texts texts);
 // Returns whether no text occurs twice. Usually faster than OrderOf.
 bool AreDistinct(Texts texts);

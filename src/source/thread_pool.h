@@ -11,8 +11,8 @@ namespace shardc {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; 0 or less: one per processor. With 1
-  // no thread is started. If the system refuses threads, the pool has fewer.
+  // `threads` includes the calling thread, so 1 starts no thread. A number of 0
+  // or less means one thread per processor. The system may allow fewer threads.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
