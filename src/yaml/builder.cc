@@ -55,8 +55,8 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // The bracket may be that of the second collection from the top: in `[a 'b`,
-  // the top is an implicit mapping of one pair, which is in the list.
+  // The bracket may belong to the second collection from the top. In `[a 'b`,
+  // the list contains an implicit mapping of one pair, which is at the top.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
     const size_t begin = stack_[open - up].node.begin;
@@ -150,8 +150,9 @@ std::string YamlBuilder::TagMessage(size_t begin) const {
   return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
 }
 
-// The parser reports the tag of a mapping's first key, as in `!x a: 1`, with
-// the mapping and again with the key, at the same place.
+// Reports a tag, unless a tag at the same place has been reported. The parser
+// reports the tag of a mapping's first key, as in `!x a: 1`, twice: with the
+// mapping and with the key.
 void YamlBuilder::ReportTag(size_t begin, size_t end) {
   if (refused_tag_ == begin) return;
   refused_tag_ = begin;
@@ -195,9 +196,9 @@ void YamlBuilder::CheckBlank(const YamlNode& node) {
        std::string(kOddBlankMessage), std::string(kOddBlankHelp));
 }
 
-// Returns whether the word `null` at `word` is the value that yaml-cpp has
-// reported. In block style yaml-cpp reports an omitted value at the next token,
-// which may be a key with the name `null`.
+// Returns whether the word `null` at `word` is the value that yaml-cpp reports.
+// In block style yaml-cpp reports an omitted value only at the next token. That
+// token may be a key with the name `null`, which is not the value.
 bool YamlBuilder::WrittenHere(size_t word) const {
   if (stack_.empty() || stack_.back().flow) return true;
   const Frame& frame = stack_.back();
@@ -328,8 +329,8 @@ void YamlBuilder::CheckKey(Frame& frame, const YamlNode& key) {
     return;
   }
   const auto [first, is_new] = frame.keys.emplace(key.text, key.begin);
-  // A duplicate key leaves the tree valid, so reading continues after the limit
-  // of errors, without further findings.
+  // A duplicate key leaves the tree valid. So after the limit of errors,
+  // reading continues without further findings.
   if (is_new || findings_.Full()) return;
   Finding& finding =
       findings_.Add(code::kDuplicateKey, {source_, key.begin, key.end},

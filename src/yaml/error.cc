@@ -2,11 +2,11 @@
 // it could not continue, which is often far after the mistake. So the text from
 // the last complete token on is searched for the usual causes, the most certain
 // first: an open quote, an open bracket, a tab or a no-break space in the
-// indentation, a line between two indentation levels. If there is none, a table
-// has messages for yaml-cpp's reasons, and an unknown reason is printed.
+// indentation, a line between two indentation levels. If no cause is found, a
+// table has messages for yaml-cpp's reasons, and an unknown reason is printed.
 //
-//   `a: {b: 1` and the end of the file: yaml-cpp reports `end of map flow not
-//   found` at the end; the finding is placed at `{`, which is never closed.
+//   a: {b: 1    yaml-cpp reports `end of map flow not found` at the end of the
+//               file; the finding is placed at `{`, which is never closed
 #include "yaml/error.h"
 
 #include <algorithm>

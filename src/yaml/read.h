@@ -40,7 +40,7 @@ std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
 struct RealRange {
   double least = 0;
   double most = 0;
-  bool below_most = false;  // the limit `most` is exclusive
+  bool below_most = false;  // true if `most` is not allowed either
 };
 // Reads a plain decimal number, which may be an integer. Adds the finding
 // `number` if the node is not such a number or is not in the range.

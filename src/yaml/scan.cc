@@ -1,7 +1,7 @@
 // Finds the ends of tokens by scanning the text from the known beginning of the
 // token. The end of a plain scalar is found by comparing the text with the
-// value that yaml-cpp has reported, character by character. The two differ only
-// in blanks, because line breaks are folded.
+// value that yaml-cpp has reported, character by character. The text and the
+// value differ only in blanks, because line breaks are folded.
 //
 //   'it''s' # x   quoted, from 0 to 7
 //   a\n  b        plain with the value `a b`, from 0 to 5

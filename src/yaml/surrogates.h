@@ -21,9 +21,9 @@ class SurrogatePairs {
   // escapes of two substitute characters, so that all offsets stay the same. A
   // text that already contains the substitutes is returned unchanged.
   std::string ParserText() const;
-  // Returns the value of a scalar that begins at `begin`, in which the
-  // substitutes are replaced by the pairs: by the decoded character in double
-  // quotes, else by the escapes as written.
+  // Returns the value of a scalar that begins at `begin`, without substitutes.
+  // In double quotes, each pair is replaced by the character that it encodes.
+  // Elsewhere it is replaced by the escapes as written.
   std::string ValueOf(std::string value, size_t begin) const;
 
  private:

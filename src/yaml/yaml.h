@@ -36,9 +36,9 @@ struct YamlNode {
   // `str`, `int`, `bool` and `null`. The typed readers (yaml/read.h) refuse a
   // scalar with a tag. All other tags are refused while parsing.
   std::string tag;
-  // The byte range in the source. A null that is omitted has the range of its
-  // key or of its dash. Without either, it has at most one byte of the text
-  // after it.
+  // The byte range in the source. If a null is omitted, the range is that of
+  // its key or of its dash. Without key and dash, it is at most one byte of the
+  // text after the null.
   size_t begin = 0;
   size_t end = 0;
   std::vector<YamlNode> items;      // the items of a sequence
