@@ -5,11 +5,15 @@
 // included only for operations that store all of them; fused kernels keep one
 // log-sum per token and head instead.
 //
-//   GPT-3's layer with s tokens, b rows, hidden size h, in 16 bits, takes these
-//   bytes: inputs and outputs of two norms 8sbh, q, k, v and context 8sbh, up
-//   and its activation 16sbh, two dropout masks 2sbh: 34sbh in total.
-//   Source: Korthikanti et al., "Reducing Activation Recomputation in Large
-//   Transformer Models" (arXiv 2205.05198).
+// Example: the bytes of a layer of GPT-3 in 16 bits, with s tokens in a row, b
+// rows and the hidden size h:
+//
+//   inputs and outputs of two norms   8sbh     up and its activation   16sbh
+//   q, k, v and the context           8sbh     two dropout masks        2sbh
+//   all together                     34sbh
+//
+// Source: Korthikanti et al., "Reducing Activation Recomputation in Large
+// Transformer Models" (arXiv 2205.05198).
 #include "cost/activations.h"
 
 #include <algorithm>
@@ -105,13 +109,13 @@ class Layers {
   }
 
   // Returns an upper limit for `layers_`, or INT64_MAX if there is none.
-  // `layers_` is the number of down or output projections. Some layers have two
-  // of them, because two blocks read the same input: an MLP next to experts
+  // `layers_` is the number of down or output projections. A layer has two of
+  // them if two of its blocks read the same input: an MLP next to experts
   // (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). For such
-  // models the limit is the number of layers in the configuration. It applies
-  // only if `layers_` is clearly larger, because a checkpoint may hold up to
-  // three layers for predicting further tokens, which the configuration does
-  // not count.
+  // models the limit is the number of layers in the configuration. The limit
+  // applies only if `layers_` is larger by more than three, or twice as large.
+  // A checkpoint may hold up to three layers for predicting further tokens,
+  // which the configuration does not count.
   int64_t MostLayers() const {
     const auto& model = work_.model;
     const bool parallel =

@@ -33,12 +33,12 @@ struct Activations {
 
 // The numbers of tokens and rows of a micro-batch on a device.
 struct Tokens {
-  int64_t rows = 1;    // rows of the batch
-  int64_t length = 1;  // tokens of the sequence
+  int64_t rows = 1;    // rows of a micro-batch on one device
+  int64_t length = 1;  // tokens of each row on one device
   int64_t keys = 1;    // keys, over all devices, that a token attends to
-  // The encoder's tokens on a device for each row. It is 0 without an encoder,
-  // and in decoding, which does not run the encoder. `encoder_keys` is the
-  // number of the encoder's tokens on all devices.
+  // The number of the encoder's tokens on a device for each row. It is 0 if the
+  // model has no encoder, and in decoding, which does not run the encoder.
+  // `encoder_keys` is the number of the encoder's tokens on all devices.
   int64_t encoder_length = 0;
   int64_t encoder_keys = 0;
   int64_t All() const { return (Size(rows) * length).value(); }

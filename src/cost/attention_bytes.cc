@@ -1,9 +1,9 @@
 // Computes the bytes that an attention operation (exec::Operation) sends. The
 // operation is run on arrays that have a shape but no elements, only to check
-// that the operation supports their specs. The bytes come from the operation's
-// own formula:
-//
-//   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
+// that the operation supports the shardings (specs) of its operands. The bytes
+// come from the operation's own formula. For example, in a ring over sp of size
+// 8, a device sends a block of K and a block of V, 64 MiB each, 7 times: 896
+// MiB.
 #include <algorithm>
 #include <utility>
 

@@ -25,8 +25,8 @@ constexpr int64_t kMostDevices = 8192;
 // for overflow multiplies the sizes by this bound.
 constexpr int64_t kRoom = 1 << 10;
 
-// Returns the product of a number and of layers, of which a stage may have a
-// fraction; rounded, and saturated at the largest 64-bit integer.
+// Returns `number` times `layers`, rounded. A stage may have a fraction of a
+// layer. Returns the largest 64-bit integer if the product is larger.
 int64_t TimesLayers(int64_t number, double layers) {
   const double whole = std::floor(layers);
   const double rest = Real(number) * (layers - whole);

@@ -26,9 +26,9 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// A single step is used only if the time that the base profile predicts differs
-// from the measured time by more than this fraction. A smaller difference may
-// be noise.
+// If only one step was measured, it is used only if the time that the base
+// profile predicts differs from the measured time by more than this fraction. A
+// smaller difference may be noise.
 constexpr double kNoise = 0.10;
 // The efficiency of attention is fitted only if attention's fraction of the
 // time in one step is more than this many times its fraction in another step.

@@ -11,8 +11,10 @@
 //   hidden state is sharded. In the backward pass, the input gradients of
 //   projections that read the hidden state are reduced in the same way.
 //
-//   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
-//   fsdp backward; all_reduce tp twice forward and twice backward
+// Example: a layer on a mesh with fsdp 8 and tp 4 has these collectives:
+//
+//   forward    all_gather fsdp, all_reduce tp twice
+//   backward   all_gather fsdp, reduce_scatter fsdp, all_reduce tp twice
 //
 // Sources: ZeRO (arXiv 1910.02054), Megatron-LM (arXiv 1909.08053), sequence
 // parallelism (arXiv 2205.05198).
@@ -35,7 +37,7 @@
 namespace shardc::cost {
 namespace {
 
-// Numbers per row of logits that the loss reduces.
+// The loss reduces this many numbers for each row of logits.
 constexpr int64_t kStatistics = 3;
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
@@ -189,9 +191,9 @@ class StepCollectives {
                                         work_.Find(Role::kEmbedding) == &param);
   }
 
-  // Returns the axes over which the gradient of a parameter is summed: the
-  // devices along them hold the same parameter, but process different tokens,
-  // or different query heads of the same key head.
+  // Returns the axes over which the gradient of a parameter is summed. Devices
+  // along these axes hold the same parameter, but process different tokens. For
+  // keys and values, they may also process different query heads.
   AxisGroup Replicas(const ParamClass& param) const {
     AxisGroup out = work_.TokenAxes();
     const Role role = param.role.module_role;
@@ -321,9 +323,9 @@ class StepCollectives {
     }
   }
 
-  // Returns the axes over which a weight's experts are distributed: the
-  // experts' axes among the axes that shard its expert dimensions. The weight
-  // is gathered over all other axes.
+  // Returns the axes over which the experts of a weight are distributed. These
+  // are the experts' axes (axis rule `expert`) that shard a dimension which
+  // counts experts, and the axis along which a `place` puts the tensors.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

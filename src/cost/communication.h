@@ -48,7 +48,7 @@ Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
 // Returns whether the backward pass recomputes the output projection of
-// attention, and with it the sum of its partial results.
+// attention. It then also repeats the collective that sums partial results.
 bool RecomputesOutputProjection(const Settings& settings);
 
 // The unsharded sizes of the operands of one attention operation.
@@ -67,13 +67,13 @@ struct AttentionSizes {
 // no length, the length is 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// Returns the specs of the operation's operands, taken from `work`. For some
-// operations (Operation::heads_on_keys) the heads of keys and values have the
-// axes of the query's heads.
+// Returns the shardings (specs) of the operation's operands, as `work` has
+// them. An operation with Operation::heads_on_keys is an exception: its keys
+// and values have the axes of the query's heads.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {
-  std::vector<Transfer> transfers;  // without `seconds`
+  std::vector<Transfer> transfers;  // `seconds` is not set
   // The reason why the bytes are unknown; empty if they are known.
   std::string unknown;
 };

@@ -39,16 +39,16 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;  // other kernels in a layer's forward pass
+constexpr double kOtherKernels = 8;  // element-wise kernels of a forward layer
 constexpr double kLossBytes = 20;    // bytes per logit, forward and backward
 constexpr double kScoreBytes = 11;   // bytes per score of unfused attention
-// Fraction of a hidden ring's time that is exposed.
+// The fraction of a ring transfer's time that is added even if it is hidden.
 constexpr double kRingCost = 0.1;
-// Reductions of gradients are hidden for up to this fraction of the time of a
-// micro-batch.
+// Computation hides reductions of gradients for at most this fraction of the
+// time of one micro-batch.
 constexpr double kGradientsHidden = 0.8;
-// The fraction of the reductions' time that is added to the step even if they
-// are hidden.
+// The fraction of the reductions' time that is added to the step even if the
+// reductions are hidden.
 constexpr double kGradientsCost = 0.05;
 
 // The seconds of a forward pass over all layers and micro-batches, or of the
@@ -134,10 +134,11 @@ class StepTime {
             rates.experts_exposed * moves.experts};
   }
 
-  // Returns the seconds that collectives of weights add to both passes. If they
-  // take longer than the computation of a pass, they determine its length;
-  // otherwise they slow the computation down by a fraction of their time. The
-  // collectives of the first and the last layer are not hidden.
+  // Returns the seconds that collectives of weights add to both passes. If the
+  // collectives take longer than the computation of a pass, they determine the
+  // length of the pass. Otherwise they slow the computation down by a fraction
+  // of their time. The collectives of the first and the last layer are not
+  // hidden.
   double WeightsAt(const Moves& moves, double forward_s, double backward_s,
                    const Rates& rates) const {
     const double before = moves.forward.weights, after = moves.backward.weights;
@@ -174,9 +175,9 @@ class StepTime {
     }
   }
 
-  // Returns the seconds of a product in bfloat16 or 8 bits, in all layers that
-  // have it. Operands and results are read and written with two bytes per
-  // element in both cases.
+  // Returns the seconds of a matrix product in all layers that have it. The
+  // product runs in bfloat16 or in 8 bits. In both cases its operands and
+  // result are read and written with two bytes per element.
   static double ProductSeconds(const Product& one, double rate,
                                const Curve* curve, const Rates& rates) {
     if (curve != nullptr) {
@@ -274,8 +275,8 @@ class StepTime {
           break;
       }
     }
-    // The layers of an encoder and of a decoder have different tokens, so the
-    // rows are summed over both.
+    // The encoder and the decoder have different numbers of tokens, so the rows
+    // are summed over the layers of both.
     const double rows =
         tokens_.encoder_length > 0 ? outputs : Real(tokens_.All()) * layers_;
     elements += 10 * rows * hidden_ / split;
@@ -362,8 +363,8 @@ class StepTime {
     return seconds * Real(settings_.microbatches);
   }
 
-  // Returns the bytes that the optimizer's update reads and writes: states, the
-  // parameter, its gradient.
+  // Returns the bytes that the optimizer's update reads and writes: the
+  // optimizer states, the parameter and its gradient.
   double OptimizerBytes() const {
     double out = 0;
     for (const ParamClass& param : work_.params) {
@@ -400,7 +401,7 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
-// Returns the step, or nullopt in the cases that ExpectedTimeOf lists.
+// Returns the parts of the step's time. Returns nullopt as ExpectedTimeOf does.
 std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
                                const Memory& memory,
                                const Communication& communication) {

@@ -26,8 +26,8 @@ struct PassMoves {
 };
 struct Moves {
   PassMoves forward, backward;
-  // The seconds of collectives over the replicas of parameters, and of the
-  // optimizer.
+  // The seconds of collectives that reduce gradients over the replicas of
+  // parameters, and of collectives of the optimizer.
   double gradients = 0;
 };
 

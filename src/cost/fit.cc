@@ -104,8 +104,8 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
   // The mesh for this first compilation has every axis, each with size 1, which
-  // shards nothing. If the mesh lacked an axis, `place` in a rule could not
-  // name that axis.
+  // shards nothing. The axes are needed because `place` in a rule distributes
+  // tensors along an axis that it names.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -301,8 +301,9 @@ void SortByCost(std::vector<FitMesh>& meshes) {
   const auto ranked = [](const FitMesh& one) {
     return (one.Fits() || one.MayFit()) && HasTime(one);
   };
-  // Each group of FitOrder is sorted by time, and the meshes of unknown time
-  // are last in it. So meshes that may fit can follow a mesh without a rank.
+  // Each group of FitOrder is sorted by time, with the meshes of unknown time
+  // at its end, which get no rank. So meshes that may fit, the second group,
+  // can follow a mesh without a rank.
   for (auto first = std::find_if(meshes.begin(), meshes.end(), ranked);
        first != meshes.end();
        first = std::find_if(first, meshes.end(), ranked)) {

@@ -40,9 +40,9 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // The axes over which the batch is sharded, if sharding it over the experts'
-  // axis too is faster than the sharding that the rules define. Empty if the
-  // rules' sharding is used.
+  // If a step is faster with the batch sharded over the experts' axis too, the
+  // axes that shard the batch in that case. Empty if the sharding of the batch
+  // that the rules define is used.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // the reasons why it is illegal
@@ -53,7 +53,7 @@ struct FitMesh {
   std::optional<double> flops;  // operations per device and step
   std::optional<FitStages> stages;
   std::vector<Finding>
-      // The reason why the stages are refused; empty if they are not refused.
+      // The findings that refuse the stages; empty if the stages are accepted.
       refused;
   // The rank of the mesh by cost, which SortByCost sets for a mesh that fits or
   // may fit and whose time is known. The best mesh has rank 1. Meshes of the
@@ -61,11 +61,11 @@ struct FitMesh {
   std::optional<int64_t> rank;
 
   // Returns the seconds of a step by which meshes are compared. For a pipeline,
-  // they are the time of the schedule and of the update. In training, they are
-  // the expected time if it is known. In all other cases, they are the sum of
-  // the times of computation, memory and communication. Returns nullopt if no
-  // time is known, for example because the profile, the batch or the length is
-  // missing.
+  // this is the time of the schedule plus the time of the update. In training,
+  // it is the expected time if that is known. In all other cases, it is the sum
+  // of the times of computation, memory and communication. Returns nullopt if
+  // no time is known, for example because the profile, the batch or the length
+  // is missing.
   std::optional<double> Seconds() const;
 
   // Returns the bytes of the fullest device, by which meshes are sorted.
@@ -77,14 +77,14 @@ struct FitMesh {
     return known ? memory.most.total.value_or(INT64_MAX) : INT64_MAX;
   }
   bool Fits() const { return legal && memory.Fits().value_or(true); }
-  // Returns whether the lower estimate of the step's memory fits but the upper
-  // one does not.
+  // Returns whether the step may fit: the lower estimate of its memory is
+  // within the capacity of a device, and the upper estimate is not.
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
 // Evaluates a target on the mesh for which it is compiled. `traffic` must be
-// made for the same target. If `compiled` has only representatives of the
-// parameters, `representatives` must be given.
+// made for the same target. If `compiled` has only one parameter of each group
+// of equal parameters, `representatives` must be given.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);
@@ -134,7 +134,7 @@ class MeshEvaluator {
   Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // The target, compiled for `representatives_` only.
+  // The target, compiled with only the parameters in `representatives_`.
   const std::unique_ptr<const Compiled> few_;
   // The rules, changed so that the batch is also sharded over the experts'
   // axis. It is nullopt if the model has no experts, if the rules have no

@@ -13,8 +13,8 @@
 namespace shardc::cost {
 namespace {
 
-// The number of meshes that are tried, which are the meshes with the least
-// memory, and the largest number of micro-batches that is tried.
+// Only the kMostChanged meshes that need the least memory are tried, with at
+// most kMostMicrobatches micro-batches.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 

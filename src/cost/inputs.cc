@@ -6,7 +6,7 @@
 // output of an output projection.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
-//     -> one class of 2, out 0, in 1
+//     -> one class of 2 tensors, output dimension 0, input dimension 1
 #include "cost/inputs.h"
 
 #include <algorithm>
@@ -63,8 +63,8 @@ void FindSecondUps(CostInputs& work, char separator) {
   }
 }
 
-// Finds the input and output dimensions of a projection by its name. Swaps them
-// if only the other dimension has the hidden size.
+// Finds the output and the input dimension of a projection by its name. Swaps
+// them if the hidden size is only in the dimension that should not have it.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
@@ -189,11 +189,11 @@ std::vector<int> MoveStacksFirst(CostInputs& work, char separator) {
   return layer_dims;
 }
 
-// Removes the role of a head from square matrices, which may have a head's
-// name: RoBERTa's `lm_head.dense` precedes the head, which is the embedding.
-// The matrix is a head only if the vocabulary is as large as the hidden size.
-// XLM-RoBERTa stores the matrix that its head and its embedding share only
-// under the head's name. The vocabulary is then read from the configuration.
+// Removes the role of a head from square matrices that only have a head's name,
+// such as RoBERTa's `lm_head.dense`. A square matrix is a head only if the
+// vocabulary is as large as the hidden size. The vocabulary is read from the
+// embedding or else from the configuration: XLM-RoBERTa stores its embedding
+// only under the head's name.
 void KeepHeadsOnly(CostInputs& work) {
   const ParamClass* const table = work.Find(Role::kEmbedding);
   if (table != nullptr && table->type.shape->size() != 2) return;

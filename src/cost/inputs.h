@@ -107,10 +107,10 @@ struct CostInputs {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
-  // The number of the stage's layers that have attention, and the number of
-  // them whose attention has a window. Both are nullopt for a complete model.
-  // They may be fractions: it is not known which layers have a window, so each
-  // stage gets a share of the model's number. LayersWithAttention() and
+  // The number of the stage's layers with attention, and the number of its
+  // layers with a sliding window. Both are nullopt for a complete model. Both
+  // may be fractions: it is not known which layers have a window, so each stage
+  // gets a share of the model's number. LayersWithAttention() and
   // LayersWithWindow() return the numbers for stages and for complete models.
   std::optional<double> attention_layers, windowed_layers;
   // True if a query attends only to its own and to earlier keys.
@@ -134,17 +134,17 @@ struct CostInputs {
   const Mesh& WholeMesh() const { return all_stages ? *all_stages : mesh; }
   // Returns the axes that shard the tokens, without axes of size 1.
   AxisGroup TokenAxes() const;
-  // Returns the axes among `axes` over which a weight stays sharded while it is
-  // used: axes that shard no tokens, and axes of the heads. Weights are
-  // gathered over all other axes.
+  // Returns those of `axes` over which a weight stays sharded while it is used.
+  // They are the axes that shard no tokens, and the axes of the heads. Weights
+  // are gathered over all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
-  // All axes except Kept(axes).
+  // Returns those of `axes` that Kept(axes) does not return.
   AxisGroup Gathered(const AxisGroup& axes) const;
-  // Return Kept() and Gathered() for the axes of a parameter's dimension.
-  // Experts are not gathered, because the tokens are sent to them. So a
-  // dimension that counts experts stays sharded over its leading axes that are
-  // experts' axes, even if these axes shard tokens too. Without rules, all axes
-  // of such a dimension are assumed to be experts' axes.
+  // Return Kept() and Gathered() for the axes of a parameter's dimension. A
+  // dimension that counts experts is an exception, because tokens are sent to
+  // the experts and experts are not gathered. It stays sharded over its leading
+  // axes that are experts' axes, even if these axes shard tokens too. Without
+  // rules, all axes of such a dimension are assumed to be experts' axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   // Returns whether a parameter is gathered over any axis before it is used.
@@ -190,8 +190,8 @@ struct CostInputs {
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
 
-// Computes numbers of layers. The object counts the experts once, which reads
-// all parameters, instead of once for each parameter of an expert.
+// Computes numbers of layers. Counting the experts reads all parameters, so the
+// object counts them only once and not for each parameter of an expert.
 class LayerCounts {
  public:
   // The inputs must outlive this object, and their parameters must not change.
@@ -207,9 +207,9 @@ class LayerCounts {
   int64_t experts_ = 0;
 };
 
-// A part of a layer stack: `layers` of the `all` layers that the tensor holds.
-// The layers are in dimension `dim`, or in three dimensions from `dim` on,
-// which are [virtual stages, ranks, layers of a stage].
+// A part of a tensor that holds `all` stacked layers: `layers` of them. The
+// layers are in dimension `dim`, or in three dimensions from `dim` on, which
+// are [virtual stages, ranks, layers of a stage].
 struct StackSlice {
   int dim = 0;
   int64_t layers = 0, all = 0;

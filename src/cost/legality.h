@@ -12,7 +12,7 @@
 
 namespace shardc::cost {
 
-// A number of heads that is not divisible by the axes of attention's specs.
+// A number of heads that the axes which shard the heads do not divide.
 struct UnevenHeads {
   bool kv = false;  // true if `heads` are KV heads
   int64_t heads = 0;
@@ -20,20 +20,20 @@ struct UnevenHeads {
   int64_t parts = 1;  // the product of the axes' sizes
 };
 
-// Returns an entry for the heads of the query and one for those of the key, if
-// they are uneven. Returns no entries without a model, or if the model does not
-// define its heads.
+// Returns an entry for the query heads if their axes do not divide their
+// number, and such an entry for the KV heads. Returns no entries without a
+// model, or if the model does not define its heads.
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 
 // Returns for example `"tp" of 8 does not divide the 2 KV heads`.
 std::string UnevenText(const UnevenHeads& one);
 
-// Drops or shrinks the axes of uneven heads in the specs of attention, as the
-// policy for illegal specs requires. Changes nothing under the policy `error`.
+// Drops or shrinks axes that do not divide the heads in the specs of attention,
+// as the policy for illegal specs requires. The policy `error` changes nothing.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
-// Drops the axes of uneven heads in the specs of attention, for a plan that was
-// read from a file, which does not contain the policy for illegal specs. Adds a
-// note for uneven query heads and a note for uneven KV heads.
+// Drops axes that do not divide the heads in the specs of attention. The plan
+// was read from a file, which does not contain the policy for illegal specs.
+// Adds a note if query heads are affected, and a note if KV heads are affected.
 void DropUnevenHeadsOfFile(CostInputs& work);
 
 // Returns a text for each number of rows or tokens that its axes or the

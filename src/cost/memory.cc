@@ -3,10 +3,12 @@
 // coordinate. If a size does not divide, the bytes of cache, activations and
 // logits are computed for the fullest device.
 //
-//   7.5e9 parameters, 64 replicas, adamw, bfloat16: parameters 15 GB, gradients
-//   15 GB, states 90 GB, in total 120 GB; 31.4 GB with the states divided over
-//   the replicas (ZeRO 1), 16.6 GB with the gradients divided too (ZeRO 2),
-//   1.9 GB with the parameters divided too (ZeRO 3)
+// Example: 7.5e9 parameters in bfloat16, 64 replicas, adamw. Each device holds
+//
+//   without ZeRO   parameters 15 GB, gradients 15 GB, states 90 GB: 120 GB
+//   ZeRO 1         31.4 GB, because the states are divided over the replicas
+//   ZeRO 2         16.6 GB, because the gradients are divided too
+//   ZeRO 3          1.9 GB, because the parameters are divided too
 #include "cost/memory.h"
 
 #include <algorithm>
@@ -58,7 +60,7 @@ UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
 }
 
 // Returns the bytes of the weights that a device gathers once a step. Axes over
-// which a weight is not gathered still shard the weight. Returns nullopt if the
+// which a weight is not gathered still divide its bytes. Returns nullopt if the
 // bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
                                             const Settings& settings) {
@@ -75,12 +77,11 @@ std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
   return GatheredWeights{.held = *held};
 }
 
-// Returns the bytes of gathered weights: the sum over the weights of one layer,
-// and the largest parameter outside of layers except norms and biases. Each
-// class of weights adds the bytes that a device holds of it in one layer.
-// Parameters that are not gathered are left out. Axes over which a weight is
-// not gathered still shard the weight. Returns nullopt if the bytes do not fit
-// in 64 bits.
+// Returns the bytes of gathered weights on a device: the sum over the weights
+// of one layer, and the bytes of the largest other parameter except norms and
+// biases. Parameters that are not gathered are left out. Axes over which a
+// weight is not gathered still divide its bytes. Returns nullopt if the bytes
+// do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   if (settings.gathers_once) return GatheredOnce(work, settings);

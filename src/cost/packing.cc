@@ -1,11 +1,14 @@
-// Finds how many weights a stored number of a quantised matrix holds. An
-// integer may hold several weights, along the inputs (compressed-tensors, GPTQ)
-// or along the outputs (AWQ). The number of weights follows from a matrix that
-// reads the hidden state, and is the same for all matrices of that dtype:
+// Finds how many weights are packed into one stored number of a quantised
+// matrix. An integer may hold several weights, along the inputs
+// (compressed-tensors, GPTQ) or along the outputs (AWQ). The number of weights
+// follows from a matrix that reads the hidden state, and is the same for all
+// matrices of that dtype:
 //
-//   up_proj.weight_packed I32 [2048, 896], hidden size 7168  ->  8 weights
+//   up_proj.weight_packed I32 [2048, 896], hidden size 7168
+//     ->  8 weights, because 8 * 896 = 7168
 //   gate_proj.qweight I32 [4096, 1792], hidden size 4096, 14336 outputs by the
-//   configuration  ->  8 weights
+//   configuration
+//     ->  8 weights, because 8 * 1792 = 14336
 #include "cost/packing.h"
 
 #include <algorithm>
@@ -57,8 +60,8 @@ std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
   const auto gives = [&](int64_t size) {
     return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
   };
-  // Both orders are tried, because the input dimension was found by comparing
-  // sizes with the hidden size, and packed sizes differ from it.
+  // Either dimension may be the input. The input dimension was found as the one
+  // of the hidden size, but a packed input is smaller than the hidden size.
   const std::pair<int64_t, int64_t> orders[] = {{in, out}, {out, in}};
   std::optional<int64_t> certain, likely;
   bool one_certain = true, one_likely = in != hidden && out != hidden;

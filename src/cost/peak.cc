@@ -2,10 +2,13 @@
 // loss do not run at the same time, so the expected peak includes the larger of
 // the two. (The upper estimate adds both.)
 //
-//   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
-//   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and
-//   3.5 copies of 15.7 GiB of logits: 79.2 GiB. The allocator reserves 81.5;
-//   torchtitan reports 83.9.
+// Example: Llama 3 8B with one row of 32,768 tokens per device on fsdp:8, where
+// only the inputs of layers are kept. The peak is at the loss:
+//
+//   parameters, gradients and states 15 GiB, kept inputs 8, gathered weights
+//   1.4, and 3.5 copies of the logits of 15.7 each: in total 79.2 GiB
+//
+// The allocator reserves 81.5 GiB; torchtitan reports 83.9.
 #include "cost/peak.h"
 
 #include <algorithm>
@@ -141,8 +144,8 @@ Peak PeakOf(const CostInputs& work, const Settings& settings,
   const double at_loss =
       copies.expected * logits + hidden + (stack.frees_gathered ? 0 : weights);
   const double kept = parts.Kept(true), least_kept = parts.Kept(false);
-  // In the backward pass, gradients replace kept activations, so the peak is in
-  // the first layer or in the last layer of the backward pass.
+  // During the backward pass, gradients grow and kept activations are freed. So
+  // the memory is largest while the pass runs its first or its last layer.
   const double first = Real(gradients.first), all = Real(gradients.all);
   const double at_first = layer + weights + first;
   const double at_last = layer + weights + all - kept;

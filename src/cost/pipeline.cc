@@ -4,9 +4,12 @@
 // over its stages. The activations of a rank are the most bytes that it keeps
 // at any point of its row of the schedule.
 //
-//   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
-//   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
-//   and 2, 2,270,306,304 on rank 3, which has the final norm and the head.
+// Example: the bytes of parameters of Llama 3 8B in bfloat16 on pp:4,tp:2, with
+// 8 layers on each rank:
+//
+//   rank 0         2,270,298,112, with the embedding
+//   ranks 1 and 2  1,744,961,536
+//   rank 3         2,270,306,304, with the final norm and the head
 #include "cost/pipeline.h"
 
 #include <algorithm>
@@ -38,8 +41,7 @@ constexpr size_t kMostDivisions = 4;
 // stages * units^2.
 constexpr int64_t kMostSteps = int64_t{1} << 30;
 
-// Returns the bytes of the fullest stage, computed by the same formula as in
-// AssignUnits.
+// Returns the bytes of the fullest stage, by the formula of AssignUnits.
 int64_t FullestStageBytes(std::span<const schedule::Unit> units,
                           std::span<const int64_t> in_flight,
                           const schedule::StageBounds& bounds) {
@@ -451,14 +453,14 @@ class Pipeline {
 
   const StagedModel model_;
   const CostInputs& work_;
-  Settings settings_;  // with the micro-batches and the profile in use
+  Settings settings_;  // with the table's micro-batches and a profile
   const PlannedStages& planned_;
   const StageUnits& units_;
   const bool exposed_;
   Findings& findings_;
   PipelineCost out_;
   bool timed_ = false;
-  // True under ZeRO stage 2 if the user did not request a reduction.
+  // True if ZeRO stage 2 changed the reduction of gradients to once a step.
   bool reduces_once_ = false;
 };
 

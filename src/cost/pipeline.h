@@ -32,13 +32,13 @@ struct PipelineCost {
   schedule::Table table;
   std::vector<StageCost> stages;
   std::vector<RankCost> ranks;
-  int64_t boundary = 0;  // bytes of a message between stages
-  double hop = 0;        // seconds of such a message
+  int64_t boundary = 0;  // bytes of a message to the next stage
+  double hop = 0;        // seconds that such a message takes
   bool timed = false;    // true if times are seconds, false if FLOPs
   schedule::Timeline timeline;
-  double after = 0;  // the longest RankCost::after of a rank
+  double after = 0;  // seconds after the tasks, on the slowest rank
   std::optional<int64_t> capacity;
-  Settings settings;  // with the number of micro-batches of the table
+  Settings settings;  // with the table's number of micro-batches
   // The number of layers of each stage in the best division that a search
   // finds, and the time of a step with that division. Both are set only if that
   // step is clearly faster than the step with the requested division.

@@ -51,11 +51,11 @@ bool SendEqual(const Report& a, const Report& b) {
       });
 }
 
-// Returns the collectives of one kind that a stage sends in `part` of its `all`
-// micro-batches. `sent` are the collectives in all micro-batches. `of_one` are
-// the collectives in a step of one micro-batch. Collectives that run once a
-// step, such as the all-gather of weights that are gathered once, are in both
-// and are counted only once.
+// Returns the collectives of one kind that a stage sends for `part` of its
+// `all` micro-batches. `sent` are the collectives of all micro-batches, and
+// `of_one` those of a step with one micro-batch. The difference shows what each
+// further micro-batch adds. So collectives that run once a step, such as the
+// all-gather of weights that are then held, are counted only once.
 Transfer TransferOfPart(Transfer sent, const Communication& of_one,
                         int64_t part, int64_t all) {
   if (part == all || all < 2 || sent.count == 0) return sent;

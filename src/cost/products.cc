@@ -1,8 +1,8 @@
 // Lists the matrix products of a plan, with their sizes on a device. Each
 // weight has one product. An output head that shares the embedding has a
-// product too:
+// product too. For example, the weight `up` [4096, 14336] with 14336 sharded
+// over tp 8, in 32 layers and for 16,384 tokens, has the product
 //
-//   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
 //   rows 16,384, in 4,096, out 1,792, layers 32
 //
 // The products inside attention have no weight. AttentionFlops computes their
@@ -18,9 +18,10 @@
 namespace shardc::cost {
 namespace {
 
-// Sets the rows and the matrices of an expert's product. The rows that a device
-// has are divided over the axes of the experts. Axes that also shard tokens are
-// left out, because devices along such an axis have different tokens.
+// Sets the rows and the matrices of an expert's product. The devices along an
+// axis of the experts divide the rows, because each has other experts. If the
+// axis also shards tokens, its devices already have different rows, so it
+// divides no rows.
 void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=
@@ -47,11 +48,11 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
          Real(work.Parts(work.Kept(param.AxesAt(dim))));
 }
 
-// Returns the number of parts into which axes divide the hidden state that a
-// product reads. Only axes that do not shard the weight are considered. Over
-// such an axis, a device multiplies only its own part of the hidden state, and
-// the results are summed. Returns 1 for products of experts and for products
-// that do not read the hidden state.
+// Returns the number of parts of the hidden state that a product reads. Only
+// axes that do not shard the weight are considered. If such an axis shards the
+// hidden state, a device multiplies only its own part of it, and the results
+// are summed. Returns 1 for products of experts and for products that do not
+// read the hidden state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||
@@ -66,9 +67,9 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
   return Real(work.Parts(axes));
 }
 
-// Returns the product of a convolution, whose weight is [out, in, window],
-// before the layers of an encoder of sound. Returns nullopt for other
-// parameters. A token is two frames of sound. The first convolution has a
+// Returns the product of a convolution before the layers of an encoder of
+// sound. The convolution's weight is [out, in, window]. Returns nullopt for
+// other parameters. A token is two frames of sound. The first convolution has a
 // result for each frame. The last one, whose input has the hidden size, has a
 // result for each token.
 std::optional<Product> ConvolutionOf(const CostInputs& work,
@@ -186,8 +187,8 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const int64_t windowed_key = model->windowed_head_dim.value_or(key);
   const int64_t windowed_value =
       model->windowed_value_dim.value_or(narrow.value_or(windowed_key));
-  // The size of a full layer's head, and that of a windowed layer's head times
-  // its share of heads, as multiples of `width`.
+  // Factors relative to `width`, for layers with full attention and for layers
+  // with a window. The latter may also have another number of heads.
   const double full_width =
       Real(model->full_head_dim.value_or(key)) / Real(key);
   const double windowed_width =

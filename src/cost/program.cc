@@ -1,9 +1,11 @@
-// Assigns the collectives of a step's program to the parts of the report:
-// parameters, gradients, experts, layers and others. The part follows from the
-// value that is moved: a parameter, or a value computed from parameters only; a
-// gradient; a value with a dimension of experts. For any other value, the part
-// follows from the op for which the value is moved. The optimizer is part of
-// the backward phase.
+// Assigns the collectives of a step's program to the parts of the report, such
+// as parameters, gradients, experts and layers. The part follows from the value
+// that a collective moves. A parameter, or a value computed from parameters
+// only, belongs to "parameters", a gradient to "gradients", and a value with a
+// dimension of experts to "experts". For any other value, the part follows from
+// the op for which the value is moved. The optimizer is part of the backward
+// phase. In these two examples, `d:linear down` is the gradient of the op
+// `linear down`:
 //
 //   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
 //   forward   add            [b,t,d] partial tp               ->  layers
@@ -197,8 +199,8 @@ Communication CommunicationOf(const step::Graph& graph,
 
 namespace {
 
-// The program has only one of the equal micro-batches. Multiplies the counts of
-// its instructions by the number of micro-batches.
+// All micro-batches are equal, so the program has only one of them. Multiplies
+// the counts of its instructions by the number of micro-batches.
 void RepeatMicrobatch(const step::Graph& graph, const step::Program& program,
                       const StepInputs& inputs, std::vector<int64_t>& times) {
   if (!inputs.builds_one_microbatch || inputs.microbatches == 1) return;
@@ -218,9 +220,9 @@ int64_t RowsOf(const StepInputs& inputs) {
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // If the settings name no operation, attention is a fused kernel in the
-  // global view. An operation in the global view, and the mode's default
-  // operation, have the same form.
+  // Returns the default form, a fused kernel in the global view. It applies if
+  // the settings name no operation, if the operation is written in the global
+  // view, and if it is the operation that the mode uses by default.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
@@ -316,9 +318,9 @@ std::optional<Communication> StepTraffic::On(
   return Lowered({}, *form, compiled, work.mode, representatives, why);
 }
 
-// Returns the communication of the lowered step. Returns nullopt with an empty
-// `why` if the layers in `fold` cannot represent all layers of the model; the
-// full program must then be lowered.
+// Returns the communication of the lowered step, in which the few layers of
+// `fold` represent all layers of the model. Returns nullopt with an empty `why`
+// if they cannot represent all layers; the full program must then be lowered.
 std::optional<Communication> StepTraffic::Lowered(
     const step::LayerFold& fold, const step::AttentionForm& form,
     const Compiled& compiled, Mode mode, const Representatives* representatives,

@@ -65,9 +65,9 @@ class StepTraffic {
   void Use(const Settings& settings) { settings_ = &settings; }
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh.
-  // If `compiled` has only representatives of the parameters, `representatives`
-  // must be given. Returns nullopt and sets `why` if no program can be built,
-  // or if a program cannot describe the step.
+  // If `compiled` has only one parameter of each group, `representatives` must
+  // be given. Returns nullopt and sets `why` if no program can be built, or if
+  // a program cannot describe the step.
   std::optional<Communication> On(
       const Compiled& compiled, const CostInputs& work, std::string& why,
       const Representatives* representatives = nullptr);

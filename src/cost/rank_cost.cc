@@ -2,9 +2,9 @@
 // rank holds the states of all its stages, and the weights that the stages
 // gather once a step. It also holds activations: the most bytes that it keeps
 // at any point of its row of the schedule. If it sends messages, it holds two
-// of them. The rank runs one stage at a time. So of the bytes that a stage
-// needs only while it runs a micro-batch, only those of the stage with the most
-// are added. The memory is computed from the peak as for a step without stages
+// of them. Some bytes are needed only while a stage runs a micro-batch. A rank
+// runs one stage at a time, so only the largest such number of its stages is
+// added. The peak is then converted to memory as for a step without stages
 // (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss

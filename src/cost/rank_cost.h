@@ -25,7 +25,7 @@ struct RankCost {
   // The bytes of messages to other ranks in a step, in the forward and in the
   // backward pass.
   int64_t sent_forward = 0, sent_back = 0;
-  // The seconds that follow the tasks of the rank, summed over its stages.
+  // The seconds of work after the rank's tasks, summed over its stages.
   double after = 0;
 };
 

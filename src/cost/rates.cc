@@ -1,7 +1,7 @@
 // Computes the rates of a device from its profile and from the software stack:
 //
 //   h100-sxm under torch.compile: products at 0.71 of 989 TFLOP/s, attention at
-//   0.30 of them, norms at 0.70 of 3.35 TB/s
+//   0.30 of 989 TFLOP/s, norms at 0.70 of 3.35 TB/s
 #include "cost/rates.h"
 
 #include <algorithm>

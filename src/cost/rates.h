@@ -10,8 +10,8 @@
 
 namespace shardc::cost {
 
-// `head`, `layers` and `attention` are in FLOP/s. Members that end in `_bytes`
-// are in bytes per second.
+// `head` (the output head), `layers` (other products) and `attention` are rates
+// in FLOP/s. Members that end in `_bytes` are in bytes per second.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
   // The fraction of `head` and `layers` that a product reaches, as a function
@@ -42,11 +42,11 @@ bool IsUnfused(const Settings& settings, const Stack& stack);
 // profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Returns the peak rates, with which all collectives that can be hidden are
-// hidden.
+// Returns the peak rates. With these rates, collectives that can be hidden add
+// no time to the step.
 Rates BestRates(const Settings& settings);
 // Returns the rates of the worst published runs, derived from the expected
-// rates. With these rates, hidden collectives slow the computation down.
+// rates. With these rates, collectives of weights add their full time.
 Rates WorstRates(const Rates& expected);
 
 }  // namespace shardc::cost

@@ -84,9 +84,9 @@ struct Settings {
   std::optional<int64_t> memory;
 };
 
-// Returns the settings with the loss of the rules' `model:` section. The kind
-// of the loss is set if it is kStack in the settings, and the chunk is set if
-// the settings have none.
+// Returns the settings with the loss of the rules' `model:` section. Values in
+// `settings` take precedence: the kind of the loss is set only if it is kStack,
+// and the chunk only if it is nullopt.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 // Returns the flags of `cost` that set the settings which differ from their

@@ -1,8 +1,7 @@
 // Finds how often blocks that several layers share are applied. A checkpoint
-// has each shared block once, below the first layer that uses it:
-//
-//   2 blocks `layers.*.shared_transformer`, 9 layers with attention: a block
-//   runs 4.5 times, and both together 9 times
+// has each shared block once, below the first layer that uses it. For example,
+// 2 blocks `layers.*.shared_transformer` serve 9 layers with attention. Both
+// blocks together run 9 times, so a block runs 4.5 times on average.
 //
 // Adapters inside a block are not shared: each of them belongs to one layer.
 #include "cost/shared_blocks.h"

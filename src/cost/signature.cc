@@ -2,8 +2,9 @@
 // parameters with the axes of each dimension, then the axes of activations.
 // Targets with the same signature are evaluated only once. For example, the
 // rules of a pack and the rules that are suggested for a mesh often define the
-// same shardings. A line has the name, the number of tensors, the dtype, the
-// shape, and the axes of each dimension:
+// same shardings. A line has the name, the number of tensors with the dtype,
+// the sizes and, after the colon, the axes of each dimension. Here 32 tensors
+// of shape [14336, 4096] are sharded over fsdp in dimension 0:
 //
 //   fsdp=64
 //   layers.*.up.weight 32BF16 14336 4096:fsdp,;;

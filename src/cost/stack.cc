@@ -19,21 +19,21 @@
 // TPU v5e, which in turn hold only 0.3 of the tensors of a rematerialised
 // layer.
 //
-// PyTorch's optimizers set gradients to None after the update, so on a single
-// device they exist from the backward pass on. On several devices the software
-// has buffers in which gradients are reduced, as Megatron has on one too
-// (param_and_grad_buffer.py). How XLA shares their memory on one device was not
-// measured.
+// PyTorch's optimizers set gradients to None after the update. On a single
+// device, gradients exist only from the backward pass to the update. On several
+// devices they are reduced in buffers that exist during the entire step.
+// Megatron has such buffers on a single device too (param_and_grad_buffer.py).
+// How XLA shares the memory of gradients on one device was not measured.
 //
 // Reserved memory is 1.006 to 1.058 times the allocated memory in 16 ranks of
 // Megatron.
 //
 // llm-foundry's norms read and write the products' dtype
 // (low_precision_layernorm), and its loss is flash-attn's fused_crossentropy,
-// which reads bfloat16 logits and writes their gradient, half a float32 copy
-// each. Its 137 published runs used the largest micro-batch that fits; with
-// four copies of the logits and 1.7 times the kept tensors they would not have
-// fitted.
+// which reads bfloat16 logits and writes their gradient. Each of the two takes
+// half a float32 copy. The 137 published runs of llm-foundry used the largest
+// micro-batch that fits. With four copies of the logits and 1.7 times the kept
+// tensors, these runs would not have fitted.
 //
 // Pipelines gather the weights of a stage once a step: torchtitan sets
 // `reshard_after_forward` to false if the model has stages, and Llama 3's

@@ -101,10 +101,10 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     const PlannedParam& param = model.plan.params[i];
     const auto coordinate = model.plan.CoordinateOf(param);
     if (!coordinate) continue;
-    // The parameter is placed at one coordinate. ChosenInputs computes the
-    // coordinate of the parameter `index` as index * size / count, where `size`
-    // is the size of the axis. With `count` set to `size`, the coordinate is
-    // the index.
+    // The parameter is placed at one coordinate. ChosenInputs computes a
+    // coordinate as index * size / count, where `size` is the size of the axis.
+    // So `count` is set to the size, and the index to the coordinate: the
+    // result is then the coordinate itself.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);

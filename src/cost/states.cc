@@ -6,9 +6,9 @@
 //
 // [4096, 11008] sharded [8, 1] under adafactor: 512 rows and 11008 columns
 //
-// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054), whose K (bytes of
-// states per parameter) is 12 here: float32 master, momentum and variance;
-// optax's adamw, lion and adafactor.
+// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054); optax's adamw, lion and
+// adafactor. The number K of the first source, the bytes of states per
+// parameter, is 12 here: master copy, momentum and variance, each in float32.
 #include "cost/states.h"
 
 #include <algorithm>

@@ -38,9 +38,9 @@ struct StepSizes {
 class StepGraphs {
  public:
   // Returns the graph of a step with these inputs, and builds it at the first
-  // call. The graph has the layers that `fold` builds, or all layers if `fold`
-  // has no runs. All calls must have the same model description, configuration
-  // and manifest. The graph stays valid as long as this object.
+  // call. The graph has the layers that `fold` builds, or all layers if no
+  // layers are identical. All calls must have the same model description,
+  // configuration and manifest. The graph stays valid as long as this object.
   const StepGraph& GraphOf(const StepInputs& inputs,
                            const step::LayerFold& fold,
                            const step::AttentionForm& form);
@@ -64,13 +64,13 @@ class StepGraphs {
     step::AttentionForm form = {};
     int64_t element_bytes = 0, cache_bytes = 0;
     std::optional<int64_t> gradient_bytes = {};
-    std::vector<int64_t> layer_times = {};  // LayerFold::times
+    std::vector<int64_t> layer_times = {};  // LayerFold::times of the graph
     bool operator==(const Key&) const = default;
   };
   struct Entry {
     Key key = {};
     StepGraph graph = {};
-    // The sizes, indexed by (rows of a micro-batch, length).
+    // The sizes, keyed by the number of rows of a micro-batch and the length.
     std::map<std::pair<int64_t, int64_t>, StepSizes> sizes = {};
   };
 

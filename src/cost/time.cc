@@ -107,9 +107,9 @@ double SwitchSeconds(const Network& network, const Place& place,
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
 }
 
-// Returns the lengths of the rings that form mesh axes of these sizes. An axis
-// that is longer than the longest side of a torus covers several dimensions of
-// the torus, with a ring in each.
+// Returns the lengths of the torus's rings over which mesh axes of these sizes
+// run. An axis that is longer than the longest side of a torus covers several
+// dimensions of the torus, with a ring in each.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
   std::vector<double> out;

@@ -21,7 +21,7 @@ namespace shardc::cost {
 // seconds.
 struct Network {
   Fabric fabric = Fabric::kSwitch;
-  double device_rate = 0;  // of all its links together, in one direction
+  double device_rate = 0;  // of all links of a device, in one direction
   double link_rate = 0;    // of one link, in one direction
   int64_t inside = 1;      // number of devices that the fast links join
   // The bytes per second that `inside` devices together send to other devices.
