@@ -18,8 +18,8 @@ double ValueAt(const Curve& curve, double at) {
 double SecondsAt(const Curve& rates, double bytes) {
   double out = bytes / ValueAt(rates, bytes);
   for (const CurvePoint& point : rates) {
-    // Between two points the time rises or falls throughout, so that no message
-    // between them is faster than the faster of the two.
+    // Between two points of the curve, the time only rises or only falls. So
+    // the fastest larger message is at one of the points.
     if (point.at > bytes) out = std::min(out, point.at / point.value);
   }
   return out;

@@ -19,11 +19,11 @@ using Curve = std::vector<CurvePoint>;
 // around it. Before the first point and after the last, returns the value of
 // that point. The curve must not be empty.
 double ValueAt(const Curve& curve, double at);
-// Returns the seconds that one collective takes in which a device sends
-// `bytes`, by a curve of rates in bytes per second. If a larger message of the
-// curve takes less time, as where a network changes its protocol, the seconds
-// are those of the larger message, to which a smaller one could be padded: more
-// bytes never take less time. The curve must not be empty.
+// Returns the seconds of one collective in which a device sends `bytes`.
+// `rates` is a curve of bytes per second, and must not be empty. More bytes
+// never take less time. Where a network changes its protocol, a larger message
+// of the curve may be faster. A smaller message can be padded to that size, so
+// the seconds of the larger message are returned.
 double SecondsAt(const Curve& rates, double bytes);
 // Returns whether no point has a smaller value than the point before it.
 bool Ascends(const Curve& curve);

@@ -16,8 +16,8 @@
 
 namespace shardc {
 
-// A profile that was read from a file, and the texts that own its name and
-// alias.
+// A profile that was read from a file. The members `text` and `alias` own the
+// texts to which the profile's name and alias refer.
 struct OwnProfile {
   std::string text, alias;
   DeviceProfile profile;  // profile.name is a view of `text`

@@ -1,9 +1,9 @@
 // Reads the built-in profiles, which are the files of profiles/. The files cite
 // sources as texts. Each source gets a letter, in the order of first occurrence
-// over all files: A for the first source, B for the second source:
+// over all files. For example, this source gets the letter B if it is the
+// second source of all files:
 //
-//   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B
-//   if this source is the second one
+//   sources: {peaks: ["glennklockwood.com on A100"]}
 #include "devices/profiles.h"
 
 #include <algorithm>
