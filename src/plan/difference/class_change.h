@@ -27,8 +27,8 @@ struct ClassChange {
   };
   std::vector<Field> fields;
   std::vector<Specs> specs;
-  // Texts that identify the difference of types and of rules; empty if they are
-  // equal.
+  // `type` identifies the difference of the types, and `rule` the difference of
+  // the winning rules. Each is empty if there is no such difference.
   std::string type, rule;
 
   bool none() const {
@@ -75,8 +75,8 @@ class ClassComparison {
 // modes, and not for each parameter.
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after);
 
-// Sets `detailed` of each field whose difference `type`, `rule` or `specs` also
-// describes.
+// Sets `detailed` of each member of `fields` whose difference is also described
+// by `type`, `rule` or `specs`.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
 // Returns for example "[4096, 4096] BF16", with `?` for an unknown shape or

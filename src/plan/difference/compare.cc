@@ -265,7 +265,7 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
                    ClassComparison* classes, PlanDifference& to) {
   const auto was = MemberAt(before.members, "params");
   const auto now = MemberAt(after.members, "params");
-  // CompareRemainingFields() reports the missing member.
+  // If a plan lacks the member, CompareRemainingFields() reports that.
   if (!was || !now) return;
   if (was->IsObject() && now->IsObject()) {
     const std::vector<LayerMove> layers = to.layers;

@@ -2,8 +2,9 @@
 // normalised spacing and order:
 //
 //   {"spec": ["tp"], "rule": 3}   {"spec": [null], "rule": 4}
-//   "spec" differs. The rule is not compared, because both differences
-//   have the same cause: an edit of the rules.
+//
+// Only the difference of "spec" is reported here. The difference of the rule
+// has the same cause, an edit of the rules.
 #include "plan/difference/entry_fields.h"
 
 #include <algorithm>

@@ -90,7 +90,7 @@ struct SpecChange : NamedGroup {
 // devices -> along ep".
 std::string PlacementChangeText(const SpecChange& change);
 
-// `type` and `held` are those of the second plan.
+// The members `type` and `held` of NamedGroup are those of the second plan.
 struct TypeChange : NamedGroup {
   TensorType before;
   std::optional<int64_t> held_before;
@@ -127,7 +127,7 @@ struct LayerMove {
 struct StepChange {
   Place place;  // The place in the first program.
   std::string mode;
-  // Such as "layer 0-31, linear q: all_gather fsdp of [d,n,h]".
+  // What differs, such as "layer 0-31, linear q: all_gather fsdp of [d,n,h]".
   std::string subject;
   std::string message;
   // The numbers of times that a collective runs.

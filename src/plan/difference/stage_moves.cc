@@ -88,7 +88,7 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to) {
   const auto was = MemberAt(before.members, "stages");
   const auto now = MemberAt(after.members, "stages");
-  // CompareRemainingFields() reports the missing member.
+  // If a plan lacks the member, CompareRemainingFields() reports that.
   if (!was || !now) return;
   for (LayerMove& move : to.layers) move.place = was->place();
   const size_t fields = to.fields.size();
@@ -98,9 +98,9 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
     AddValue(member, before, a, b, to);
   }
   const bool stated = to.fields.size() > fields;
-  // The table follows from the schedule's name and the sizes, so it is compared
-  // only if the other members are equal. LayerMoves() compares the layers of
-  // stages, unless one of the plans is invalid.
+  // The schedule's table follows from the schedule's name and the numbers in
+  // the other members, so it is compared only if these are equal. LayerMoves()
+  // compares the layers of stages, unless one of the plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

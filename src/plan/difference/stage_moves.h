@@ -22,10 +22,10 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 std::string LayerMoveText(const LayerMove& move);
 
 // Returns whether the moves of layers explain that a parameter is in other
-// stages. Any move explains the change of a tensor that holds a layer stack.
-// The change of a parameter that is in one stage is explained by a move from
-// its earlier stage to its later stage. No move explains the change of any
-// other parameter, which is in several stages.
+// stages. If the parameter is in one stage, a move from its earlier stage to
+// its later stage explains it. If the parameter is a tensor that holds a layer
+// stack, any move explains it. Any other parameter is in several stages, and no
+// move explains that.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 

@@ -2,7 +2,7 @@
 // by mode. Collectives are matched by the part of the model, the op, the value
 // that is resharded, and its sharding before and after. A collective is one
 // change if only one program has it, or if its number of runs or its bytes
-// differ:
+// differ. Here only the second program gathers the result of `lookup embed`:
 //
 //   train, model, lookup embed: all_gather tp of [b,t,d] b:fsdp d:tp -> b:fsdp
 //      is new, 128 MiB a device
