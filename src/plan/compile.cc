@@ -1,14 +1,15 @@
-// Compiles a target in these steps, in the order in which data flows:
+// Compiles a target. For each parameter, finds the first rule that matches the
+// parameter's name (the winner), and from the rule the spec and the shard:
 //
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
 //
 // Models have many parameters and few distinct results, so results are shared.
-// Parameters with the same winning rule, type and origin of the spec share one
+// Parameters with the same winner, type and origin of the spec share one
 // layout; a model of 90,000 tensors has some hundred layouts. Specs are
 // resolved once for each rule and mode, and legalized once for each layout.
-// Only `like` is followed for each parameter, because its target depends on the
-// parameter's name.
+// Only `like`, which copies the spec of another parameter, is followed for each
+// parameter.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -98,8 +99,8 @@ class Compiler {
   Findings& findings_;
   // The modes to compile: train first, then the other requested modes.
   std::vector<Mode> modes_;
-  // Indexed by rule: the resolved spec of each mode. Modes whose spec is `like`
-  // are absent.
+  // Indexed by rule: the resolved spec of each mode. A mode is absent if its
+  // spec is copied from another parameter (`like`).
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
@@ -146,7 +147,7 @@ bool Compiler::CompilePatterns() {
     std::vector<Pattern> patterns;
     for (const NamePattern& pattern : *exclusions) {
       const char own = PatternSeparator(pattern.match);
-      // eformer searches the names without converting their separators.
+      // The library eformer searches names without converting separators.
       const bool converts = c_.CompatMode() == Compat::kNone && own != 0;
       patterns.push_back({pattern.match, pattern.place,
                           converts ? own : c_.manifest.separator});
@@ -277,7 +278,7 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
       continue;
     }
     const auto origin = like_.Follow(tensor, mode);
-    // A finding reports the reason, and the plan is not used.
+    // Follow() has reported the reason as a finding. The plan is not used.
     if (!origin) return 0;
     origins.push_back(*origin);
   }
@@ -384,8 +385,8 @@ void Compiler::MarkWeightDecay() {
 }
 
 bool Compiler::Run() {
-  // Resolving depends on the compat mode. Therefore the mode that applies is
-  // determined first.
+  // The compat mode changes how specs are resolved, and an option may override
+  // the mode of the files. So the mode that applies is determined first.
   c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();

@@ -27,7 +27,7 @@ struct CompileOptions {
   // Overrides the policies of rules files and the settings of rules.
   Policy policy;
   int threads = 1;  // The number of threads, which does not change the result.
-  // If given, overrides the exclusions of the rules files.
+  // If given, overrides the exclusions from weight decay in the rules files.
   WeightDecayExclusions weight_decay_exclude;
 };
 
@@ -50,7 +50,7 @@ struct Compiled {
   // The stages of the pipeline that the inputs declare (divide.h). Null if they
   // declare no stages, or if the stages are refused.
   std::shared_ptr<const PlannedStages> stages;
-  // The axis that the declaration names; empty if no stages are declared.
+  // The mesh axis of the declared stages; empty if no stages are declared.
   std::string stage_axis;
   // The reasons why declared stages are refused; empty if they are not refused.
   std::vector<Finding> stage_findings;

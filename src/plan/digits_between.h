@@ -1,5 +1,5 @@
 // Finds the number in a name without RE2, if the pattern `place.index` of a
-// rule has its usual form.
+// rule is digits between two literal texts.
 #ifndef SHARDC_PLAN_DIGITS_BETWEEN_H_
 #define SHARDC_PLAN_DIGITS_BETWEEN_H_
 
@@ -13,7 +13,7 @@ namespace shardc {
 struct DigitsBetween {
   std::string before, after;
 
-  // Parses a pattern. Returns nullopt if it has another form.
+  // Parses a pattern. Returns nullopt if the pattern has another form.
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
   // Returns the digits that the pattern's group captures in its first match in

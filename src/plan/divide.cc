@@ -1,8 +1,8 @@
 // Divides a compiled model into stages. All parameters of one layer have the
 // same set of stages. A set is stored once for all of them, so a plan stores
-// about as many sets as the model has layers:
+// about as many sets as the model has layers. With 32 layers in 4 stages:
 //
-//   layer 5 of 32                ->  {0}
+//   layer 5                       ->  {0}
 //   an embedding that is the head ->  {0, 3}
 #include "plan/divide.h"
 
@@ -21,9 +21,9 @@
 namespace shardc {
 namespace {
 
-// The key of a set of stages: the parameter's unit (its layer, or an end of the
-// model), the index of its layer stack or 0, and whether the last stage also
-// needs the parameter (StageUnits::tied).
+// The key of a set of stages has three parts: the parameter's unit (its layer,
+// or an end of the model), the index of its layer stack or 0, and whether the
+// last stage also needs the parameter (StageUnits::tied).
 using SetKey = std::tuple<int64_t, uint32_t, bool>;
 
 PlanStages StagesOf(const PlannedStages& from) {

@@ -46,8 +46,8 @@ std::u16string Utf16(std::string_view text) {
 
 // The text of the members that all parameters of a layout share. Placement,
 // slices, stages and weight decay may differ between these parameters. They are
-// inserted into the text so that all members are in the order of names: dtype,
-// modes, placement, shape, slices, spec, stages, weight_decay.
+// inserted into the text where the order of names requires it: dtype, modes,
+// placement, shape, slices, spec, stages, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;

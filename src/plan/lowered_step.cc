@@ -169,8 +169,8 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .sums = {},
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
-  // The overrides of the inputs are inserted at the front, because the first of
-  // two overrides with the same role and logical axis is used.
+  // The overrides in `inputs.constraints` are inserted at the front, because
+  // the first of two overrides with the same role and logical axis is used.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());

@@ -37,7 +37,7 @@ struct StepInputs {
   std::optional<int64_t> gradient_bytes = {};
   // The ZeRO stage; used in training only.
   int zero = 0;
-  // If nullopt, StepPolicyOf() chooses it.
+  // If nullopt, StepPolicyOf() chooses the policy.
   std::optional<step::Policy> policy = {};
   bool keep_gathered = false;
   // Whether sharding conflicts are recorded, see step::LowerRequest.
@@ -55,7 +55,7 @@ struct StepInputs {
   // Whether the graph contains only one micro-batch, which represents all
   // micro-batches (step::AccumulateOne).
   bool builds_one_microbatch = false;
-  // If null, BuildStep() assigns the roles.
+  // The roles of the parameters. If null, BuildStep() assigns the roles.
   const step::Roles* roles = nullptr;
   // Sharding constraints that override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};

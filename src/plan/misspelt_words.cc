@@ -41,15 +41,15 @@ uint64_t LettersOf(std::string_view word) {
 }
 
 // Calls `take` with the hash of each remainder of a word. The word has at most
-// kMostLetters + kMostEdits letters. The hash of a text is the number whose
-// digits are the text's letters. The hash of a remainder can therefore be
+// kMostLetters + kMostEdits letters. A hash is a number in base kBase whose
+// digits are the letters of the text. The hash of a remainder can therefore be
 // computed from the hashes of the parts between the deleted letters.
 template <class Take>
 void ForEachRemainder(std::string_view word, const Take& take) {
   constexpr uint64_t kBase = 0x9E3779B97F4A7C15;
   constexpr size_t kMost = kMostLetters + kMostEdits;
-  // Indexed by a number of letters: the hash of the first letters, and a power
-  // of kBase.
+  // before[n] is the hash of the first n letters, and power[n] is kBase to the
+  // power of n.
   std::array<uint64_t, kMost + 1> before{}, power{};
   power[0] = 1;
   const size_t size = word.size();

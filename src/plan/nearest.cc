@@ -1,21 +1,23 @@
 // Finds the rule that was probably intended for a name that no rule matches, to
 // suggest it in a finding. Names and patterns are split at their separators and
 // compared part by part from the end, because the last parts describe the
-// parameter. Exactly one part must differ. At least two parts must be equal, or
-// fewer if the part that differs is a typing error. If the name or the pattern
-// has more parts than the other, the first parts of the longer one are not
-// compared. The name may also have one additional part at its end. Among such
-// rules, rules that match no parameter are preferred. Then rules with a typing
-// error are preferred, the fewest edits first, and then the rules with the most
-// equal parts. Suppose that the rules are
+// parameter. If one of them has more parts than the other, its first parts are
+// not compared. The name may also have one additional part at its end. A rule
+// is near to a name if exactly one compared part differs, and if at least two
+// parts are equal. If the part that differs is a typing error, fewer equal
+// parts are enough.
+//
+// Of several near rules, a rule that matches no parameter is preferred. Then a
+// rule with a typing error is preferred, with the fewest edits, and then the
+// rule with the most equal parts. Suppose that the rules are
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
+//
 // The rule nearest to `layers/3/moe/gate/kernel` is [1]. `kernel` and `moe` are
-// equal, and [1] has `up` where the name has `gate`. [0] has only the equal
-// part `kernel`, and [2] only `moe`. [1] is also the nearest to
-// `layers/3/moe/dwn/kernel`, with a typing error of one edit. A rule
-// `router/kernel` is near to the name `router/kernl` although only one part is
-// equal, because of the typing error.
+// equal, and only `gate` differs from `up`. [0] has only the equal part
+// `kernel`, and [2] only `moe`. For `layers/3/moe/dwn/kernel`, [1] is also the
+// nearest, with a typing error of one edit. A rule `router/kernel` is near to
+// `router/kernl` with one equal part, because `kernl` is a typing error.
 #include "plan/nearest.h"
 
 #include <algorithm>
@@ -40,9 +42,10 @@ bool IsNumber(std::string_view part) {
   });
 }
 
-// Compares a pattern with a name part by part from the end, after removing the
-// last `skip` parts of the name. Returns nullopt if more than one part differs,
-// or if a number in the pattern is compared with a part that is not a number.
+// Compares a pattern with a name part by part from the end. The last `skip`
+// parts of the name are left out. Returns nullopt if more than one part
+// differs, or if a number in the pattern is compared with a part that is not a
+// number.
 std::optional<Fit> FitAt(const PatternText& text,
                          std::span<const std::string_view> name, size_t skip) {
   const std::vector<std::string>& pattern = text.parts;
@@ -60,8 +63,9 @@ std::optional<Fit> FitAt(const PatternText& text,
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
     if (plain == "*" || (word == "*" && IsNumber(plain))) {
-      // Any two numbers are treated as equal. They do not suggest that the rule
-      // was intended for the name, so they are not counted in `matched`.
+      // Any two numbers are treated as equal. They are not counted in
+      // `matched`, because they do not show that the rule was intended for the
+      // name.
       if (word != "*") return std::nullopt;
       continue;
     }
@@ -77,8 +81,8 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether a text may be replaced in a pattern or may replace another
-// text. `*` may not, because it represents numbers in the template of a name.
+// Returns whether a suggested pattern may differ in this text. The text must be
+// literal, and not `*`, which represents numbers in the template of a name.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
@@ -92,10 +96,10 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Returns the text with `*` in place of each part that is a number, because the
-// templates of names have `*` in place of numbers. The first and the last part
-// are replaced only if the pattern is anchored there. Otherwise such a part may
-// match only a piece of a part of the name.
+// Returns the pattern's text with `*` in place of each part that is a number.
+// The templates of names have `*` in place of numbers too. The first part is
+// replaced only if the pattern begins with `^`, and the last part only if it
+// ends with `$`. Otherwise the part may match only a piece of a name's part.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

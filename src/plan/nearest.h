@@ -34,20 +34,21 @@ class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` must outlive this object. A rule is dead if `matches` has no
-  // parameter that it matches.
+  // `rules` must outlive this object. A rule is dead if it matches no
+  // parameter, which `matches` shows.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
   // Returns the rule that is nearest to the name, or nullopt if no rule is
   // near. A rule is near if exactly one of the compared parts differs, and at
-  // least two parts are equal; fewer parts may be equal if the part that
+  // least two parts are equal. Fewer parts may be equal if the part that
   // differs is a typing error. Two numbers are never a difference, but they are
   // not counted as equal parts. A catch-all is never returned.
   //
-  // The order of preference is: dead rules; rules with a typing error, the
-  // fewest edits first; the most equal parts; the most equal parts at the end;
-  // the fewest edits; rules that are not in `taken`; earlier rules.
+  // If several rules are near, the order of preference is: dead rules; rules
+  // with a typing error, the fewest edits first; the most equal parts; the most
+  // equal parts at the end; the fewest edits; rules not in `taken`; earlier
+  // rules.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 
@@ -57,7 +58,7 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
-  // The texts that the sketches of all rules contain.
+  // The texts that the rules' patterns can match (Sketch::texts).
   std::vector<PatternText> texts_;
   NearestIndex index_;
   std::vector<bool> dead_;

@@ -60,17 +60,17 @@ class NearestIndex {
   // in `words_`. The numbers after the last part with a text are left out.
   using TextsOfWords = std::vector<std::vector<uint32_t>>;
 
-  // The lists for names of which a certain number of parts are compared with
-  // each text.
+  // The lists that are used if a certain number of parts of a name are compared
+  // with each text.
   struct Level {
     // The texts that are listed under a literal part, keyed by the depth, the
     // fit and the part.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts in `fitting`, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // Texts of which only one or two parts are compared, if all these parts are
-    // literal. Such a text is listed under its rarest literal part. A name
-    // finds the part even if the name's part has a typing error. Indexed by
+    // The texts that have only one or two compared parts, all of them literal.
+    // Such a text is listed under its rarest part. A lookup finds the text even
+    // if the part of the name has a typing error. Indexed by the listed part's
     // LiteralPart::depth.
     std::array<TextsOfWords, kDepth> texts;
     // The texts with too few literal parts for the lists.

@@ -27,9 +27,9 @@ void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
                     const Mesh& mesh) {
   if (model == nullptr || !ChoosesByModel(rules)) return;
   std::optional<AxisValue>& given = rules.axes.given[kAt];
-  // A call for an earlier mesh may have removed or set the axis rule. It is
-  // first removed, so that Value() returns the axes of heads, and set if this
-  // mesh needs it.
+  // A call for an earlier mesh may have set the axis rule. The rule is first
+  // removed, so that Value() returns the axes of heads. It is set again only if
+  // this mesh needs it.
   given.reset();
   const int64_t heads = model->kv_heads.value_or(1);
   const int64_t parts =

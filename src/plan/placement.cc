@@ -2,9 +2,10 @@
 // a tensor is held only by the devices at one coordinate of an axis, and its
 // spec must not shard it over this axis. The number in the tensor's name
 // determines the coordinate. Consecutive numbers stay together, and each
-// coordinate gets the same number of tensors if the axis divides the count:
+// coordinate gets the same number of tensors if the axis divides the count. For
+// example, the pattern `experts\.(\d+)\.` finds the number, the count is 8, and
+// the axis ep has size 4:
 //
-//   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 //
 // If a rule does not state a count, the count is the largest number in the

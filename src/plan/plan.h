@@ -137,7 +137,7 @@ struct Plan {
   // no spec has the axis of the stages, and the bytes of a layout are those of
   // a device whose stage has the complete parameter.
   std::optional<PlanStages> stages;
-  // Each may be shared by several parameters.
+  // The distinct sets of stages. Several parameters may share one set.
   std::vector<ParamStages> stage_sets;
   // Indexed by parameter: the index of its set in stage_sets.
   std::vector<uint32_t> stage_set;

@@ -85,7 +85,7 @@ struct PlanStages {
   std::vector<StageCopy> copies;
 
   // Returns whether the devices of a rank hold the parameter or a part of it.
-  // `rank` is their coordinate on the axis of the stages.
+  // `rank` is the coordinate of these devices on the axis of the stages.
   bool Holds(const ParamStages& param, int64_t rank) const;
 };
 

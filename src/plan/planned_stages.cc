@@ -232,10 +232,9 @@ class Planner {
   }
 
   // Returns whether a spec can express which layers of a layer stack a rank
-  // has. That requires that the dimensions from `dim` on are [virtual stages,
-  // ranks, layers of a stage]. It also requires that stage s is on rank s mod
-  // p, where p is the number of ranks, and that all stages have the same number
-  // of layers.
+  // has. Three conditions must hold. The dimensions from `dim` on are [virtual
+  // stages, ranks, layers of a stage]. Stage s is on rank s mod p, where p is
+  // the number of ranks. All stages have the same number of layers.
   bool IsStridedAs(const Shape& shape, int dim) const {
     const schedule::Table& table = request_.table;
     const int64_t stages = table.stages / table.ranks();
@@ -253,9 +252,9 @@ class Planner {
 
   bool CheckStacks() {
     const schedule::Table& table = request_.table;
-    // True if each rank has at most one stage, so that it needs one range of
-    // layers. A schedule from a file may have more stages on some ranks than on
-    // others.
+    // True if each rank has at most one stage, and so one range of layers. This
+    // is not known for a schedule from a file (kListed), in which some ranks
+    // may have more stages than others.
     const bool one_range = table.stages <= table.ranks() &&
                            table.placement != schedule::Placement::kBoth &&
                            table.placement != schedule::Placement::kListed;
@@ -307,10 +306,10 @@ class Planner {
     finding.params.emplace_back(compiled_.plan.names[param]);
   }
 
-  // Checks that the axes that shard the dimension of layers divide the number
-  // of layers of each stage. If three dimensions count layers, the axes of the
-  // second are checked. This dimension counts the ranks, so a rank has one
-  // element of it.
+  // Checks the axes that shard the dimension which counts the layers: they must
+  // divide the number of layers of each stage. If three dimensions count
+  // layers, the axes of the second one are checked. The second dimension counts
+  // the ranks, so a rank has one element of it.
   bool CheckShares() {
     for (size_t i = 0; i < out_.units.of.size(); ++i) {
       const LayerStackRange* stack = out_.units.StackOf(i);

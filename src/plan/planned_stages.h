@@ -36,7 +36,7 @@ struct PlannedStages {
   // True if the number of micro-batches is stated: by the declaration, by a
   // schedule's file, or by a plan that was read.
   bool sized = false;
-  Place place;  // The place of the declaration or of the flag.
+  Place place;  // Where messages point: the declaration or the flag.
   // Indexed by unit: the number of multiplications for a token, and the bytes
   // of the parameters.
   std::vector<schedule::Unit> weights;

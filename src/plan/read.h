@@ -54,9 +54,10 @@ struct ReadPlan {
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
-// These functions return nullopt after a finding: a finding of reading the file
-// and its JSON, schema, number, overflow, dtype, device-count, limit,
-// unknown-name (an axis that the mesh lacks), or a finding of plan/seal.h.
+// These functions return nullopt after a finding. It is schema, number,
+// overflow, dtype, device-count, limit, unknown-name (an axis that the mesh
+// lacks), a finding of reading the file or its JSON, or a finding of
+// plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,

@@ -4,9 +4,10 @@
 // parameter that the rule names is also needed, because its spec is copied:
 //
 //   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
-//     -> layers.0.experts.0.up.weight, 14,848 parameters, 58 of each index
-//   layers.0.experts.0.up.scale like layers.0.experts.0.up.weight, which is
-//     there already
+//     -> layers.0.experts.0.up.weight represents 14,848 parameters, 58 for each
+//        of 256 experts
+//   layers.0.experts.0.up.scale like layers.0.experts.0.up.weight
+//     -> the weight is already a representative
 #include "plan/representatives.h"
 
 #include <algorithm>
@@ -57,8 +58,8 @@ class Grouping {
     }
   }
 
-  // Adds the parameters from which representatives copy their specs (`like`),
-  // and the parameters from which those parameters copy theirs.
+  // Adds the parameters from which representatives copy their specs (`like`).
+  // Also adds the parameters from which the added parameters copy theirs.
   void AddLikeTargets() {
     std::set<uint32_t> open = kept_;
     while (!open.empty()) {
@@ -112,9 +113,9 @@ class Grouping {
     }
   }
 
-  // Counts the placed parameters of each group by index. A parameter without a
-  // legal index is skipped. If the mesh has the axis, the compiler has already
-  // reported the parameter; otherwise the parameter is not placed.
+  // Counts the placed parameters of each group by index, which is the number in
+  // the name. A parameter without a legal index is skipped. The compiler has
+  // already reported it, or the mesh lacks the axis and it is not placed.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;

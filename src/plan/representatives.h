@@ -17,7 +17,7 @@ namespace shardc {
 // compiled for many meshes in place of the complete tree of parameters.
 struct Representatives {
   Manifest manifest;  // The representatives, in the order of the complete tree.
-  // The rules, with the counts of `place` in the complete tree.
+  // The rules, in which each `place` has the count of the complete tree.
   RuleSet rules;
   // The number of parameters that each tensor of `manifest` represents. It is 0
   // for a tensor that is present only because another tensor copies its spec

@@ -80,7 +80,7 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
 }
 
 // Returns the members of a parameter that the fingerprint covers, sorted. Of
-// each mode it covers only the spec.
+// each mode, the fingerprint covers only the spec.
 std::string CanonicalEntry(const JsonValue& param) {
   return TextOf([&](Sink& out) {
     JsonWriter json(out, JsonStyle::kCanonical);
@@ -345,7 +345,7 @@ class Checker {
   Findings& findings_;
   // Indexed by class: the number of parameters of the class.
   std::vector<int64_t> counts_;
-  // Indexed by rule: the number of parameters that the rule won.
+  // Indexed by rule: the number of parameters that it is the first to match.
   std::vector<int64_t> won_;
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;

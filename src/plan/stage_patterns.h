@@ -26,8 +26,8 @@ class StagePatterns {
 
   bool has_layers() const { return !layers_.empty(); }
   bool stacked() const { return !stacks_.empty(); }
-  // Returns the text that the first group of `layers` matches, or nullopt if
-  // the pattern does not match.
+  // Returns the text that the first group of the pattern `layers` captures, or
+  // nullopt if the pattern does not match the name.
   std::optional<std::string> LayerText(std::string_view name) const;
   // Returns the index of the first entry of `stacked` whose pattern is found in
   // the name, or nullopt if the name matches no entry.

@@ -1,7 +1,7 @@
 // Finds the unit (a layer or an end of the model) of each parameter. The
 // layer's number is read from the first part of the name that is a number, or
-// that ends in a number after a word for layers. The first part of the name is
-// not a layer's number if it is a number as a whole:
+// that ends in a number after a word for layers. If a name begins with a part
+// that is a number, this part is not a layer's number:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
@@ -338,8 +338,8 @@ Mesh StageMesh(const Mesh& mesh, const std::string& axis) {
   const int64_t size = mesh.axes[*at].size;
   out.axes[*at].size = 1;
   out.devices = mesh.devices / size;
-  // A stage has an equal share of the hosts. If a host has devices of several
-  // stages, dividing by the gcd keeps the number of hosts an integer.
+  // Each stage gets an equal share of the hosts. If one host has devices of
+  // several stages, the gcd keeps the number of hosts of a stage an integer.
   out.processes = mesh.processes / std::gcd(mesh.processes, size);
   if (!out.dcn.empty()) {
     out.slices /= out.dcn[*at];

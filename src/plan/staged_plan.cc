@@ -214,9 +214,10 @@ class PlanStager {
     if (at == units.stacks.end()) units.stacks.push_back(stack);
   }
 
-  // Returns the first layer of a layer stack. The layer is known if a stage has
-  // only a part of the stack. Otherwise a single stage s has the complete
-  // stack, and the mark -1 - s is returned, which PlaceStacks() replaces.
+  // Returns the first layer of a layer stack. If a stage has only a part of the
+  // stack, that part shows where the stack begins. Otherwise a single stage s
+  // has the complete stack, and the placeholder -1 - s is returned.
+  // PlaceStacks() replaces it.
   int64_t FirstLayer(const ParamStages& own) const {
     for (const StageShare& share : own.of) {
       const LayerRange& layers = stages_.of[AsIndex(share.stage)].layers;
@@ -226,9 +227,9 @@ class PlanStager {
     return -1 - own.of.front().stage;
   }
 
-  // Finds the layers of the layer stacks that a single stage has completely,
-  // because the plan does not state them. They are those layers of the stage
-  // that are in no stack whose layers are known.
+  // Finds the layers of stacks that a single stage has completely. The plan
+  // does not state these layers. They are the layers of the stage that belong
+  // to no stack whose layers are known.
   void PlaceStacks() {
     auto& stacks = out_.stages.units.stacks;
     const std::vector<LayerStackRange> found = stacks;

@@ -13,17 +13,17 @@
 namespace shardc {
 
 // Returns the specs of the graph's parameters, indexed by parameter. The spec
-// of a parameter without tensors is empty. If a parameter is stacked from
-// several tensors, its first dimension is sharded over the axis of the `place`
-// of the tensors' rule, or unsharded without `place`.
+// of a parameter without tensors is empty. If several tensors, such as one for
+// each expert, are stacked into one parameter, its first dimension is sharded
+// over the axis of the `place` of their rule. Without `place` it is unsharded.
 //
 // The spec of a parameter of scanned layers is its tensor's spec without the
 // dimension that counts the layers. If a mesh axis shards that dimension, a
 // device holds some layers completely and no part of other layers. A step
 // cannot express this, so `why` is set unless it is null.
 //
-// If `plan` has only representatives, `representatives` maps each tensor of the
-// graph's manifest to its parameter in the plan. If `representatives` is empty,
+// If `plan` has only one parameter of each group, `representatives` maps each
+// tensor of the graph's manifest to its parameter in the plan. If it is empty,
 // the indices are equal.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,

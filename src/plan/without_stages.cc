@@ -1,5 +1,5 @@
 // Expresses stages by placements and specs, for those parts of the program that
-// do not know stages. On a mesh of pp 2 and tp 4:
+// do not know stages. On a mesh of pp 2 and tp 4, where pp is the stages' axis:
 //
 //   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
 //   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]

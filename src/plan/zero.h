@@ -24,9 +24,8 @@ struct ZeroSpecs {
 
 // Returns the specs of ZeRO stage `stage`, which is at least 1. `tokens` are
 // the axes of batch and sequence. Those axes of `tokens` that a spec does not
-// use are appended to the spec. This concerns the specs of states, from stage 2
-// on also the specs of accumulated gradients, and in stage 3 also the specs of
-// parameters.
+// use are appended to the spec. Stage 1 extends the specs of states, stage 2
+// also those of accumulated gradients, and stage 3 also those of parameters.
 //
 // The axes are appended to the dimension with the largest shard among the
 // dimensions that they divide. If they divide no dimension, the last axis is
