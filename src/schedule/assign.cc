@@ -4,10 +4,10 @@
 // stages hold the first b units. If stage s begins at unit a, this time is the
 // larger of two values: best[s-1][a], and the time of the units a to b-1.
 // best[s][b] is the minimum over a. Prefix sums give the time and the bytes of
-// a stage. With units of times 1 2 2 2 4 and two stages:
+// a stage. For example, two stages divide units of the times 1 2 2 2 4:
 //
-//   best[1] = 1 3 5 7, best[2][5] = min over a of max(best[1][a], rest)
-//           = max(5, 6) = 6: stages 1 2 2 | 2 4
+//   best[1][1] to best[1][4] are 1, 3, 5, 7
+//   best[2][5] = max(best[1][3], 2 + 4) = 6 at a = 3: the stages 1 2 2 | 2 4
 #include "schedule/assign.h"
 
 #include <algorithm>

@@ -142,8 +142,8 @@ class Runner {
     }
   }
 
-  // Returns whether the rank has posted this send or receive and it is
-  // incomplete.
+  // Returns whether the rank has posted this send or receive, and the operation
+  // is not complete.
   bool IsOpen(int32_t rank, const Operation& operation) {
     if (operation.kind == OperationKind::kTask) return false;
     const Channel& channel = ChannelOf(rank, operation);

@@ -25,7 +25,7 @@ enum class Receives : uint8_t {
   // receive is appended to the other rank's program.
   kInSendOrder,
   kAtUse,  // before the task that reads the message
-  // As kAtUse, and neighbouring sends and receives are one batch.
+  // Placed as with kAtUse. Neighbouring sends and receives form one batch.
   kAtUseBatched,
 };
 
@@ -58,8 +58,8 @@ struct Operation {
 // Indexed by rank: the rank's operations, in their order.
 using Programs = std::vector<std::vector<Operation>>;
 
-// Returns the programs of a table. CheckOrder() must have proven the order of
-// the table. Stages of one rank send each other no messages.
+// Returns the programs of a table. The table must have passed CheckOrder().
+// Stages of one rank send each other no messages.
 Programs Lower(const Table& table, Receives receives);
 
 inline constexpr int64_t kUnbounded = INT64_MAX;

@@ -257,8 +257,8 @@ class CsvReader {
   }
 
   // Finds the rank that owns each pair of a stage and a micro-batch. This is
-  // the rank of its first forward task. If it has none, a rank that has some
-  // task of the stage is used.
+  // the first rank with a forward task of the pair. If no rank has such a task,
+  // a rank that has any task of the stage is used.
   void Place() {
     table_.owners.assign(table_.At(table_.stages, 0), -1);
     std::vector<int32_t> any(static_cast<size_t>(table_.stages), 0);
@@ -285,7 +285,7 @@ class CsvReader {
   Placement InferPlacement() const {
     for (const Placement placement :
          {Placement::kLoop, Placement::kV, Placement::kBoth}) {
-      // With one micro-batch, a stage cannot be on two ranks.
+      // kBoth divides the micro-batches into two halves, so it needs two.
       if (placement == Placement::kBoth && table_.microbatches < 2) continue;
       Table placed;
       placed.stages = table_.stages;

@@ -19,9 +19,10 @@ struct Turns {
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
                std::vector<Cell>& row);
-// Returns the number of micro-batches in a round, m / max(1, m / p) for m
-// micro-batches on p ranks. In a round, a rank runs all its micro-batches
-// through one of its stages before it begins with the next stage.
+// Returns the number of micro-batches in a round. For m micro-batches on p
+// ranks it is m / max(1, m / p), such as 4 for m = 8 and p = 4. In a round, a
+// rank runs the round's micro-batches through one of its stages before the next
+// stage.
 int32_t RoundSize(const Extent& extent);
 
 void FillZeroBubbleH2(const Extent& extent, int32_t rank,

@@ -14,9 +14,9 @@ namespace shardc::schedule {
 // An error in a table, and the cell that has it.
 struct Fault {
   int32_t rank = 0;
-  // Index of the cell in the row; the row's size for its end.
+  // The index of the cell in its row; the row's length for an error at its end.
   int32_t position = 0;
-  // In lower case, without a final period, tasks in backticks.
+  // The message, in lower case, without a final period, tasks in backticks.
   std::string text;
 };
 

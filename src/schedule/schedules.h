@@ -13,9 +13,9 @@ namespace shardc::schedule {
 
 struct Schedule {
   std::string_view name;
-  std::string_view summary;    // in lower case, without a final period
+  std::string_view summary;    // a phrase without a final period
   int32_t virtual_stages = 1;  // the default number of stages on each rank
-  bool fixed_virtual = true;   // whether only this number is accepted
+  bool fixed_virtual = true;   // true if no other number is accepted
   Placement placement = Placement::kLoop;
   // Returns why the schedule does not accept the sizes; empty if it accepts
   // them. The number of virtual stages is not checked here, but by Refusal().

@@ -1,6 +1,6 @@
 // Computes when each task of a table begins and ends. A cell begins when its
-// rank is free and all messages that its tasks read have arrived. For the
-// schedule 1f1b on 2 ranks with 2 micro-batches and F = I = W = 1:
+// rank is free and all messages that its tasks read have arrived. For example,
+// in 1f1b on 2 ranks with 2 micro-batches, where F takes 1 tick and B takes 2:
 //
 //   rank 0   0F0 0F1  .   .  0B0----  .  0B1----    9 ticks
 //   rank 1    .  1F0 1B0---- 1F1 1B1----  .   .

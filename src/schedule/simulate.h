@@ -57,7 +57,7 @@ struct Timeline {
   double RankBubble() const;
 };
 
-// Simulates a table. CheckOrder() must have proven its order, and `times` must
+// Simulates a table. The table must have passed CheckOrder(), and `times` must
 // have all its stages. The run time is linear in the number of tasks.
 Timeline Simulate(const Table& table, const Times& times);
 

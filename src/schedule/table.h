@@ -36,8 +36,8 @@ struct Task {
   int32_t micro = 0;  // index of the micro-batch
 
   bool operator==(const Task&) const = default;
-  // Returns whether the task sends a gradient to the stage before it: B and I
-  // do.
+  // Returns whether the task sends a gradient to the stage before its own
+  // stage, as B and I do.
   bool SendsBack() const {
     return kind == TaskKind::kBackward || kind == TaskKind::kInput;
   }

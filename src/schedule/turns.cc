@@ -5,11 +5,12 @@
 //
 //   2F0 | 2F1 2B0 | 2F2 2B1 | ... | 2F7 2B6 | 2B7
 //
-// If a rank has several virtual stages, micro-batches are run in rounds. All
-// micro-batches of a round run through each of the rank's stages in turn, and
-// then the next round begins. Backward tasks run from the last stage to the
-// first. Breadth-first schedules do not alternate: all micro-batches run
-// through a stage before any of them runs through the next one.
+// If a rank has several virtual stages, micro-batches are run in rounds. In a
+// round, a rank runs all micro-batches of the round through its first stage,
+// then through its second stage, and so on. Backward tasks run from the last
+// stage to the first. Breadth-first schedules do not alternate: all
+// micro-batches run through a stage before any of them runs through the next
+// one.
 #include <algorithm>
 
 #include "schedule/fill.h"

@@ -24,9 +24,9 @@ namespace {
 // Appends the next tasks of two chunks to a row.
 class ChunkRow {
  public:
-  // Indexed by chunk: `stages` has the stage, and `first` the first
-  // micro-batch. F, B, I and W count a task whose micro-batch is `limit` or
-  // larger, but do not append it.
+  // `stages` has the stage of each chunk, and `first` its first micro-batch. F,
+  // B, I and W do not append a task whose micro-batch is `limit` or larger, but
+  // they count it as if it were appended.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -85,9 +85,9 @@ class ChunkRow {
 };
 
 // Writes the row of one rank in the eight phases of DualPipe. `half` is the
-// number of ranks from an end of the model to its middle, and `h` is the index
-// of this rank among them, counted from the end. `main` is the length of the
-// main phase.
+// number of ranks from an end of the model to its middle. `h` is the index of
+// this rank among these ranks, counted from the end of the model. `main` is the
+// length of the main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
   for (int32_t i = 0; i < 2 * above; ++i) row.F(0);
