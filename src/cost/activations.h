@@ -24,7 +24,7 @@ struct Activations {
   std::vector<LayerTensor> tensors;
   int64_t kept = 0;     // bytes of the kept tensors of all layers
   int64_t working = 0;  // bytes of the tensors of one layer that are not kept
-  bool encoder_works = false;  // true if `working` is of an encoder layer
+  bool encoder_works = false;  // true if `working` belongs to an encoder layer
   std::optional<int64_t> logits;
   bool logits_sharded = false;  // true if the vocabulary is sharded
 

@@ -1,9 +1,8 @@
 // Computes the bytes that attention sends in a step. The bytes of one layer are
 // multiplied by the number of layers and micro-batches, and the bytes of the
-// backward pass are added:
-//
-//   a ring that sends 1 MiB of keys and values in a layer, 32 layers, 2
-//   micro-batches  ->  64 MiB forward, 128 MiB backward
+// backward pass are added. For example, a ring sends 1 MiB of keys and values
+// in the forward pass of a layer. With 32 layers and 2 micro-batches it sends
+// 64 MiB in the forward pass and 128 MiB in the backward pass.
 #include "cost/attention_transfers.h"
 
 #include <algorithm>

@@ -41,8 +41,8 @@ enum class Stream : uint8_t {
   // compute them.
   kCrossed,
   // No tokens: the parameter belongs to a tower for images or sound next to a
-  // language model. The step of such a model is assumed to have only tokens of
-  // text.
+  // language model. The step of such a model is assumed to have only text, so
+  // it does not run the tower.
   kNone
 };
 

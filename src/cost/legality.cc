@@ -28,8 +28,8 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // Adds a reason if `parts` does not divide `size`. `what` names the things of
-  // which there are `size`, for example "KV heads".
+  // Adds a reason if `parts` does not divide `size`. `what` is a noun for the
+  // things that `size` counts, for example "KV heads".
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
       Add(CountText(size) + " " + what + " are not divisible by " +

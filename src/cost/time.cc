@@ -2,10 +2,11 @@
 // network, bytes from the same host arrive over the device's own links, and
 // bytes from other hosts over the links of the host. Both transfers run at the
 // same time, so the slower transfer determines the time. Groups that span the
-// same hosts share the bandwidth of these hosts.
+// same hosts share the bandwidth of these hosts. For example, 64 devices in 8
+// hosts gather S bytes in total. The links of a device reach 450e9 bytes per
+// second, and the links of a host to other hosts reach 400e9:
 //
-//   64 devices in 8 hosts gather S bytes in total: 7/8 S / 450e9 s inside a
-//   host, 7/8 S / 400e9 s between hosts
+//   7/8 S / 450e9 s inside a host, 7/8 S / 400e9 s between hosts
 //
 // In a torus each axis is a ring. Each of its two directions carries half of
 // the bytes, or one direction carries all of them if the ring is not closed.

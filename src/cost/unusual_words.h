@@ -7,8 +7,8 @@
 namespace shardc::cost {
 
 // Sets the role of a weight whose name has a word that only a few families use,
-// and sets whether the weight belongs to experts. `param.role` must be
-// classified before.
+// and sets whether the weight belongs to experts. Classify() must have set
+// `param.role` before.
 void UseUnusualWord(ParamClass& param, char separator);
 
 // Returns whether a parameter in layers is a matrix without a known role. A
