@@ -113,7 +113,7 @@ class Layers {
   // them if two of its blocks read the same input: an MLP next to experts
   // (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). For such
   // models the limit is the number of layers in the configuration. The limit
-  // applies only if `layers_` is larger by more than three, or twice as large.
+  // applies only if `layers_` exceeds it by more than three or is twice it.
   // A checkpoint may hold up to three layers for predicting further tokens,
   // which the configuration does not count.
   int64_t MostLayers() const {

@@ -401,7 +401,7 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
-// Returns the parts of the step's time. Returns nullopt as ExpectedTimeOf does.
+// Returns the time of the step, or nullopt when ExpectedTimeOf returns nullopt.
 std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
                                const Memory& memory,
                                const Communication& communication) {

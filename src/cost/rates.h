@@ -42,8 +42,8 @@ bool IsUnfused(const Settings& settings, const Stack& stack);
 // profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Returns the peak rates. With these rates, collectives that can be hidden add
-// no time to the step.
+// Returns the peak rates, at which computation hides all collectives that can
+// be hidden.
 Rates BestRates(const Settings& settings);
 // Returns the rates of the worst published runs, derived from the expected
 // rates. With these rates, collectives of weights add their full time.

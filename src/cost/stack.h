@@ -55,8 +55,8 @@ struct Stack {
   std::string_view about;
   Kernel kernel = Kernel::kFlash2;
   double memory_ops = 1;  // multiplies the device's memory_ops efficiency
-  // If computation hides a gather or reduction of weights, it is slowed down by
-  // this fraction of the collective's time.
+  // A gather or reduction of weights that computation hides slows this
+  // computation down by this fraction of the collective's time.
   double hidden_cost = 0.15;
   // The fraction of the time of tensor-parallel collectives that is exposed:
   // `exposed`, or `exposed_overlapped` if they overlap with products
