@@ -1,6 +1,6 @@
 // Room: dense. The reference implementations with which other implementations
 // are compared: plain loops over unsharded tensors. They cover attention (with
-// its rotary embedding, masks, dropout and the rows that caches keep) and the
+// its rotary embedding, masks, dropout and the rounding of cached rows) and the
 // training step of a model.
 // Includes: source, model.
 //

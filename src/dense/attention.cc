@@ -6,10 +6,10 @@
 //   l   = sum exp(s_j - m) + sum exp(sink - m)
 //   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
 //
-// A masked s_j is -inf, so its exp is 0. The output of a row that sees no key
-// and has no sink is zeros. With `mean_of_masked`, a masked s_j is kMasked
-// instead. All weights of a row that sees no key and has no sink are then
-// equal, so its output is the mean of the values. With a sink its output is
+// A masked s_j is -inf, so its exp is 0. If a query sees no key and has no
+// sink, its output is zeros. With `mean_of_masked`, a masked s_j is kMasked
+// instead. A query that sees no key and has no sink then has equal weights for
+// all keys, so its output is the mean of the values. With a sink, its output is
 // zeros, because exp(kMasked - sink) is 0.
 //
 // For example, two keys with logits 0 and 0 and one sink of 0 have the weights
@@ -294,9 +294,9 @@ int64_t Inputs::SinkCount() const {
   return sinks.rank() == 1 ? 1 : sinks.dim(0);
 }
 
-// `sinks` has a column for each query head or for each key head. In the second
-// case, the query heads of a key head share its column. These query heads have
-// consecutive numbers.
+// `sinks` has a column for each query head, or a column for each key head. A
+// column for a key head is shared by the query heads that read this key head.
+// These query heads have consecutive numbers.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
   return sinks.data[AsIndex(a * width + head * width / query.dim(2))];
@@ -304,9 +304,9 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 
 namespace {
 
-// Multiplies the attention output over latent rows by the value matrix `up` of
-// each head. The product is linear, so the result is the attention over the
-// expanded values.
+// `x` is the output of attention whose values are the latent rows of the
+// tokens. Multiplies it by the value matrix `up` of each head. The product is
+// linear, so the result is the attention over the head's own values.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
   const int64_t rank = up.dim(1), dim = up.dim(2);

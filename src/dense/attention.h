@@ -12,8 +12,8 @@
 namespace shardc::dense {
 
 // The logit of every masked entry if the option `mean_of_masked` is set: -0.7
-// times the largest float32. An entry of an additive mask hides its key if it
-// is at most half of this number.
+// times the largest float32. An additive mask hides a key if the mask's entry
+// for the key is at most half of this number.
 inline constexpr double kMasked = -0.7 * 0x1.fffffep127;
 
 // The options of attention. The logit of query i and key j is
@@ -27,14 +27,14 @@ struct Options {
   std::optional<double> scale;  // 1/sqrt(dim of the query) if nullopt
   double soft_cap = 0;          // 0 if logits are not capped
   bool causal = false;
-  // The window in positions; nullopt if it is not limited on that side.
+  // How many positions the window reaches to each side; nullopt: no limit.
   std::optional<int64_t> left, right;
   // A query sees only keys with its own segment id. A query whose id is
   // negative, or equal to `padding_segment`, sees no keys.
   std::optional<int64_t> padding_segment;
-  // The output of a row that sees no key and has no sink: if true, it is the
-  // mean of all values, and if false, zeros. If the row has a sink, it is
-  // zeros.
+  // A query may see no key. If it has no sink, its output is the mean of all
+  // values if this option is true, and zeros if it is false. If it has a sink,
+  // its output is zeros.
   bool mean_of_masked = false;
   // The fraction of weights that dropout drops; Drops() in dropout.h selects
   // them. The other weights are multiplied by 1/(1 - dropout). The denominator
@@ -60,9 +60,9 @@ struct Inputs {
   Array bias;           // [B|1, H|K|1, T|1, S]
   Array mask;           // [B|1, H|K|1, T|1, S]; 0 hides the key
   Array additive_mask;  // [B|1, H|K|1, T|1, S]; at most kMasked/2 hides the key
-  // Additional logits in the denominator of the softmax: [H], one for each
-  // query head, or [sinks, K], which the query heads of a key head share. [K]
-  // has the same meaning as [1, K].
+  // Additional logits in the denominator of the softmax. With shape [H], each
+  // query head has one. With shape [sinks, K], each key head has several, which
+  // its query heads share. [K] has the same meaning as [1, K].
   Array sinks;
   // [B|1, H|1, T/block_rows, S/block_keys], both rounded up. An element is for
   // a block of block_rows queries and block_keys keys. If it is 0, these
@@ -81,9 +81,9 @@ struct Inputs {
   // [B]: keys with pk < start are hidden; 0 if absent.
   std::vector<int64_t> key_starts;
 
-  // If these inputs are a part of a larger attention, the indices that their
-  // first batch row and first query head have there. Dropout depends on the
-  // indices in the larger attention.
+  // Dropout depends on the indices of the batch row and of the query head. If
+  // these inputs are a part of a larger attention, the two numbers are the
+  // indices in the larger attention of this part's first row and first head.
   int64_t first_row = 0, first_head = 0;
 
   int64_t KeyLength(int64_t b) const;

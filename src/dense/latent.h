@@ -23,9 +23,10 @@ struct Expanded {
 // followed by the rotated part. The value of a head is latent . up_value[head].
 Expanded Expand(const Latent& latent);
 
-// Inputs for the same attention without expanded keys and values. The matrices
-// are applied to the queries before the attention, and to the output after it,
-// where up_key' is up_key transposed:
+// Inputs for the same attention without expanded keys and values. Here q is a
+// query, c the latent rows, w the attention weights, and M' the transpose of M.
+// The queries are multiplied by up_key' before the attention, and the output is
+// multiplied by up_value after it:
 //
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
 //

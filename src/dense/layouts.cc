@@ -28,8 +28,8 @@ Counts CountsOf(std::span<const int64_t> segments) {
 }
 
 // Returns the number of each token within its segment, or -1 for a token with a
-// negative id. The numbers of a segment begin at its entry in `first`; at 0 if
-// it has no entry.
+// negative id. The numbers of a segment begin at the segment's entry in
+// `first`, or at 0 if the segment has no entry.
 std::vector<int64_t> Numbered(std::span<const int64_t> segments, Counts first) {
   std::vector<int64_t> out;
   for (int64_t id : segments) out.push_back(id < 0 ? -1 : first[id]++);

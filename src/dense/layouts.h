@@ -17,7 +17,7 @@ namespace shardc::dense {
 Array ToBthd(Array x, Layout layout);
 
 // The positions of packed tokens, which segment ids divide into sequences. The
-// position of a key is its number among the keys of its segment. The last query
+// position of a key is its index among the keys of its segment. The last query
 // of a segment has the position of the segment's last key. Tokens without a
 // segment (a negative id) have position -1.
 struct Packed {

@@ -1,15 +1,18 @@
-// Computes the reference of attention in narrow arithmetic. The dense reference
-// computes every weight and the log of the denominator, from which the logits
-// follow. A row of logits (or of weights, if the softmax is in float32) is then
-// rounded as the settings require. This is done three times: for the exact
-// values, and for the lower and the upper ends of the intervals in which
-// float32 may compute them. The slack is the larger distance from the exact
-// result to the result of one of the ends:
+// Computes the reference of attention in narrow arithmetic, and its slack: how
+// much float32's errors may change the output. The dense reference computes
+// every weight and the log of the denominator, from which the logits follow. A
+// row of logits (or of weights, if the softmax is in float32) is then rounded
+// as the settings require. This is done three times: for the exact values, and
+// for the lower and the upper ends of the intervals in which float32 may
+// compute them. The slack is the larger distance from the exact result to the
+// result of one of the ends. In this example, weights are rounded to multiples
+// of a step:
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, so 0.31 is 4.65 steps.
 //   The ends of its interval, 4.6499 and 4.6501, round to 5 as 4.65 does, so
-//   only the step has slack. If a weight were 4.5000001 steps, the ends might
-//   round to 4 and to 5, and the slack would be one step.
+//   only the step itself has slack.
+//
+//   The ends for 4.5000001 steps may round to 4 and to 5: a slack of one step.
 #include "dense/narrow.h"
 
 #include <algorithm>

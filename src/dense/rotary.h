@@ -28,8 +28,8 @@ struct Rope {
   // For kYarn. A frequency is kept if it makes more than `fast_turns` turns
   // over the original length, and divided by `factor` if it makes fewer than
   // `slow_turns`. Frequencies between these limits are interpolated. If
-  // `rounds_outwards` is true, the index of the first of them is rounded down,
-  // and that of the last is rounded up.
+  // `rounds_outwards` is true, the index of the first interpolated frequency is
+  // rounded down, and the index of the last one is rounded up.
   double fast_turns = 32, slow_turns = 1;
   bool rounds_outwards = true;
   // For kLlama3. A frequency is divided by `factor` if its wavelength is above

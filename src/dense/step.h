@@ -42,9 +42,9 @@ void RunStep(const step::Graph& graph, const step::Sizes& sizes,
 // Returns the largest relative error of the graph's gradients at the inputs in
 // `values`. For each parameter, the derivative of the loss along a random
 // direction is computed twice: from the gradient, and by a complex step. The
-// difference is divided by the larger of the two. If a hundredth of the largest
-// derivative of all parameters is larger, it is divided by that instead.
-// Returns infinity if a derivative is not finite.
+// difference is divided by the largest of three numbers: the two derivatives,
+// and a hundredth of the largest derivative of all parameters. Returns infinity
+// if a derivative is not finite.
 double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
                         const StepValues<double>& values, uint64_t seed);
 

@@ -3,7 +3,7 @@
 // a loop nest with one loop for each dimension label of the result, and for
 // each label that is summed. Each operand has a stride for each label. If the
 // operand does not have the label, the stride is 0, which broadcasts the
-// operand:
+// operand. In the strides of this example, d is the size of the label d:
 //
 //   einsum(a [b d], w [f d] -> b f)   labels b f d:  strides of a: d 0 1,
 //                                    strides of w: 0 d 1

@@ -128,7 +128,7 @@ struct StepContext {
   }
 
   // Calls `apply(result, operand)` for each element of the op's result.
-  // `operand` is the element of `in` at the same labels.
+  // `operand` is the element of `in` with the same index along each label.
   template <typename Apply>
   void Each(const step::Op& op, step::ValueId in, Apply apply) {
     const Labels& labels = LabelsOf(op.out);

@@ -1,7 +1,8 @@
 // The ops of the dense reference for expert routing. They compute which experts
-// a token chooses, and its position in their queues. Results are 0 or 1:
+// a token chooses, and its position in their queues. Results are 0 or 1. If two
+// scores are equal, the first is chosen first:
 //
-//   top 2 of [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first wins
+//   top 1 of [3, 1, 3, 2] -> [1, 0, 0, 0], top 2 -> [1, 0, 1, 0]
 #include "dense/step_ops.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // The ops of the dense reference that find rows by ids or positions: tables,
-// picked logits, caches, and position biases by distance. Ids for which there
-// is no row are skipped:
+// picked logits, caches, and position biases by distance. An id or a position
+// for which there is no row is skipped:
 //
 //   cache write at position 3: row 3 of the cache is replaced
+//   cache write at position -1: the cache is unchanged
 #include "dense/step_ops.h"
 
 #include <algorithm>
@@ -17,11 +18,12 @@ using step::OpKind;
 using step::ValueId;
 
 // Returns the row of a table of position biases (T5's buckets) for a key that
-// is `apart` places after its query. If `both` is true, half of the rows are
-// for keys after the query; otherwise such keys have row 0. On each side, the
-// first half of the rows have one distance each. Each later row has a range of
-// distances, whose length grows by a constant factor from row to row. The last
-// row of a side has all distances from `most` on.
+// is `apart` positions after its query. The first half of the rows are for one
+// distance each. Each later row is for a range of distances, which is longer
+// than the range before it by a constant factor. The last row is for all
+// distances from `most` on. If `both` is true, the table has two such parts of
+// equal size, and the second is for keys after the query. If `both` is false, a
+// key after the query has row 0.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {

@@ -57,8 +57,8 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Copies a part or a row of a dimension out of the wide value (kPart, kIndex),
-// or back into the wide value (kUnpart, kUnindex).
+// Copies a range of indices of a dimension (kPart), or one index (kIndex), from
+// a wide tensor into a narrow one. kUnpart and kUnindex copy it back.
 template <typename T>
 void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;
