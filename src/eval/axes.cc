@@ -1,6 +1,7 @@
-// The functions of `shardc eval` that match eformer's PartitionAxis and
-// PartitionManager. They compute logical axes in a mode, registrations,
-// bundles, the specs of attention's tensors and the fields of a PartitionAxis:
+// The functions of `shardc eval` that reproduce eformer's PartitionAxis and
+// PartitionManager. They resolve logical axes in a mode. They also compute
+// registered logical axes, bundles, the specs of attention's tensors, and the
+// fields of a PartitionAxis:
 //
 //   resolve {"axes": ["BATCH", "HEAD"], "mode": "decode"}
 //     ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
@@ -25,10 +26,10 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode in which a call is evaluated; nullopt after a finding. The
-// mode is that of `bundle`; if `bundle` is null, it is the member `mode` of the
-// call. Both may be the number of a dimension of `shape` in place of a mode.
-// The mode is then inferred from the size of this dimension (ModeFromShape).
+// Returns the mode in which a call is evaluated; nullopt after a finding. It is
+// the mode of `bundle`, or the call's member `mode` if `bundle` is null. A
+// number instead of a mode is the index of a dimension of `shape`. The mode is
+// then inferred from the size of this dimension (ModeFromShape).
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();
@@ -170,8 +171,8 @@ bool AttentionShardings(Call& call, Reply& reply) {
 }
 
 // Writes the value of every axis rule. The values are those of the
-// PartitionAxis in the JSON, which may be inside a PartitionManager. Other JSON
-// has the default values.
+// PartitionAxis in the JSON, which may be inside a PartitionManager. If the
+// JSON has no PartitionAxis, the default values are written.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

@@ -127,7 +127,7 @@ class Reply {
 // finding, and what it wrote is discarded.
 struct Function {
   std::string_view name;
-  // For lists of functions: the result, then the input's members.
+  // The text for lists of functions: the result, a colon, the input's members.
   std::string_view what;
   bool (*run)(Call& call, Reply& reply);
 };

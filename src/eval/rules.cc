@@ -48,8 +48,8 @@ void AddAxes(const SpecSource& source, Mesh& mesh) {
 }
 
 // Returns the spec that eformer's or fjformer's own function for matching rules
-// returns. This function has no mesh, so it corrects no axes. It returns an
-// empty spec if the parameter is a scalar or too small, and the resolved spec
+// returns. This function knows no mesh, so it corrects no axes. Its result is
+// empty if the parameter is a scalar or too small, and the resolved spec
 // otherwise. eformer also removes entries beyond the rank.
 Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
                  Compat compat) {
@@ -76,8 +76,8 @@ std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
   if (!rules || !tree || !call.Finish()) return nullptr;
   if (!strict) {
     // The parameters are compiled without shapes. Compile() then does not
-    // correct a spec for one of these reasons: the parameter is a scalar or too
-    // small, or the spec has more entries than the parameter has dimensions.
+    // correct the specs of scalars and of small parameters, and does not
+    // shorten specs that are longer than the rank.
     for (TensorType& type : tree->types) type.shape.reset();
   }
   Mesh mesh = MeshFor(call, rules->axes);
