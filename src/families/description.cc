@@ -1,7 +1,8 @@
-// Reads the file that describes a model family. If its key `like` names another
-// family, that family is read first. Its models, `let` entries, blocks and tree
-// are used where this file does not define them. Families that the key `uses`
-// names supply only blocks.
+// Reads the file that describes a model family: its model classes, its named
+// expressions (`let`), its reusable subtrees (`blocks`) and its parameter tree.
+// If the key `like` names another family, that family is read first. Its
+// models, expressions, blocks and tree are used where this file does not define
+// them. Families that the key `uses` names supply only blocks.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -20,7 +21,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kKeys = {
     "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
-// The largest number of steps in a chain of `like` and `uses` keys.
+// The largest number of `like` and `uses` keys that are followed in a chain.
 constexpr int kLongestLine = 8;
 constexpr std::string_view kEnding = ".yaml";
 
@@ -65,7 +66,8 @@ class FamilyReader {
 
   // Reads the file into `out`. If the file has a key `like`, `out` already
   // holds the content of the family that the key names. A definition in this
-  // file replaces the definition of the same name. Namings are not inherited.
+  // file replaces the definition of the same name. The key `namings` is not
+  // inherited.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")
@@ -194,7 +196,8 @@ bool ReadInto(Description& out, std::string_view name, int line,
 
 // Reads the family that the key `like` names, and the blocks of the families
 // that the key `uses` names. Returns false if one of these families cannot be
-// read. `line` is the number of steps from the first family.
+// read. `line` is the number of such keys between the first family and this
+// one.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

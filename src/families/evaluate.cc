@@ -1,14 +1,15 @@
 // Evaluates the expressions of a family's description for one config.json. A
 // name is looked up first among bound names (a counter, a block's parameter),
 // then among the entries of the family's `let`, then among the keys of the
-// config. The name `naming` is the naming scheme, unless it is bound. In the
-// definition of a `let` entry, the name of the entry is the key of the config.
-// An example is `head_dim: head_dim ?? hidden_size // heads`.
+// config. The name `naming` is the naming scheme, unless it is bound. Inside
+// the definition of a `let` entry, the entry's own name is the key of the
+// config. An example is `head_dim: head_dim ?? hidden_size // heads`.
 //
-// If the config lacks a key or sets it to null, that is an error, except left
-// of `??` and inside has() and given(). The values of most `let` entries are
-// cached, because a tree with thousands of tensors evaluates the same few
-// entries many times. A value that depends on a bound name is not cached.
+// A key that the config lacks or sets to null is an error. There are two
+// exceptions: to the left of `??`, and inside has() and given(). The values of
+// most `let` entries are cached, because a tree with thousands of tensors
+// evaluates the same few entries many times. A value that depends on a bound
+// name is not cached.
 //
 // For example, if the config has hidden_size 64, heads 4 and no head_dim, the
 // entry `head_dim` is 16.

@@ -61,7 +61,7 @@ class Evaluator {
   JsonValue config() const { return config_; }
 
  private:
-  // The cached value of a `let` entry, and what Blame() then points to.
+  // The cached value of a `let` entry, and the value that Blame() points to.
   struct Known {
     Value value;
     std::optional<JsonValue> blame;
