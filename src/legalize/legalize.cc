@@ -83,9 +83,9 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
 
 // Returns the first problem of a dimension; nullopt if the dimension is legal.
 // A missing axis is reported before a repeated axis, and a repeated axis before
-// a size that the axes do not divide. If `repeated_last` is true, repeated axes
-// are reported last. This is for eformer, which drops the axes of an
-// indivisible dimension before it looks for repeated axes.
+// a size that the axes do not divide. For eformer, `repeated_last` is true, and
+// repeated axes are reported last: eformer drops the axes of an indivisible
+// dimension before it looks for repeated axes.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {

@@ -4,9 +4,8 @@
 //
 // A spec is legal by JAX's rules: every axis is in the mesh, no axis occurs
 // twice in the spec, the spec is not longer than the rank, and the product of
-// product of the sizes of a dimension's axes divides the dimension. An illegal
-// spec is not a failure: its problems are returned to the caller, and nothing
-// is printed.
+// the sizes of a dimension's axes divides the dimension. An illegal spec is not
+// a failure: its problems are returned to the caller, and nothing is printed.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
