@@ -76,8 +76,8 @@ bool LeavesYaml(const RuleFix& fix) {
   return YamlDocument::Parse(after, ignored).has_value();
 }
 
-// Adds the fixes of lint/fix.h for one finding. `left` is the number of fixes
-// that may still be checked for this request.
+// Adds an action for each fix of one finding (lint/fix.h). `left` is the number
+// of fixes that may still be checked for this request.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
   const FileId file = FileIdOf(document.name());

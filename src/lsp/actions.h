@@ -26,8 +26,8 @@ std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end);
 
-// Returns the new texts of the files of the document's projects after all fixes
-// that change no spec. Writes no file.
+// Returns the new texts of the files of the document's projects after applying
+// all fixes that change no spec. Writes no file.
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 

@@ -50,7 +50,7 @@ std::string Unquoted(string_view text) {
 
 // The columns at which a line's dash and its content begin.
 struct Start {
-  size_t first = 0;    // column of the first dash, or else `content`
+  size_t first = 0;    // column of the first dash; `content` if there is none
   size_t content = 0;  // column after all spaces and dashes
   bool dash = false;
 };
@@ -105,7 +105,7 @@ class Scanner {
  private:
   struct Level {
     bool list = false;  // inside [], where a colon does not end a key
-    std::string key;    // key whose value is being read; or empty
+    std::string key;    // key whose value is being read; empty if none
   };
 
   void Step() {

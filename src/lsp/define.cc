@@ -71,8 +71,8 @@ SourceRef PackRead(const Workspace& workspace, const Document& document,
   const bool automatic = name == "auto" && found.keys.back() == "rules";
   if (!IsPackName(name) && !automatic) return nullptr;
   for (const NameScope& scope : workspace.ScopesOf(document)) {
-    // Only the target that contains the cursor counts, because the targets of a
-    // project may resolve one name to different packs.
+    // Targets that do not contain the cursor are skipped, because the targets
+    // of a project may resolve one name to different packs.
     if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;
     for (const Rule& rule : scope.rules->rules) {
       if (rule.place.source == nullptr) continue;

@@ -1,7 +1,7 @@
 // Formats a YAML file. The column of each key and of each dash of a list
-// follows from its depth in the tree. Other lines (continued lists, texts over
-// several lines, comments) are moved by as many columns as the key or dash that
-// they belong to:
+// follows from its depth in the tree. Each other line (of a continued list, a
+// text over several lines, or a comment) belongs to a key or dash, and is moved
+// as far as this is:
 //
 //   rules:                        rules:
 //   -   match: 'q_proj$'            - match: 'q_proj$'

@@ -41,9 +41,9 @@ std::optional<uint64_t> ParseLength(std::string_view text) {
   return out;
 }
 
-// Returns the length that a header states. Returns nullopt if the header states
-// no length, several, or one that is not a number, or if one of its lines is
-// not a field.
+// Returns the length that a header states. Returns nullopt in these cases: the
+// header states no length or several, the length is not a number, or a line of
+// the header is not a field.
 std::optional<uint64_t> LengthIn(std::string_view header) {
   std::optional<uint64_t> length;
   while (!header.empty()) {

@@ -1,7 +1,7 @@
 // Computes the text that an editor shows at a position. At a pattern, the text
-// has the counts of parameters in each target that reads the file, from the
-// facts that lints use. At a target's name, it has the size of the model and
-// the bytes of one device. At a name in a spec, it has the axes in each mode:
+// has the counts of the parameters that the pattern matches in each target that
+// reads the file. At a target's name, it has the size of the model and the
+// bytes of one device. At a name in a spec, it has the axes in each mode:
 //
 //   on `KV_HEAD`  ->  train, prefill: "tp"; decode, insert: null
 #include "lsp/hover.h"
@@ -50,9 +50,10 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Lists the rules that share parameters with this rule. They are earlier rules
-// that win parameters which this rule also matches, and later rules that match
-// parameters which this rule wins. Names at most kRulesShown rules.
+// Lists the rules that share parameters with this rule. The first rule that
+// matches a parameter wins it. The list has earlier rules that win parameters
+// of this rule, and later rules whose parameters this rule wins. It has at most
+// kRulesShown rules.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;

@@ -41,8 +41,8 @@ struct Message {
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 
-// These functions follow nested keys and return the value there if it exists
-// and has the function's type. TrueBelow returns whether that value is `true`.
+// Each function follows nested keys and returns the value at the last key, if
+// it has the function's type. TrueBelow returns whether the value is `true`.
 std::optional<JsonValue> Below(std::optional<JsonValue> value,
                                std::initializer_list<std::string_view> keys);
 std::optional<std::string> TextBelow(

@@ -89,7 +89,7 @@ class NameReader {
 
   struct Written {
     size_t begin, end;  // the range without quotes
-    bool as_text;       // the range contains exactly the value
+    bool as_text;       // whether the text of this range is the value
   };
   // Returns the range of a scalar without its quotes; nullopt if the node is
   // not a scalar or is empty.

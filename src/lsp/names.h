@@ -41,15 +41,15 @@ struct NameUse {
   }
 };
 
-// Names that `register` defines, in the form of CanonicalToken (parse).
+// Names that `register` defines, in the form that CanonicalToken returns.
 using RegisteredNames = std::set<std::string, std::less<>>;
 
 // Returns the names that the rules files of these scopes register.
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
-// are the names that this file and the files read together with it register. In
-// a project file, only the meshes and settings of `targets` are searched. If
+// are the names that `register` defines in this file and in files read with it.
+// In a project file, only the meshes and settings of `targets` are searched. If
 // `targets` is null, those of all targets are searched.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,

@@ -159,8 +159,9 @@ class LineEntries {
     return end != line.npos && end > 0 && line[end] == ':';
   }
 
-  // Ends the open entry before this line. If the line is a key at the top of
-  // the file, the open block ends too.
+  // Ends the current entry before this line. A block is a key at the top of the
+  // file with its entries. If this line is such a key, the current block ends
+  // too.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
     EndEntry();

@@ -1,6 +1,6 @@
-// Reads a rules file that has errors in several readings. Each reading leaves
-// out the entries in which earlier readings found errors. The errors of one
-// rule therefore do not hide the findings about other rules.
+// Checks a rules file that has errors. The file is read several times, and each
+// reading leaves out the entries in which earlier readings found errors. The
+// errors of one rule therefore do not hide the findings about other rules.
 #ifndef SHARDC_LSP_RECOVER_H_
 #define SHARDC_LSP_RECOVER_H_
 
@@ -33,22 +33,22 @@ std::optional<Blanked> BlankEntries(const SourceRef& source,
 
 class Recovery {
  public:
-  // The maximum number of readings. One reading finds all errors of one stage
-  // (YAML, keys, patterns, names), so few readings are needed.
+  // The largest number of readings of a file. One reading finds all errors of
+  // one stage (YAML, keys, patterns, names), so few readings are needed.
   static constexpr int kReadings = 6;
 
   // `texts` are the texts of open files, which are read in place of the files
   // on disk.
   explicit Recovery(const FileTexts& texts) : texts_(texts) {}
 
-  // Returns the texts for the next reading, with blanks in place of the entries
-  // that were left out.
+  // Returns the texts for the next reading. Blanks replace the entries in which
+  // errors were found.
   const FileTexts& texts() const { return texts_; }
-  // Returns whether entries of a file have been left out.
+  // Returns whether entries of a file have been replaced by blanks.
   bool any() const { return !originals_.empty(); }
 
-  // Leaves out the entries of rules files that contain the errors among these
-  // findings, and stores these errors for Finish(). Returns false, and changes
+  // Replaces by blanks the entries of rules files in which `findings` has
+  // errors, and stores these errors for Finish(). Returns false, and changes
   // nothing, if there is no such entry. `others` are the names of the files
   // that are not rules files.
   bool LeaveOut(const Findings& findings, const std::set<std::string>& others);

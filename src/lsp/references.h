@@ -34,7 +34,7 @@ struct RenamedFile {
 
 // The changes of a renaming, or the reason why it is refused.
 struct Renaming {
-  std::string refusal;             // why it is refused; empty if it is not
+  std::string refusal;             // why the renaming is refused; or empty
   Place name;                      // the old name in the document
   std::vector<RenamedFile> files;  // the edits of each file
 };

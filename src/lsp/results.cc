@@ -119,7 +119,7 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// The URI that locations in a file have, and the lines of its text.
+// The URI of a file in locations, and the lines of the file's text.
 struct Shown {
   std::string uri;  // the document's URI if the file is open
   Lines lines;
@@ -206,8 +206,8 @@ void WriteTextEdits(JsonWriter& json, const Lines& lines,
 }
 
 // Writes the edits of one file. If the client supports it, the edits are
-// written with the version of the open document. Otherwise they are a member
-// that is named by the file's URI.
+// written with the version of the open document. Otherwise they are written as
+// a member whose key is the file's URI.
 void WriteEdits(JsonWriter& json, const ResultForm& form,
                 const std::string& path, std::string_view text,
                 const std::vector<TextEdit>& edits) {

@@ -17,7 +17,7 @@
 
 namespace shardc::lsp {
 
-// The form in which the client expects results, and its open documents.
+// The form in which the client expects results, and the open documents.
 struct ResultForm {
   const Documents& documents;
   Encoding encoding = Encoding::kUtf16;

@@ -43,7 +43,7 @@ bool Same(const Finding& a, const Finding& b) {
          a.message == b.message && a.targets == b.targets;
 }
 
-// Returns whether a project reads a file. `own` is the project file.
+// Returns whether a project reads a file. `own` is the id of the project file.
 bool Reads(const CheckedProject& project, const FileId& own,
            const FileId& file) {
   if (own == file) return true;

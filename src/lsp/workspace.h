@@ -22,14 +22,14 @@
 namespace shardc::lsp {
 
 // The rules and the resolver that give the names in a document their meaning.
-// They belong to a target that reads the document, or to the document alone.
-// For a target, they are those of the last version that compiled.
+// Both belong to a target that reads the document, or to the document alone.
+// For a target, they are those of its last version that compiled.
 struct NameScope {
   std::string target;                        // empty without a target
   std::shared_ptr<const Compiled> compiled;  // null without a target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;        // whether the rules are of the current texts
+  bool current = false;        // whether the rules are from the current texts
   std::string project;         // path of the project file; empty if none
   const Target* of = nullptr;  // null without a target
 };
@@ -45,8 +45,8 @@ class Workspace {
   // Checks all open documents in their current state.
   void Check();
   // Does the same as Check if only the texts of these documents have changed
-  // since the last check. Checks only the projects and lone documents that read
-  // one of these documents, and keeps the results of all others.
+  // since the last check. Checks only the projects that read one of them, and
+  // the documents without a project that read one. All other results are kept.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings, keyed by the file's path or by the name of a document without a
@@ -106,8 +106,8 @@ class Workspace {
   int64_t checks_ = 0;
   // The last plan of each target that compiled, keyed by project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
-  // The kind of each document. While a rules file is being typed, its kind
-  // stays.
+  // The kind of each document. While a rules file is being typed, its kind does
+  // not change.
   std::map<std::string, FileKind> kinds_;  // keyed by uri
 };
 
