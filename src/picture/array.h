@@ -68,7 +68,7 @@ class ArrayPicture {
   // that hold a copy of each shard.
   const AxisGroup& copy_axes() const { return copy_axes_; }
   int64_t copies() const { return copies_; }
-  // Whether it is neither sharded nor placed.
+  // Whether every device holds the complete array.
   bool whole() const { return whole_; }
   const std::optional<ReadPlacement>& placement() const { return placement_; }
   const std::optional<ReadPlacement>& rank() const { return rank_; }
@@ -89,8 +89,8 @@ class ArrayPicture {
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
-  // Indexed by mesh axis: whether the axis shards no dimension, and the
-  // placement and the rank do not fix its coordinate.
+  // Indexed by mesh axis: true if the axis shards no dimension, and neither the
+  // placement nor the rank is a coordinate on this axis.
   std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;

@@ -15,7 +15,7 @@ namespace shardc::picture {
 struct RuleLine {
   std::string match, source;
   int64_t won = 0;  // number of parameters that the rule wins
-  // Bytes of these parameters; an unknown size is counted as 0.
+  // Bytes of the `won` parameters; an unknown size is counted as 0.
   int64_t bytes = 0;
   // `found` is the number of parameters that the pattern matches; nullopt if
   // the names were not searched. `shadowed_by` is set if the rule matches
@@ -33,8 +33,8 @@ struct Coverage {
   int64_t bytes = 0;  // bytes of all parameters
   int64_t most = 0;   // bytes of the rule that wins the most bytes
 
-  // Returns the number of rules that win no parameter, and of which it is not
-  // known that they match one.
+  // Returns the number of rules that win no parameter and that match none, or
+  // are not known to match one.
   int64_t Dead() const;
   // Returns the number of rules that match parameters but win none.
   int64_t Shadowed() const;

@@ -21,7 +21,7 @@
 namespace shardc::picture {
 namespace {
 
-// The largest number of numbers that are all written out.
+// A list of more numbers than this is shortened.
 constexpr size_t kWrittenOut = 6;
 
 // Returns the separator that occurs in more names; `/` if both occur in equally

@@ -54,9 +54,9 @@ struct ParamGroup {
   // The axis of the coordinates that are the keys of `placed`; it may be the
   // axis of stages. Empty if the parameters are not placed.
   std::string placed_along;
-  // From a coordinate to the number of parameters there. If the tensors are
-  // layer stacks that pipeline stages divide, the number is that of the layers
-  // there.
+  // From a coordinate to the number of parameters there. If pipeline stages
+  // divide the layers of the group's tensors, each tensor is counted once for
+  // each of its layers there.
   std::map<int64_t, int64_t> placed;
   // The number of layers in each tensor of the group; 1 if stages do not divide
   // tensors.

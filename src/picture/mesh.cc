@@ -1,9 +1,10 @@
 // Arranges the devices of a mesh in panels, and finds how the cells of one host
 // are arranged in a panel. The devices of a host have consecutive numbers. If
-// the mesh has one slice, they are usually some full rows of a panel, or a part
-// of one row. If it has several slices, they may be neither. The sizes of rows
-// and hosts leave only one possible form. Each cell of the first panel is
-// checked against this form, if the panel has at most kMostCells cells:
+// the mesh has one slice, the cells of a host are usually some full rows of a
+// panel, or a part of one row. If the mesh has several slices, they may be
+// neither. The sizes of rows and hosts leave only one possible form. Each cell
+// of the first panel is checked against this form, if the panel has at most
+// kMostCells cells:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"

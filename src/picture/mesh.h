@@ -53,7 +53,7 @@ class MeshPicture {
   int64_t PerHost() const { return mesh_.devices / mesh_.processes; }
   int64_t HostOf(int64_t device) const { return device / PerHost(); }
   HostForm host_form() const { return host_form_; }
-  // Number of rows, or of cells in a row.
+  // The number of rows of a host, or of its cells in a row; 0 for kNone.
   int64_t host_cells() const { return host_cells_; }
   const std::vector<AxisLine>& axes() const { return axes_; }
 
