@@ -3,11 +3,10 @@
 // then as a mesh axis. An unknown name is a finding. Two things change the
 // result:
 //
-// - Some axis rules have a decode twin, as head has decode_head. If the twin is
+// - Some axis rules have a decode twin: head has decode_head. If the twin is
 //   not null, it replaces the axis rule in the modes decode and insert.
 // - Parallelism axes (dp, fsdp and so on) that the mesh lacks are left out,
-// unless
-//   the policy has `compat: eformer`.
+//   unless the policy has `compat: eformer`.
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
@@ -140,8 +139,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // The same name may be registered in two files: the registration of the
-  // nearer file wins. The list of registrations begins with the nearest file.
+  // Two files may register the same name. The list of registrations begins with
+  // those of the file that takes precedence, so the first one is used.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",

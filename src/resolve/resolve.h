@@ -43,8 +43,8 @@ struct NameTrace {
   // used.
   std::string rule;
   AxisGroup axes;  // the result; includes parallelism axes that the mesh lacks
-  // Whether the standard rule, which has axes, was used because the decode rule
-  // is null.
+  // True if the decode rule is null and the standard rule has axes, so that the
+  // standard rule was used.
   bool decode_fallback = false;
 };
 
@@ -79,12 +79,12 @@ class Resolver {
 
   // Resolves a spec. Returns nullopt after an error. An unknown name
   // (`unknown-name`, with suggestions) and a mesh axis that is written twice
-  // (`spec`) are errors under every policy. So is a `like`, which the compiler
-  // replaces earlier. If the mesh lacks an axis of an axis rule or
-  // registration, the axis stays in the spec, and legalize applies the policy.
-  // Only a parallelism axis that the mesh lacks is left out, because it acts as
-  // an axis of size 1; Make() describes the exception for eformer. legalize
-  // also reports an axis that is repeated only after resolution.
+  // (`spec`) are errors under every policy. A `like` is an error too, because
+  // the compiler replaces it earlier. If the mesh lacks an axis of an axis rule
+  // or registration, the axis stays in the spec, and legalize applies the
+  // policy. Only a parallelism axis that the mesh lacks is left out, because it
+  // acts as an axis of size 1; Make() describes the exception for eformer.
+  // legalize also reports an axis that is repeated only after resolution.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
