@@ -64,7 +64,8 @@ std::optional<size_t> FindModule(const Parts& parts, size_t last,
   return std::nullopt;
 }
 
-// Returns ParameterRole::block_path. `role_at` is the index of the part that
+// Returns the path of the attention or feed-forward block, as
+// ParameterRole::block_path has it. `role_at` is the index of the part that
 // names the role.
 std::string BlockPath(const Parts& parts, size_t role_at, bool attention,
                       char separator) {
@@ -85,8 +86,8 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
 
 // Returns the role that some part of the name sets for every parameter below
 // it, such as kAdapterDown for `lora_A`; kOther if no part sets a role. If
-// several parts set one, positions take precedence over adapters, and adapters
-// over norms and sinks.
+// several parts set a role, a position takes precedence over an adapter, and an
+// adapter over a norm or sink.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {

@@ -25,9 +25,9 @@ struct ParameterRole {
   // Whether the name has a shared expert, which every token uses.
   bool shared_expert = false;
   bool attention = false;  // whether a part of the name is a word for attention
-  // Whether it is in GPT-2's Conv1D, whose `weight` is [in, out].
+  // Whether the parameter is in GPT-2's Conv1D, whose `weight` is [in, out].
   bool conv1d = false;
-  // Whether the last dimension holds the values of one block.
+  // Whether the last dimension holds the packed values of one quantised block.
   bool packed_blocks = false;
   // True if the last two dimensions are [in, out], and false if they are [out,
   // in]; nullopt if that is unknown. It is set from the name of the leaf. Clear

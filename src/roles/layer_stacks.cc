@@ -38,8 +38,8 @@
 namespace shardc {
 namespace {
 
-// The largest number of layers in a stack, unless the configuration has as
-// many.
+// The largest number of layers in a stack, unless the configuration states the
+// same number of layers.
 constexpr int64_t kMostLayers = 1024;
 // The largest number of layers in a stack whose only evidence is a common size.
 constexpr int64_t kMostUndecided = 256;
@@ -259,8 +259,9 @@ class StackFinder {
 
   // Returns whether the common size `one` may count layers or experts, although
   // neither names nor norms show it. At least two members must be matrices. The
-  // last dimension of a kernel may count taps. Therefore the size of a last
-  // dimension must also be a dimension of some vectors.
+  // last dimension of a matrix may also count the taps of a convolution. A last
+  // dimension is therefore accepted only if some members are vectors, which
+  // have no taps.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);
@@ -322,8 +323,8 @@ class StackFinder {
 
   // Adds a stack whose subtree also holds parameters that are not stacked. At
   // least half of the parameters, and at least kLeastFlat, must have a common
-  // size in one dimension. Unless the user names the dimension, these must
-  // include a norm, or both kLayerMatrices matrices and a vector.
+  // size in one dimension. These parameters must include a norm, or both
+  // kLayerMatrices matrices and a vector, unless the user names the dimension.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

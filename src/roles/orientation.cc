@@ -190,7 +190,7 @@ std::vector<std::optional<bool>> OrientationsOf(
       scales.try_emplace(entry.role->module_path, entry.shape);
     }
   }
-  // Above 0 if more matrices vote for [in, out].
+  // The votes of each class; above 0 if more matrices vote for [in, out].
   std::map<LayoutClass, int64_t> votes;
   std::vector<std::optional<bool>> out(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -218,7 +218,7 @@ std::vector<std::optional<bool>> OrientationsOf(
     LayoutClass layout = LayoutClassOf(entries[i]);
     // A leaf of an unknown word, such as the name of an expert's matrix, has no
     // usual orientation. If the stacked matrices with this leaf have no votes,
-    // the votes of the unstacked matrices decide, and the reverse.
+    // the votes of the unstacked matrices decide, and vice versa.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

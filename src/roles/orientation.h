@@ -40,10 +40,10 @@ class Widths {
          std::optional<int64_t> hidden);
 
   // Returns the side of a matrix, `first` or `last`, that is the width of its
-  // stack; 0 if neither is. If the matrix is in no stack, the stacks whose
-  // width is one of its sides are considered. Of these, the stack whose path
-  // has the longest common prefix with the name decides. `stack` is the path of
-  // the stack, as in ShapedParameter.
+  // stack; 0 if neither is. A matrix in no stack is compared with the stacks
+  // whose width is one of its sides. The stack whose path has the longest
+  // common prefix with the name decides. `stack` is the path of the matrix's
+  // stack, as in ShapedParameter.
   int64_t Of(std::string_view name, int64_t first, int64_t last,
              std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {

@@ -51,8 +51,8 @@ bool IsAttention(Role role);
 // Returns whether the role is an attention projection whose outputs are only
 // keys and values, so that its heads are KV heads.
 bool IsKeyOrValue(Role role);
-// Returns whether the role is a projection of a feed-forward block; a gate is
-// one.
+// Returns whether the role is a projection of a feed-forward block, such as a
+// gate.
 bool IsMlp(Role role);
 bool IsAdapter(Role role);
 // Returns whether the role is the scale of a norm, inside attention or

@@ -48,16 +48,16 @@ struct StackSigns {
   // Whether some norm or bias would be a single number in a layer, or some
   // parameter of an adapter would be less than a matrix.
   bool contradiction = false;
-  // Whether a parameter would be a single number in a layer.
+  // Whether a parameter would be a single number without the dimension.
   bool numbers = false;
   bool norm = false;  // whether a norm has one dimension more than in a layer
   // Whether there is a query, an attention output or a feed-forward weight.
   bool query = false, output = false, feed_forward = false;
   // Whether all members are below a part such as `experts`.
   bool experts = true;
-  // Whether each matrix has over two dimensions in a layer.
+  // Whether each matrix would have over two dimensions without this one.
   bool spatial = true;
-  // Whether a parameter would be a matrix in a layer.
+  // Whether a parameter would be a matrix without the dimension.
   bool stored_matrices = false;
   bool narrow = true;  // whether each matrix has a side above StackDim::size
   int matrices = 0, vectors = 0;
@@ -69,11 +69,11 @@ struct StackSigns {
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// What the words in the common path of all members name: experts (`experts`),
-// or layers. A word such as `layers` is sure (`word`), and a word such as
-// `block` is not (`weak_word`). If the path has a counter, `counted` is set,
-// and words before it are not used: the layers that they name are separate
-// tensors.
+// What the words in the common path of all members name. `experts` is set for a
+// word such as `experts`. `word` is set for a sure word for layers, such as
+// `layers`, and `weak_word` for an unsure one, such as `block`. `counted` is
+// set if the path has a counter. Words before a counter are ignored: the layers
+// that they name are separate tensors.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };

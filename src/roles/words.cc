@@ -277,7 +277,7 @@ constexpr std::array<std::string_view, 7> kMixerWeights = {
     "in_proj", "x_proj",       "dt_proj",   "conv1d",
     "A_log",   "in_proj_qkvz", "in_proj_ba"};
 
-// An ending of a name's last part, if this part joins the name of a module and
+// How the last part of a name ends, if this part joins the name of a module and
 // a leaf. An example is `_bias` in `gate_up_proj_bias`.
 struct Ending {
   std::string_view text;
