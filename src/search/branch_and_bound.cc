@@ -60,9 +60,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   });
   const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
-  // Each ZeRO stage puts the points of a candidate into another group
-  // (GroupOf). Therefore a candidate is excluded only if it is excluded with
-  // every stage.
+  // The group of a point (GroupOf) depends on its ZeRO stage. Therefore a
+  // candidate is excluded only if it is excluded with every stage.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {

@@ -1,5 +1,5 @@
-// Finds the points of a search space that may win or be on the Pareto front of
-// time and memory, without evaluating all candidates.
+// Finds the points of a search space that may be the winner or on the Pareto
+// front of time and memory, without evaluating all candidates.
 #ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 #define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 
@@ -23,8 +23,8 @@ struct Searched {
   int64_t evaluated = 0;  // candidates whose points were computed
   // Candidates that were skipped because of their bounds.
   int64_t out_of_reach = 0;
-  // The numbers of candidates that are illegal, and that no device memory
-  // holds.
+  // The number of illegal candidates, and the number of candidates that exceed
+  // the device memory.
   int64_t illegal = 0, too_large = 0;
   // The number of candidates that were not evaluated when the deadline passed.
   int64_t left = 0;

@@ -2,7 +2,8 @@
 // number of devices over the axes is a mesh. The order of the axes decides
 // which devices form a group along an axis. Two orders are different candidates
 // only if the groups along an axis, or along two axes, are placed differently
-// in the network. For example, they have another number of members in a host:
+// in the network. In this example, the groups have different numbers of members
+// in a host:
 //
 //   dp=2 fsdp=32 on hosts of 8: fsdp has 8 members in a host, dp has 1
 //   fsdp=32 dp=2:               fsdp has 4, dp has 2

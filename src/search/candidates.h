@@ -21,7 +21,8 @@ struct Candidate {
   AxisSizes sizes;
   // Whether the axes have the order dp, fsdp, ep, sp, tp.
   bool usual_order = true;
-  std::string unmeasured;  // why no measured run is like it; empty if one is
+  // Why no measured run resembles the candidate; empty if one does.
+  std::string unmeasured;
 };
 
 // Returns the mesh without axes of size 1. If all axes have size 1, one axis is
@@ -41,8 +42,8 @@ std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
 std::vector<Mesh> OrdersOf(const Mesh& mesh, const DeviceProfile& profile);
 
 // Returns the changes of rules that are tried on a mesh with these axis sizes.
-// If `unmeasured` is true, changes that no measured run supports are included,
-// at most one of them at a time.
+// If `unmeasured` is true, changes that no measured run supports are tried too,
+// but only one of them at a time.
 std::vector<RuleChanges> ChangesFor(const AxisSizes& sizes, bool unmeasured);
 
 // Returns a candidate. Returns nullopt if `base` has no rules for the mesh, or

@@ -25,8 +25,8 @@ namespace {
 // weights of norms are replicated.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// A setting sends at least kLeastParts / kParts of the bytes that its reference
-// setting sends.
+// The reference of a setting is a setting that keeps the most values. A setting
+// sends at least kLeastParts / kParts of the bytes that its reference sends.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // Returns the part of the settings on which the communication depends when it
@@ -150,10 +150,11 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
 }
 
 // The ZeRO stage and the number of micro-batches decide how gradients are
-// reduced. All other communication is lowest in the reference setting.
-// Activations have the same bytes for any number of micro-batches, and a policy
-// that keeps fewer values repeats collectives. A setting that keeps a value in
-// another sharding can still send a few bytes less, so 3 % are subtracted.
+// reduced. All other communication is lowest in the reference setting, which
+// keeps the most values. Activations have the same bytes for any number of
+// micro-batches, and a policy that keeps fewer values repeats collectives. A
+// setting that keeps a value in another sharding can still send a few bytes
+// less, so 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(
     const cost::Communication& reference, Shared shared) const {
   if (!RatesAscend()) return {};

@@ -91,9 +91,9 @@ class Evaluator {
     // All transfers: the other setting differs only in its rematerialisation
     // policy.
     kAll,
-    // All transfers except gradients and the optimizer's: the other setting may
-    // also have more micro-batches, or a ZeRO stage whose reference this is
-    // (SettingsGrid::ReferenceOf).
+    // All transfers except gradients and the optimizer's. The other setting may
+    // also have more micro-batches, or another ZeRO stage for which
+    // SettingsGrid::ReferenceOf() returns the stage of the reference.
     kNoGradients,
   };
   // Returns whether the rate of a transfer never falls if the message is
@@ -109,10 +109,10 @@ class Evaluator {
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
-  // Returns the seconds of a step in a pipeline, with the settings of its
-  // stages (cost::StageSettings): the tasks of all micro-batches, and the
-  // gradients and update after them. Returns nullopt if the cost model computes
-  // no time. As for a stage, the communication is computed by formulas. For the
+  // Returns the seconds of a step in a pipeline: of the tasks of all
+  // micro-batches, and of the gradients and the update after them. `settings`
+  // are those of its stages (cost::StageSettings). Returns nullopt if the cost
+  // model computes no time. The communication is computed by formulas. For the
   // attention operation, only the transfers in `attention` are counted.
   static std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, const cost::Settings& settings, const cost::Memory& memory,

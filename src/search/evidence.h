@@ -22,9 +22,10 @@ struct AxisSizes {
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
-// Returns that no measured run on a torus of devices has `what`, such as "a
-// pipeline". All of these runs are of TPUs, so another device has its own text:
-// Trainium2 has a torus too. Empty if the profile's fabric is no torus.
+// Returns the text that no measured run on a torus of devices has `what`, such
+// as "a pipeline". All of these runs used TPUs, and the text for another device
+// with a torus, such as Trainium2, states this. Empty if the profile has no
+// torus.
 std::string NoTorusRun(const DeviceProfile& profile, std::string_view what);
 
 // Return why no measured run resembles a mesh or settings; empty if one does.
@@ -39,8 +40,8 @@ struct Known {
   std::string text;
 };
 // Returns an entry for each choice of a search. If the model has experts, one
-// more entry states that no run supports a mesh with expert parallelism, or one
-// without.
+// more entry states that measured runs support no mesh for such a model, with
+// or without expert parallelism.
 std::vector<Known> KnownChoices(bool has_experts);
 
 }  // namespace shardc::search

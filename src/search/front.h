@@ -60,12 +60,11 @@ inline std::string KindOf(const Candidate& candidate, int zero) {
 std::string GroupOf(const Candidate& candidate, int zero);
 
 // Returns the winner. It is the fastest point, or a point that ties with it and
-// is not slower than `most_seconds`. Among these points, a point that a
-// measured run supports is preferred. Next, a point with fewer axes is
-// preferred, then a point whose sequence is not sharded, then a point with a
-// lower ZeRO stage. Of the equally preferred points, those that tie with the
-// fastest of them are compared by memory, and the point with the least memory
-// wins. `points` must not be empty.
+// is not slower than `most_seconds`. Points are preferred by these properties,
+// in this order: a measured run supports the point, it has fewer axes, its
+// sequence is not sharded, it has a lower ZeRO stage. Of the equally preferred
+// points, those that tie with the fastest of them are compared by memory. The
+// point with the least memory wins. `points` must not be empty.
 Point WinnerOf(const std::vector<Point>& points,
                const std::vector<Candidate>& candidates,
                const SettingsGrid& grid, double most_seconds);

@@ -1,15 +1,16 @@
 // Computes lower bounds of the times of pipelines, because the exact time of a
 // pipeline is expensive to compute. The bound assumes that the layers are
 // divided evenly and that nothing is sent between stages. It is the time that a
-// rank computes and communicates, plus the least bubble of the schedule:
+// rank computes and communicates, plus the least bubble (idle time) of the
+// schedule:
 //
 //   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
 //     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
 //         of the gradients and the update after them
 //
-// With few micro-batches, the time of a single micro-batch may be longer and is
-// then the bound. Its tasks run one after another, because each task needs the
-// result of the stage before.
+// The tasks of a single micro-batch run one after another, because each task
+// needs the result of the stage before. With few micro-batches, this chain may
+// take longer than the time above. Its time is then the bound.
 //
 // Pipelines whose states and activations exceed a device's memory are left out,
 // even if every rank would have only an equal part of them.
@@ -55,8 +56,8 @@ int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
 }
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
-// The functions `kept` return the same numbers as schedule::HeldByRank, which
-// counts the kept chunks in the table of a schedule.
+// Each function `kept` returns the same numbers as schedule::HeldByRank, which
+// counts the kept activations in the table of a schedule.
 constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,
@@ -139,7 +140,8 @@ class Drafter {
       if (request_.devices % ranks == 0) CollectMeshes(ranks);
     }
     // The candidates are made on one thread, because a new candidate may add a
-    // rules file to `options_`. The settings are drafted on several threads.
+    // rules file to `options_`. The lower bounds of the times of their
+    // pipelines are computed on several threads.
     std::vector<DraftsOfMesh> each(meshes_.size());
     ThreadPool threads(std::max(1, request_.threads));
     threads.Run(static_cast<int64_t>(meshes_.size()),
@@ -166,8 +168,8 @@ class Drafter {
   }
 
  private:
-  // Keeps only one pipeline of those that take nearly equal times, as
-  // DraftPipelines() specifies.
+  // Of pipelines that take nearly equal times, keeps only the one with the
+  // fewest bytes. DraftPipelines() specifies which times are nearly equal.
   void DropEquals() {
     using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
                            int64_t, uint32_t, int32_t, size_t, int64_t>;
@@ -222,8 +224,8 @@ class Drafter {
     Candidate candidate;
     int64_t ranks = 0;
   };
-  // The pipelines that were drafted on one mesh. `mesh` is nullopt if the mesh
-  // is illegal, or if the deadline had already passed.
+  // The pipelines on one mesh, with their lower bounds. `mesh` is nullopt if
+  // the mesh is illegal, or if the deadline had already passed.
   struct DraftsOfMesh {
     std::optional<PipelineDrafts::StagedMesh> mesh;
     std::vector<PipelineDraft> all;
@@ -364,12 +366,13 @@ class Drafter {
                                      static_cast<int32_t>(micro)});
   }
 
-  // Returns the bytes that the fuller of two ranks is expected to need. The
-  // first rank keeps the activations of as many micro-batches as the schedule's
-  // fullest rank does, and runs the backward pass of a layer. The last rank
-  // keeps the activations of one micro-batch, and holds the logits or runs that
-  // pass. Both ranks have an equal part of the states, and of the weights that
-  // are gathered once per step.
+  // Returns the bytes that the fuller of the first and the last rank is
+  // expected to need. The first rank keeps the activations of as many
+  // micro-batches as the schedule's fullest rank does, and runs the backward
+  // pass of a layer. The last rank keeps the activations of one micro-batch. It
+  // also holds the logits, or runs the backward pass of a layer. Both ranks
+  // have an equal part of the states, and of the weights that are gathered once
+  // per step.
   static double BytesOf(const ScheduleBound& bound,
                         const cost::CostInputs& work,
                         const cost::Settings& settings,

@@ -26,8 +26,8 @@ struct ScheduleBound {
   std::string_view name;
   int32_t least_chunks = 1, most_chunks = 1;  // chunks per rank
   bool measured = false;  // whether published runs used the schedule
-  // The least bubble, as a fraction of the bubble of 1f1b with the same number
-  // of waiting ranks.
+  // The least idle time, as a fraction of that of 1f1b with the same number of
+  // waiting ranks.
   double bubble = 1;
   // Returns how many other ranks must start before the rank that starts last.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
@@ -47,11 +47,11 @@ std::span<const ScheduleBound> ScheduleBounds();
 
 struct PipelineDraft {
   double bound = 0;  // a lower bound of the seconds of a step
-  // The expected seconds of a step. They exceed the bound by what attention
-  // sends if the sequence is sharded. The bubble is larger too: every chunk is
-  // assumed to take as long as the chunk with the most layers.
+  // The expected seconds of a step. Unlike the bound, they include what
+  // attention sends if the sequence is sharded. The bubble is also larger:
+  // every chunk is assumed to take as long as the chunk with the most layers.
   double expected = 0;
-  double bytes = 0;       // a lower bound of the bytes of the fullest rank
+  double bytes = 0;       // a lower bound of the fullest rank's bytes
   uint32_t option = 0;    // index into RuleOptions
   uint32_t mesh = 0;      // index into PipelineDrafts::meshes
   uint32_t schedule = 0;  // index into ScheduleBounds()
@@ -66,19 +66,19 @@ struct PipelineDrafts {
   };
   std::vector<StagedMesh> meshes;
   std::vector<PipelineDraft> all;  // in ascending order of `expected`
-  bool finished = true;  // false if the deadline passed before all were drafted
+  bool finished = true;  // false if the deadline passed before the end
 
   int64_t RanksOf(const PipelineDraft& one) const {
     return meshes[one.mesh].mesh.axes.front().size;
   }
 };
 
-// Drafts the pipelines that may fit in memory, with the rules of `base`. Every
-// number of ranks above 1 is tried that divides the devices and is at most the
-// number of layers. If weights are gathered once a step, pipelines take nearly
-// equal times if they differ only in the ZeRO stage and in how the data axes
-// are divided into replicas and fully sharded data. Of such pipelines, only the
-// one with the fewest bytes is drafted; if several have the fewest, the one
+// Drafts the pipelines that may fit in memory, with the rules of `base`. The
+// numbers of ranks are the divisors of the number of devices from 2 up to the
+// number of layers. If weights are gathered once a step, some pipelines take
+// nearly equal times. These differ only in the ZeRO stage and in how the
+// data-parallel devices are divided into dp and fsdp. Of such pipelines, only
+// the one with the fewest bytes is drafted; if several have the fewest, the one
 // with the lowest stage. `axis` is the name of the axis of stages. The request
 // must have a model. Schedules that no published run used are drafted only if
 // Request::unmeasured is set.

@@ -27,10 +27,10 @@ namespace {
 // If a model has more parameters than this, no pipelines are evaluated.
 constexpr int64_t kMostParameters = 5000;
 // The largest numbers of pipelines that are evaluated in one pass. Two passes
-// are over the schedules of published runs; the sequence is sharded only in the
-// second. One pass is over each other schedule, one over other numbers of
-// ranks, and one over other pairs of a number of ranks and a rematerialisation
-// policy.
+// try the schedules of published runs; only the second shards the sequence. One
+// pass tries each other schedule, if the request allows unmeasured choices. The
+// last two passes try other numbers of ranks, and other pairs of a number of
+// ranks and a rematerialisation policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 

@@ -61,19 +61,20 @@ struct Pipelines {
   int64_t bounded = 0;    // number of pipelines that may fit
   int64_t evaluated = 0;  // how many of these were evaluated
   std::string why_not;    // why no pipeline was tried; empty if some were
-  bool finished = true;   // false if the deadline passed first
+  bool finished = true;   // false if the deadline stopped the search
 };
 
-// Evaluates pipelines on all meshes for a rank's devices that a published run
-// supports. Meshes that do not shard the sequence come first. The order is that
-// of PipelineDraft::expected. Tries the schedules 1f1b and interleaved, or all
-// schedules if Request::unmeasured is set. Tries ZeRO stages 0, 1 and 3, unless
-// a flag has fixed the stage. Skips a pipeline whose bound is not below the
-// fastest time. Stops at the deadline, or after a fixed number of pipelines.
-// For comparison, a fixed number of pipelines with other numbers of ranks and
-// other rematerialisation policies are evaluated too, if their bounds are close
-// to the fastest time. The layers are divided by the sizes of the weights. For
-// the fastest pipeline, a division by the times of the stages is tried as well.
+// Evaluates pipelines in ascending order of PipelineDraft::expected. The mesh
+// of a rank is any mesh of its devices that a published run supports; meshes
+// that do not shard the sequence come first. The schedules are 1f1b and
+// interleaved, or all schedules if Request::unmeasured is set. The ZeRO stages
+// are 0, 1 and 3, unless a flag has fixed the stage. Skips a pipeline whose
+// bound is not below the fastest time. Stops at the deadline, or after a fixed
+// number of pipelines. For comparison, some pipelines with other numbers of
+// ranks and other rematerialisation policies are evaluated too, if their bounds
+// are close to the fastest time. The layers are divided by the sizes of the
+// weights. For the fastest pipeline, a division by the times of the stages is
+// tried as well.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

@@ -17,9 +17,9 @@ inline constexpr std::string_view kUncalibratedPipeline =
 // Adds the pipelines of `found.pipelines` to the result of a search that has a
 // winner. A pipeline is added to the Pareto front if its time is within
 // kFrontWindow and no sharding and no other pipeline is better in both time and
-// memory. Of each kind, the fastest pipeline that ties with the fastest
-// sharding is added to the ties. For each number of ranks, the fastest pipeline
-// is added to the alternatives.
+// memory. For each kind of sharding (KindOf), the fastest pipeline that ties
+// with the fastest sharding is added to the ties. For each number of ranks, the
+// fastest pipeline is added to the alternatives.
 void PlacePipelines(Found& found);
 
 // Returns the pipeline that would win if the times of pipelines were

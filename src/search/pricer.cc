@@ -50,7 +50,7 @@ bool RatesAscend(const cost::Settings& settings) {
 }
 
 // Adds a point to a Pareto front, unless a point of the front is better.
-// Removes the points that it makes worse than itself.
+// Removes the points of the front that are worse than the new point.
 void AddTo(std::vector<Point>& front, const Point& point) {
   const auto at = std::lower_bound(front.begin(), front.end(), point, Before);
   if (at != front.begin() && (at - 1)->bytes <= point.bytes) return;
@@ -76,7 +76,7 @@ struct Pricer::Entry {
   Mesh mesh;             // the mesh of the first candidate with these shardings
   bool compiles = true;  // whether the rules compile for the mesh
   std::mutex mutex;      // guards the members that follow
-  // nullopt if released, or if the rules do not compile.
+  // The prepared mesh; nullopt if released, or if the rules do not compile.
   std::optional<Prepared> on;
   // Indexed by ZeRO stage, then by number of micro-batches: the communication
   // with the policy that keeps the most values.
@@ -85,8 +85,8 @@ struct Pricer::Entry {
   // and the time of a setting are mostly computed one after the other, from
   // this memory.
   std::optional<std::pair<size_t, cost::Memory>> last_memory;
-  // The next three are indexed by setting. Each value is computed when it is
-  // first needed.
+  // The next three vectors are indexed by setting. Each value is computed when
+  // it is first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
 
@@ -169,8 +169,9 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   return *of_candidate;
 }
 
-// An entry that another thread is using is moved to the end of the queue and
-// not released. `entry` itself is at the end, and the loop stops before it.
+// Adds `entry` to the queue, and releases the oldest prepared meshes. An entry
+// that another thread is using is moved to the end of the queue instead. The
+// loop ends before `entry` itself is released.
 void Pricer::HoldLocked(Entry& entry) const {
   held_.push_back(&entry);
   for (size_t tries = held_.size(); held_.size() > most_held_ && tries > 1;
@@ -222,8 +223,8 @@ double Pricer::BoundBy(Entry& entry, size_t setting, size_t reference,
                        Evaluator::Shared shared, int worker) const {
   const Evaluator& evaluator = *entry.evaluator;
   cost::Communication moves;
-  // If the rates may descend, no communication is surely shared. The program of
-  // the reference setting is then not computed.
+  // If larger messages may have a lower rate, no communication is surely
+  // shared. The program of the reference setting is then not computed.
   if (evaluator.RatesAscend()) {
     moves =
         evaluator.LeastMovesOf(ReferenceAt(entry, reference, worker), shared);
@@ -263,8 +264,8 @@ bool Pricer::IsExcludedWhenRefined(
   if (excluded(setting, KnownAt(entry, setting, refined, worker))) return true;
   const size_t reference =
       grid_.At(grid_.ZeroOf(setting), 0, grid_.MicroOf(setting));
-  // If the reference was used before, KnownAt() has already returned the
-  // refined bound.
+  // If `refined` already contains the reference, KnownAt() has computed the
+  // bound from this reference.
   if (!refined.insert(reference).second) return false;
   return excluded(setting, BoundBy(entry, setting, reference,
                                    Evaluator::Shared::kAll, worker));

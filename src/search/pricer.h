@@ -34,8 +34,8 @@ struct Point {
   int64_t bytes = 0;  // expected bytes of device memory that a step needs
 };
 
-// Lower bounds of a candidate. `seconds` is a bound over its settings that fit
-// in memory, and `bytes` over all its settings.
+// Lower bounds of a candidate. `seconds` is a bound over the settings that fit
+// in memory, and `bytes` is a bound over all settings.
 struct Bound {
   std::vector<std::string> reasons;  // why it is illegal; empty if legal
   double seconds = 0;
@@ -59,7 +59,7 @@ class Incumbents {
 
  private:
   double fastest_ = std::numeric_limits<double>::infinity();
-  // In ascending order of time and descending order of bytes.
+  // The Pareto front, sorted by ascending time and descending bytes.
   std::vector<Point> front_;
   // The Pareto front of each group.
   std::map<std::string, std::vector<Point>> groups_;
@@ -174,9 +174,9 @@ class Pricer {
       Entry& entry, const Axes& axes, double least_seconds, int worker,
       const std::function<bool(size_t setting, double seconds)>& excluded)
       const;
-  // Computes the bounds over all numbers of micro-batches with one ZeRO stage
-  // and one rematerialisation policy. Lowers the bounds in `out` to them if
-  // they are lower.
+  // Computes the bounds of time and memory over all numbers of micro-batches,
+  // with one ZeRO stage and one rematerialisation policy. Each bound in `out`
+  // that is higher is replaced by the computed bound.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
                int worker, Bound& out) const;
   bool Fits(const Room& room) const {

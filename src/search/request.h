@@ -35,7 +35,7 @@ struct RulesFile {
 
 // The progress of a search, which is printed as a line on a terminal.
 struct Progress {
-  // Number of shardings that are evaluated, and of all.
+  // The number of shardings that were evaluated or skipped, and of all.
   int64_t done = 0, all = 0;
   // The fastest time so far; 0 if no sharding fits yet.
   double best_seconds = 0;
@@ -61,7 +61,7 @@ struct Request {
   std::optional<Mesh> mesh;  // if set, the only mesh that is searched
   Device device;             // the device of every mesh
   suggest::Preferences preferences;
-  // The files that suggested rules extend. They describe the model.
+  // Files that describe the model. Suggested rules extend these files.
   std::vector<std::string> description;
 
   // Whether a choice that no measured run supports may win.

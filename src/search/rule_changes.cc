@@ -1,8 +1,9 @@
 // Changes the rules of a file for a search. A change of axis rules is written
 // to the section `axes:`. Another change replicates the weights of one purpose,
-// such as attention, over the data axes. For this, the rules that win (are the
-// first to match) only such weights are copied without these axes, or changed
-// in place. A copy is placed before the rules of the extended files, so that it
+// such as attention, over the data axes. For this, the data axes are removed
+// from the rules that win (are the first to match) only weights of this
+// purpose. Such rules are changed in place, or changed copies of them are
+// added. A copy is placed before the rules of the extended files, so that it
 // wins:
 //
 //   - match: 'self_attn\.q_proj\.weight$'     - match: 'self_attn\.q_proj...'

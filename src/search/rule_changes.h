@@ -15,8 +15,8 @@ namespace shardc::search {
 
 struct RuleChanges {
   bool replicates_keys = false;  // whether KV heads are replicated over tp
-  // Whether hidden states become sharded over tp if they are not, and the
-  // reverse.
+  // Whether to reverse how hidden states are sharded over tp: unsharded ones
+  // become sharded, and sharded ones unsharded.
   bool turns_hidden = false;
   bool batch_over_experts = false;  // whether the expert axis shards the batch
   // Whether the weights of attention, or the embedding and the output head, are

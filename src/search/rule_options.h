@@ -52,8 +52,8 @@ class RuleOptions {
                               const RuleChanges& changes);
 
   // Returns the rules file of an option. Several meshes may share an option,
-  // but the YAML comments of suggested rules describe one mesh. They are
-  // written for `mesh`.
+  // but the YAML comments of suggested rules describe one mesh. The comments
+  // are written for `mesh`.
   RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
 
   const RuleOption& operator[](uint32_t index) const {
@@ -82,7 +82,7 @@ class RuleOptions {
   const suggest::Tree tree_;
   std::vector<Base> bases_;
   std::vector<std::string> given_axes_, usual_axes_;
-  // The inferred dimensions, keyed by the size of tp.
+  // The dimensions that `suggest` inferred, keyed by the size of tp.
   std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
   // The results of SuggestedFor(), keyed by mesh: the file and its key.

@@ -6,8 +6,8 @@
 //
 // Unless the deadline passes, the winner is not slower than what `fit` or
 // `suggest` would choose for the same settings. The shardings of both commands
-// are candidates. A point that ties with the fastest can win only if it is not
-// slower than the faster of the two.
+// are candidates. A point that ties with the fastest can win only if its time
+// is at most that of the faster of these two shardings.
 #include "search/search.h"
 
 #include <algorithm>
@@ -126,8 +126,8 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
 
 // Describes why no sharding fits: the candidate that needs the least memory,
 // and the reasons why the first illegal mesh is refused. If the memory of every
-// legal candidate is unknown, describes why that of the first candidate is
-// unknown.
+// legal candidate is unknown, describes why the memory of the first legal
+// candidate is unknown.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {

@@ -26,8 +26,9 @@ struct Sharding {
   std::string rules;  // name of the rules, followed by their changes
   RuleChanges changes;
   RulesFile file;
-  std::string unmeasured;  // why no measured run is like it; empty if one is
-  int64_t stages = 1;      // number of pipeline stages on all ranks
+  // Why no measured run resembles the sharding; empty if one does.
+  std::string unmeasured;
+  int64_t stages = 1;  // number of pipeline stages on all ranks
   // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
   // rank"; empty if the sharding is not a pipeline.
   std::string schedule;
@@ -44,7 +45,7 @@ struct Sharding {
 // choices again. kExceeds means that nothing fits in memory.
 enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
 struct WhyNot {
-  // The changes with this result, such as "tp 4 -> 8".
+  // The changes of a choice that have this result, such as "tp 4 -> 8".
   std::vector<std::string> changes;
   Verdict verdict = Verdict::kSlower;
   std::optional<Sharding> best;  // nullopt if no sharding is legal or fits
@@ -60,7 +61,7 @@ struct Tie {
 };
 
 struct Counts {
-  int64_t shardings = 0;  // number of meshes times rules
+  int64_t shardings = 0;  // number of pairs of a mesh and rules
   int64_t settings = 0;   // the largest number of settings for a sharding
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
@@ -73,9 +74,9 @@ struct Found {
   std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
   // The fastest sharding on another mesh than the winner's.
   std::optional<Sharding> runner_up;
-  // The Pareto front of time and memory, the fastest first. It includes
-  // pipelines that nothing else beats, and also shardings that only a pipeline
-  // beats.
+  // The Pareto front of time and memory, the fastest first. It has the
+  // pipelines for which nothing else is better. It also has the shardings for
+  // which no other sharding is better, even if a pipeline is.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices into `front` of the printed points
   size_t knee = 0;  // index into `front`; the front's size if there is no knee
@@ -89,8 +90,9 @@ struct Found {
   Pipelines pipelines;
   // How measured runs support the choices of the search.
   std::vector<Known> known;
-  // If no sharding fits: the sharding that needs the least memory, and the
-  // reasons why a mesh is refused or why its memory is unknown.
+  // Set if no sharding fits. `least` is the sharding that needs the least
+  // memory. `reasons` lists why a mesh is refused, or why its memory is
+  // unknown.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

@@ -32,7 +32,7 @@ struct Pin {
   Filter filter;
   // Whether the alternative changes the settings, not the mesh or the rules.
   bool of_settings = false;
-  // Why it is not evaluated; empty if it is evaluated.
+  // Why the alternative is not evaluated; empty if it is evaluated.
   std::string excluded = {};
 };
 

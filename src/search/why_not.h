@@ -14,7 +14,7 @@
 
 namespace shardc::search {
 
-// Returns a candidate with a setting as a sharding, with the report of `cost`.
+// Returns the sharding of a candidate with a setting and the report of `cost`.
 Sharding Described(const Candidate& candidate, uint32_t setting,
                    const RuleOptions& options, int worker);
 
@@ -32,7 +32,7 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
 // deadline are left out.
 struct Alternatives {
   std::vector<WhyNot> all;
-  // The number of alternatives, and of those not evaluated before the deadline.
+  // The number of alternatives, and how many were not evaluated in time.
   size_t tried = 0, unfinished = 0;
 };
 Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
