@@ -10,8 +10,8 @@
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
 // Passes run in this order: layer stacks, roles by name, gates, outputs of
-// attention, experts, matrices, vocabularies, sides, companions and blocks,
-// heads.
+// attention, experts, matrices, vocabularies, sides, biases and scales with
+// their weights, blocks that share a scale, heads.
 #include "suggest/dims.h"
 
 #include <algorithm>
@@ -81,9 +81,9 @@ int64_t OtherSide(const Matrix& matrix, int64_t width) {
 }
 
 // Returns the sizes of all vocabularies of the model. The vocabulary of the
-// configuration is one of them. Others are found in matrices that occur in one
-// or two tensors and have the model's width as one side: their other side, if
-// it is long enough.
+// configuration is one of them. Another one is found in a matrix that occurs in
+// one or two tensors and has the model's width as one side. The size of the
+// other side is the vocabulary's, if it is large enough.
 std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
                                    const ModelDims& dims,
                                    const Matrices& matrices) {
@@ -176,7 +176,7 @@ class SideFinder {
  private:
   // Returns true if the sides are [in, out], and false if they are [out, in].
   // The bias decides, because its length is the output size of its weight.
-  // Returns nullopt if there is no bias, or if not exactly one side has its
+  // Returns nullopt if there is no bias, or if both sides or neither have its
   // length.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
@@ -256,9 +256,9 @@ void SetFacts(const Widths& widths, ModelDims& dims) {
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
 }
 
-// Sets `layers_shown` of each group: whether the stacks found without
-// --scan-axis (`shown`), apart from undecided ones, have the same dimensions as
-// the stacks in use (`used`).
+// Sets `layers_shown` of each group. It is true if the layer stacks found
+// without --scan-axis (`shown`) have the same dimensions as the stacks in use
+// (`used`). Undecided stacks in `shown` are ignored.
 void MarkShownLayers(const LayerStacks& used, const LayerStacks& shown,
                      ModelDims& dims) {
   for (size_t k = 0; k < dims.groups.size(); ++k) {

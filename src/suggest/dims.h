@@ -60,8 +60,8 @@ struct InferredDims {
   // the same dimension.
   bool column = false;
   // Whether the names and shapes alone, without --scan-axis, show the same
-  // scanned layers. Lints do not know --scan-axis: if false, they see other
-  // layers.
+  // scanned layers. Lints do not read --scan-axis. If false, lints find other
+  // layers than `suggest`.
   bool layers_shown = true;
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }

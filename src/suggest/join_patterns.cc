@@ -28,13 +28,14 @@ namespace {
 constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 
-// The ending of a name, and the groups whose names end with it. `at_boundary`
-// and `at_start` have the same meaning as in Suffix.
+// The ending of a name, and the groups whose names end with it. A match must
+// begin after a separator or at the start of the name if `at_boundary` is set,
+// and at the start if `at_start` is set.
 struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  // Index of the counter whose numbers are listed; -1 if none.
+  // Index of the counter (`*`) whose numbers are listed; -1 if none.
   int counter = -1;
   // The pattern of the listed numbers; null if no numbers are listed. It points
   // to a string of NumberTexts, so that equal patterns have equal addresses.

@@ -13,8 +13,8 @@
 namespace shardc::suggest {
 
 // Returns patterns that together match the names of the groups in `group`.
-// `suffixes`, indexed by group, has the ending that is matched. The patterns
-// are in the order of the groups; patterns that list complete names come last.
+// `suffixes`, indexed by group, has the endings to match. The patterns are in
+// the order of the groups; patterns that list complete names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

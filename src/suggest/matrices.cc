@@ -180,8 +180,7 @@ struct PackedSide {
 // Infers how many bits each weight has in the packed tensors of a layer stack.
 // In a stack, the same sizes recur: the input size of a matrix is the width, or
 // the output size of another matrix. Each possible number of bits is tried. The
-// number is chosen with which the most packed sides get a size that occurs in
-// the stack:
+// best number gives the most packed sides a size that occurs in the stack:
 //
 //   up [16, 256], down [64, 64], both packed along the inputs in 32 bits
 //     4 bits: inputs 128 and 512, but the only sizes are 256 and 64
@@ -344,9 +343,9 @@ void NameOutputs(const Tree& tree, ModelDims& dims) {
     if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
     std::string_view path = inferred.by_name.block_path;
     auto output = outputs.find(path);
-    // If no such block exists and the role is unknown, the last part of the
-    // path may be a word that is not known. The path without this part is
-    // tried.
+    // If the block has no queries and the role is unknown, the last part of the
+    // block's path may be a word that is not known. The path without this part
+    // is tried.
     if (output == outputs.end() && inferred.role == Role::kOther) {
       const size_t end = path.rfind(tree.separator);
       if (end != path.npos) output = outputs.find(path.substr(0, end));

@@ -41,12 +41,12 @@ struct Matrices {
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
-// Finds the output projections of attention whose names do not show their role,
-// and sets it. Only groups whose role by name is unknown or a down projection
-// are considered. The group must be in a block with a query or a fused
-// projection. Its first dimensions are the heads and columns of the query. A
-// group with two dimensions must have a word for an output in its name, and the
-// transposed shape of the query:
+// Sets the role of attention output projections whose names do not show it.
+// Only groups whose role by name is unknown or a down projection are
+// considered. The group must be in a block with a query or a fused projection.
+// If it has three dimensions, the first two must be the heads and columns of
+// the query. If it has two, its shape must be the transposed shape of the
+// query, and its name must have a word for an output:
 //
 //   query [1024, 16, 64], out [16, 64, 1024]
 void NameOutputs(const Tree& tree, ModelDims& dims);

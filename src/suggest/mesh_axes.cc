@@ -3,7 +3,7 @@
 // the parallelism that its name has in other systems, unless a different axis
 // of the mesh already has this parallelism:
 //
-//   data:8,model:4  ->  fsdp 8, tp 4, and both renamed in `axes`
+//   data:8,model:4  ->  fsdp 8, tp 4, and axis rules for both names
 #include "suggest/mesh_axes.h"
 
 #include <algorithm>

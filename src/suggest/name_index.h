@@ -30,12 +30,12 @@ class NameIndex {
   // separator.
   std::string Suffix(uint32_t k, size_t parts) const;
 
-  // Returns whether a group in another rule group than that of `k` has a name
+  // Returns whether a group of another rule than that of group `k` has a name
   // that ends with `text`. Names that equal the name of group `k` are ignored.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Returns whether another rule group has a group with the same name as group
-  // `k`. The two groups then differ in shape or dtype.
+  // Returns whether another rule has a group with the same name as group `k`.
+  // The two groups then differ in shape or dtype.
   bool IsNameElsewhere(uint32_t k) const;
 
   // Returns the digit strings at one counter (`*`) of the name of group `k`;
@@ -43,7 +43,7 @@ class NameIndex {
   // rule group of `k` are read. A string may be returned several times.
   std::vector<std::string> NumbersHere(uint32_t k, size_t counter) const;
   // Returns whether the digit strings of group `k` at this counter occur only
-  // in its own rule group. Other groups with the same name are compared.
+  // in its own rule. Groups of other rules with the same name are compared.
   bool HasOwnNumbers(uint32_t k, size_t counter) const;
 
  private:

@@ -1,9 +1,16 @@
 // Estimates the bytes that a device sends in a training step with a choice of
-// specs, by the formulas below. Their factors come from comm/collective.h. S is
-// the bytes of a weight as a device uses it, g its number of parts over data
-// axes and t its number of parts over tp. n is a number of shards, and T the
-// tokens of a data shard times the bytes of an element. d is the width, and k
-// the number of experts per token:
+// specs. The factors of the formulas come from comm/collective.h. Their
+// symbols:
+//
+//   S  bytes of a weight as a device uses it
+//   g  number of parts of a weight over data axes
+//   t  number of parts of a weight over tp
+//   n  number of shards that each formula names
+//   T  tokens of a data shard times the bytes of an element
+//   d  the model's width
+//   k  number of experts per token
+//
+// The formulas:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g

@@ -14,18 +14,18 @@ namespace shardc::suggest {
 
 struct PatternOf {
   std::string text;  // a regular expression in RE2 syntax
-  // The parameter groups whose names it matches. All are in one rule group.
+  // The groups whose names the pattern matches. All are in one rule group.
   std::vector<uint32_t> groups;
-  // Groups whose names end in a name that the pattern matches, but that the
-  // pattern does not match because it begins with `^`. For example,
-  // encoder.embed ends in embed. Names of optimizer states, such as
-  // opt_state.mu.embed, have the same form. Linting may therefore report these
-  // groups as states that the pattern misses (SHD118).
+  // Groups that linting may report as optimizer states that the pattern misses
+  // (SHD118). The pattern begins with `^` and does not match their names, but
+  // each name ends in a name that it matches. For example, `^embed$` misses
+  // encoder.embed. The name of an optimizer state, such as opt_state.mu.embed,
+  // has the same form.
   std::vector<uint32_t> missed = {};
 };
 
 struct Patterns {
-  // Indexed as the argument of PatternsOf().
+  // Indexed as `rule_groups`, the argument of PatternsOf().
   std::vector<std::vector<PatternOf>> rule_groups;
   bool proven = false;
   // If `proven` is false, the reason. It is the message for a name that is not

@@ -1,6 +1,6 @@
 // Removes the dimensions that count scanned layers before the other passes of
-// InferDims(), and adds them to the result. The other passes then read a tree
-// in which each tensor belongs to one layer:
+// InferDims(), and adds them to the result afterwards. The other passes then
+// read a tree in which each tensor belongs to one layer:
 //
 //   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //

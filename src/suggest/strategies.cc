@@ -2,7 +2,7 @@
 // The output of one projection of a block is the input of the next, so all
 // projections of a block share a strategy. The first choice is to shard the
 // inner dimension (heads or a feed-forward width). Another strategy is chosen
-// if a device then holds enough fewer bytes:
+// if it saves enough memory of a device:
 //
 //   q, o of 71 heads, tp 8              ->  both in slices of the width
 //   8 experts of width 100, tp 8        ->  experts rather than widths
@@ -24,8 +24,8 @@ namespace {
 
 // How much memory another strategy must save to justify its communication.
 // Slices of the width must save more than kWorthSlices thousandths of a
-// device's fully sharded bytes. With another strategy, the bytes of the block
-// times kWorthOther must be less than before.
+// device's fully sharded bytes. Any other strategy must reduce the bytes of the
+// block by a factor of more than kWorthOther.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 

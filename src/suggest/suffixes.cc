@@ -7,9 +7,10 @@
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
 //
-// Two groups with the same name differ in shape or dtype. Listed numbers of the
-// first counter whose numbers are disjoint separate the two groups. If there is
-// no such counter, the patterns list complete names.
+// Two groups with the same name differ in shape or dtype. If they have no
+// number in common at one counter (`*`), each pattern lists the numbers of its
+// own group at the first such counter. Otherwise the patterns list complete
+// names.
 #include "suggest/suffixes.h"
 
 #include <algorithm>

@@ -26,8 +26,8 @@ struct Request {
   Preferences preferences = {};
 };
 
-// Parameter groups with the same role, spec and placement. They become one rule
-// for each pattern, so one or several rules.
+// Parameter groups with the same role, spec and placement. They become one or
+// several rules: one for each pattern.
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
@@ -48,8 +48,8 @@ struct Suggestion {
   // tensor; -1 if no rule matches it.
   std::vector<int32_t> rule_of;
 
-  // Returns how many times the model's bytes the devices of one replica hold
-  // together; 1 if the model is fully sharded.
+  // Returns the bytes that the devices of one replica hold together, divided by
+  // the model's bytes; 1 if the model is fully sharded.
   double Ratio() const;
 };
 

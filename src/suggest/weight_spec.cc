@@ -1,9 +1,9 @@
 // Chooses the spec of a weight. Its role and the strategy of its block decide
 // which dimension tp shards. Then every assignment of the data axes (fsdp, sp,
 // and ep if it shards no experts) to dimensions is tried. The legal spec with
-// the most parts is chosen. Of specs with equally many parts, the spec is
-// chosen whose data axes shard the most preferred dimensions, which are listed
-// at DataDims():
+// the most parts is chosen. DataDims() lists the dimensions that data axes
+// preferably shard. Of specs with equally many parts, the one is chosen whose
+// data axes are on the dimensions nearest to the front of this list:
 //
 //   q [4096, 4096], tp 8, 32 heads           ->  [HEAD, [FSDP, SP]]
 //   q [4544, 4544], tp 8, 71 heads, slices   ->  [null, [FSDP, SP, TP]]
@@ -27,10 +27,10 @@ constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
 // Two limits on the bytes of a group, in thousandths of the model's bytes.
 // IsSmall() compares kSmallShare with the bytes times the number of devices of
-// a replica. Options() does not shard a group over tp if the bytes are below a
-// limit. The limit is kSmallShare for projections to a latent and of a state
-// space. It is kTableShare for groups of unknown role, and for embeddings and
-// output heads whose vocabulary tp does not divide.
+// a replica. Options() does not shard a group over tp if its bytes are below a
+// limit. The limit is kSmallShare for projections to a latent and for weights
+// of a state space mixer. It is kTableShare for groups of unknown role, and for
+// embeddings and output heads whose vocabulary tp does not divide.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
 // If tp cannot shard the KV heads, keys and values are replicated over tp. The
