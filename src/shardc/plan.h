@@ -81,7 +81,7 @@ class Plan {
   Totals totals() const;
   std::string fingerprint() const;  // "sha256:..." of the plan's content
 
-  std::string Json() const;  // shardc.plan/v1 or v2 (shardc-plan(5))
+  std::string Json() const;  // the plan as JSON: v1 or v2 of shardc-plan(5)
   std::string Text() const;  // the text that `shardc plan` prints
 
   struct Inside;  // private to the library

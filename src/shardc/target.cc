@@ -1,6 +1,6 @@
 // Converts an opened target of src/target, which finds and reads the target's
-// files, to public objects. If the target lists parameters without weight
-// decay, the list replaces the list in its rules.
+// files, to public objects. A target may list parameters that have no weight
+// decay. This list then replaces the list in the rules.
 //
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
