@@ -25,7 +25,7 @@ struct TargetRequest {
   std::string project;      // path; if empty, the nearest project file is used
   bool no_project = false;  // if true, no project file is read
   // Whether paths in the project file may lead out of its repository. Paths in
-  // the request itself always may.
+  // the request itself may always do so.
   bool allow_outside = false;
   std::string target;              // name of the target
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
@@ -53,9 +53,9 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
-// Returns the boundary inside which the rules files of a chosen target, and the
-// files that they extend, must be. The boundary is empty if the request names
-// the rules, if there is no project, or if `allow_outside` is set.
+// Returns the boundary of a chosen target: the folder inside which its rules
+// files, and the files that they extend, must be. It is empty if the request
+// names the rules, if there is no project, or if `allow_outside` is set.
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
 // Returns the targets with these names. Inputs that the request names replace

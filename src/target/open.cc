@@ -176,8 +176,8 @@ std::optional<Manifest> OpenManifest(const std::string& path,
   }
   ManifestOptions with_plain = options;
   // Whether the manifest has a format that is always a single file, so that it
-  // can be cached: one that ReadPlainManifest, StreamPlainManifest or
-  // ParseManifest reads.
+  // can be cached. ReadPlainManifest, StreamPlainManifest and ParseManifest
+  // read these formats.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);

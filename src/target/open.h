@@ -45,9 +45,9 @@ struct OpenOptions {
   std::optional<int64_t> processes;  // nullopt for the number in the mesh
   std::optional<Mesh> mesh;          // if set, replaces the target's mesh
   ManifestOptions manifest;
-  Boundary rules_boundary;  // the result of RulesBoundary() in target/choose.h
+  Boundary rules_boundary;  // the folder that rules files must be in
   Policy policy;  // takes precedence over the policies of files and rules
-  // If empty, the target's modes or else all modes are used.
+  // If empty, the target's modes are used, or all modes if it has none.
   std::vector<Mode> modes;
   int threads = 0;  // number of threads; 0 for one per core
   Held held;

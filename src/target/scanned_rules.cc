@@ -38,8 +38,8 @@ bool IsOfPack(const Rule& rule) {
 }
 
 // Lists that are indexed by template, which is a parameter name with `*` in
-// place of its numbers. They have the template, and the name and shape of the
-// first parameter with this template. A shape is null if it is unknown.
+// place of its numbers. `names` and `shapes` are of the first parameter with
+// this template. A shape is null if it is unknown.
 struct Groups {
   std::vector<std::string> templates;
   std::vector<std::string_view> names;

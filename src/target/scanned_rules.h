@@ -9,10 +9,11 @@ namespace shardc {
 
 // Inserts null into the specs of rules that come from packs, at the dimensions
 // that count scanned layers (roles/layer_stacks.h). The dimensions are those of
-// the parameters that a rule is the first to match; undecided stacks are
-// ignored. A rule is not changed if its spec would become longer than the rank
-// of a parameter. If its parameters have different dimensions of layers, the
-// rule becomes several rules, unless its pattern has `^`.
+// the parameters that a rule is the first to match. Stacks that are only
+// suspected (undecided) are ignored. A rule is not changed if its spec would
+// become longer than the rank of a parameter. If its parameters have different
+// dimensions of layers, the rule becomes several rules, unless its pattern has
+// `^`.
 void FitPacksToStacks(RuleSet& rules, const Manifest& manifest);
 
 }  // namespace shardc
