@@ -224,7 +224,7 @@ bool GatherVerified(const ReportCommand& command, Gathered& to,
 int RunReport(const ReportCommand& command, const Common& common,
               Findings& findings) {
   InputFlags inputs = command.flags.inputs;
-  // The findings of a program have the levels of the project, also beside
+  // The findings of a program have the levels of the project, also with
   // `--plan`. TargetOrPlan would refuse the project there.
   if (!command.plan.empty() && !command.program.program.empty()) {
     inputs.asked.project.clear();

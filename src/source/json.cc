@@ -14,12 +14,9 @@
 //
 // simdjson 3.0.1 does not replace these parsers: its DOM has no offsets, which
 // every finding needs, and keeps duplicate keys. For a manifest of a million
-// parameters it takes a fifth more time than the readers that use PlainJson:
-// 115 ms to parse, 70 ms to walk and 125 ms to sort the names, against 255 ms
-// of processor time in all.
+// parameters it takes 310 ms, and the readers that use PlainJson take 255 ms.
 //
-// nlohmann treats a NUL byte as the end of input, so Finish checks that only
-// white space is after the cursor.
+// nlohmann ends at a NUL byte, so Finish checks that only white space follows.
 #include "source/json.h"
 
 #include <algorithm>
@@ -185,8 +182,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
                     "a number is too large even for a double");
       return false;
     }
-    // The length before the header of a safetensors file may begin like a
-    // pickle, so the file is examined only where the JSON begins it.
+    // A safetensors file, whose JSON follows a number, may look like a pickle.
     if (begin_ == 0 && ReportOtherText(document_.source_, findings_)) {
       return false;
     }

@@ -149,7 +149,7 @@ class Program(ReportCase):
                                     path("layers")))]
         self.assertEqual(*sections)
 
-    def test_a_project_may_ignore_findings_of_a_program_beside_a_plan(self):
+    def test_a_project_may_ignore_findings_of_a_program_with_a_plan(self):
         plan = os.path.join(self.folder, "p.json")
         self.check(run("plan", *self.small(), "-q", "-o", plan), 0)
         for ignored in ([], ["SHD603"]):
