@@ -221,8 +221,9 @@ class MatrixFinder {
 }  // namespace
 
 void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
+  // A dimension may have the size 0, and the hidden size is a divisor below.
   const auto hidden = work.Hidden();
-  if (!hidden) return;
+  if (!hidden || *hidden <= 0) return;
   MatrixFinder finder(work, *hidden);
   const auto applies = [](const ParamClass& param) {
     return param.type.shape && !param.role.packed_blocks &&

@@ -30,9 +30,10 @@ struct Stored {
   bool expert = false;
 };
 
-ParamClass Found(const Stored& one, std::optional<ModelConfig> model) {
+ParamClass Found(const Stored& one, std::optional<ModelConfig> model,
+                 int64_t hidden = 64) {
   CostInputs work = TrainingOn(MeshOf({{"fsdp", 2}, {"ep", 4}, {"tp", 2}}), {});
-  work.hidden_size = 64;
+  work.hidden_size = hidden;
   work.model = std::move(model);
   ParamClass param = ClassOf(one.name, one.shape, Dtype::kBF16, one.spec);
   param.role = Classify(one.name, '.', Confidence::kLikely,
@@ -153,6 +154,11 @@ TEST_CASE("without a configuration the query's shape shows the heads") {
   CHECK(*Found(query, std::nullopt).type.shape == Shape{64, 128});
   const Stored einsum = {"l.attn.q_einsum.w", {8, 64, 16}, {}, 0, {}, {}};
   CHECK(*Found(einsum, std::nullopt).type.shape == Shape{8, 64, 16});
+}
+
+TEST_CASE("a hidden size of 0 changes no weight") {
+  const Stored query = {"l.attention.query.kernel", {8, 0, 16}, {}, 0, {}, {}};
+  CHECK(*Found(query, std::nullopt, 0).type.shape == Shape{8, 0, 16});
 }
 
 }  // namespace
