@@ -227,12 +227,15 @@ Placement PlacementOf(const Suggestion& suggestion, const Choice& choice,
                             ? AxisRule::kTensorParallel
                             : AxisRule::kFullyShardedDataParallel;
   out.axis = suggestion.mesh.renamed.Value(rule).axes.front();
-  const bool dots = suggestion.tree.separator == '.';
-  // Megatron-Core has the number at the end: `experts.linear_fc1.weight5`.
+  const char separator = suggestion.tree.separator;
   const std::string& name = suggestion.tree.groups[pattern.groups.front()].name;
-  out.index_pattern = name.ends_with('*') ? R"((\d+)$)"
-                      : dots              ? R"(experts\.(\d+)\.)"
-                                          : R"(experts/(\d+)/)";
+  // Megatron-Core has the number at the end: `experts.linear_fc1.weight5`. A
+  // name may also end with another number: `experts.5.w_2`.
+  const bool inside = name.find(std::string("experts") + separator + '*' +
+                                separator) != name.npos;
+  out.index_pattern = !inside && name.ends_with('*') ? R"((\d+)$)"
+                      : separator == '.'             ? R"(experts\.(\d+)\.)"
+                                                     : R"(experts/(\d+)/)";
   out.count = choice.place_count;
   return out;
 }

@@ -167,6 +167,35 @@ TEST_CASE("experts whose leaves have their numbers are placed") {
   CHECK(placed == 2);
 }
 
+TEST_CASE("an expert's number is found before a number of its weight") {
+  const std::vector<NamedShape> tensors = {
+      {"embed.weight", {32000, 256}},
+      {"layers.*.attention.wq.weight", {256, 256}},
+      {"layers.*.attention.wk.weight", {256, 256}},
+      {"layers.*.attention.wv.weight", {256, 256}},
+      {"layers.*.attention.wo.weight", {256, 256}},
+      {"layers.*.moe.router.weight", {8, 256}}};
+  std::vector<NamedShape> all = tensors;
+  for (int e = 0; e < 8; ++e) {
+    for (int i = 0; i < 4; ++i) {
+      all.push_back({"layers.*.moe.experts." + std::to_string(e) + ".up_proj." +
+                         std::to_string(i),
+                     {512, 256}});
+    }
+  }
+  const Manifest manifest = ManifestOf(Layers(all, 4));
+  const Mesh mesh = MeshOf({{"fsdp", 2}, {"ep", 4}, {"tp", 2}});
+  const Imported rules = WriteFile(For(manifest, mesh), mesh);
+  int placed = 0;
+  for (const auto& one : rules.rules) {
+    if (!one.rule.placement) continue;
+    ++placed;
+    CHECK(one.rule.placement->index_pattern == R"(experts\.(\d+)\.)");
+    CHECK(one.rule.placement->count == 8);
+  }
+  CHECK(placed == 1);
+}
+
 TEST_CASE("no shard ends inside a quantisation block") {
   const auto tensors = Layers(
       {{"layers.*.mlp.up_proj.weight", {1536, 7168}, Dtype::kF8E4M3},
