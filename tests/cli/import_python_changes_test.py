@@ -384,6 +384,15 @@ class PythonChanges(PythonCase):
             self.assertRegex(result.err, r'"line": \d+', source)
             self.assertIn("inexpressible", result.err, source)
 
+    def test_a_call_of_many_names_is_followed(self):
+        count = 2_000
+        source = "\n".join(
+            [f"A{i} = 'x'" for i in range(count)] + ["def rules():",
+             "  r = list(("] + [f"    ('w{i}', P(A{i}))," for i in range(count)]
+            + ["  ))", "  return r"])
+        self.assertEqual(
+            len(self.rules(source, "--symbol", "rules")), count)
+
 
 if __name__ == "__main__":
     unittest.main()

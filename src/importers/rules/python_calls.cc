@@ -462,19 +462,46 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   const auto [method, object] = FunctionOf(node.items[0], {}, owner);
   if (method.function == nullptr) return false;
   for (const Argument& one : ArgumentsOf(*method.function, node)) {
-    if (one.value->kind != PyKind::kName || one.value->text != name) continue;
-    // A recursive call changes only what the function's other statements
-    // change, so a function that is already being searched is skipped.
-    const std::pair followed(method.function, std::string(one.parameter));
-    if (!followed_.insert(followed).second) continue;
-    ++calls_;
-    const bool changes =
-        Changes(method.function->body, one.parameter, list, object);
-    --calls_;
-    followed_.erase(followed);
-    if (changes) return true;
+    if (one.value->kind == PyKind::kName && one.value->text == name &&
+        ChangesParameter(*method.function, one.parameter, list, object)) {
+      return true;
+    }
   }
   return false;
+}
+
+bool PyEvaluator::ChangesParameter(const PyStatement& function,
+                                   std::string_view parameter, bool list,
+                                   const PyClass* object) {
+  // A recursive call changes only what the function's other statements change,
+  // so a function that is already being searched is skipped.
+  const std::pair followed(&function, std::string(parameter));
+  if (!followed_.insert(followed).second) return false;
+  ++calls_;
+  const bool changes = Changes(function.body, parameter, list, object);
+  --calls_;
+  followed_.erase(followed);
+  return changes;
+}
+
+std::vector<std::string> PyEvaluator::ChangedArguments(const PyNode& call,
+                                                       const PyClass* owner) {
+  std::vector<std::string> out;
+  if (PassesChange(call, {}, owner)) {
+    for (size_t i = 1; i < call.items.size(); ++i) {
+      AddNamesIn(call.items[i], out);
+    }
+    return out;
+  }
+  const auto [method, object] = FunctionOf(call.items[0], {}, owner);
+  if (method.function == nullptr) return out;
+  for (const Argument& one : ArgumentsOf(*method.function, call)) {
+    if (one.value->kind == PyKind::kName &&
+        ChangesParameter(*method.function, one.parameter, true, object)) {
+      out.push_back(one.value->text);
+    }
+  }
+  return out;
 }
 
 PyValue PyEvaluator::Arguments(PyIs is, const PyNode& node, PyScope& scope,

@@ -156,7 +156,11 @@ class PyEvaluator {
   // as values, and with the class of their object.
   void ForEachRun(const PyNode& call, const PyScope& scope,
                   const PyClass* owner, const auto& visit);
+  // Returns whether a function changes the value of this parameter.
+  bool ChangesParameter(const PyStatement& function, std::string_view parameter,
+                        bool list, const PyClass* object);
   // Returns the names in the arguments of a call whose values the call changes.
+  // The changes of calls within the arguments are not among them.
   std::vector<std::string> ChangedArguments(const PyNode& call,
                                             const PyClass* owner);
   // Marks as unknown the lists and dicts among the arguments of a call, if

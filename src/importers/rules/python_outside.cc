@@ -245,18 +245,6 @@ bool PyEvaluator::PassesChange(const PyNode& call, const PyScope& scope,
   return Named(function, scope).is == PyIs::kUnknown;
 }
 
-std::vector<std::string> PyEvaluator::ChangedArguments(const PyNode& call,
-                                                       const PyClass* owner) {
-  std::vector<std::string> out;
-  for (size_t i = 1; i < call.items.size(); ++i) AddNamesIn(call.items[i], out);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  std::erase_if(out, [&](const std::string& name) {
-    return !Changes(call, name, true, owner);
-  });
-  return out;
-}
-
 void PyEvaluator::ForgetPassed(const PyNode& call, PyScope& scope,
                                const PyClass* owner) {
   for (size_t i = 1; i < call.items.size(); ++i) {
