@@ -174,9 +174,13 @@ class MatrixFinder {
   void JoinHalves(ParamClass& param, int layers) const {
     const int rank = param.Rank();
     if (param.role.module_role == Role::kDown) return;
-    for (int side = layers; side < rank - 1; ++side) {
+    // A first dimension of size 2 may also count the layers of a stack that was
+    // not found, unless the name has both projections.
+    const bool fused = param.role.module_role == Role::kFusedGateUp;
+    for (int side = layers; side < rank; ++side) {
       const int half = side == layers ? layers + 1 : layers;
       if (SizeOf(param, side) != hidden_ || SizeOf(param, half) != 2) continue;
+      if (half == layers && !fused) continue;
       param.role.module_role = param.role.role = Role::kFusedGateUp;
       return Join(param, layers, side, true);
     }

@@ -88,6 +88,11 @@ TEST_CASE("weights of other dimensions are written as matrices") {
        {64, 64},
        {f, t}},
       {"l.mlp.gating_einsum", {2, 64, 96}, {no, f, t}, 0, {64, 192}, {f, t}},
+      // Gemma 2 and later: the hidden size is last.
+      {"l.mlp.gating_einsum", {2, 96, 64}, {no, t, f}, 0, {64, 192}, {f, t}},
+      {"l.mlp.wi.kernel", {64, 2, 96}, {f, no, t}, 0, {64, 192}, {f, t}},
+      // Two layers of which nothing shows that they are layers.
+      {"l.mlp.up_proj", {2, 64, 96}, {no, f, t}, 0, {2, 64, 96}, {no, f, t}},
       // All matrices of experts one under the other, as in DBRX.
       {"l.experts.mlp.w1",
        {4 * 48, 64},
