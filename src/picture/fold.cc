@@ -222,6 +222,11 @@ class Folder {
       }
       begin = end + 1;
     }
+    const std::string_view expert =
+        name.substr(EndBeforeExpert(name, separator_));
+    if (!AllDigits(expert)) return;
+    if (at == numbers.size()) numbers.emplace_back();
+    numbers[at].Add(expert);
   }
 
   void Finish(size_t index) {
@@ -233,15 +238,19 @@ class Folder {
       group.possible =
           CheckedMul(group.possible, numbers.count()).value_or(INT64_MAX);
     }
+    const std::string_view name = table_.names[group.first];
+    const size_t end = EndBeforeExpert(name, separator_);
     size_t at = 0;
     bool first = true;
-    for (std::string_view part :
-         SplitName(table_.names[group.first], separator_)) {
+    for (std::string_view part : SplitName(name.substr(0, end), separator_)) {
       if (!first) group.shown += separator_;
       first = false;
       group.shown +=
           AllDigits(part) ? numbers_[index][at++].Text() : WithBraces(part);
     }
+    const std::string_view expert = name.substr(end);
+    group.shown +=
+        AllDigits(expert) ? numbers_[index][at].Text() : std::string(expert);
   }
 
   const PlanTable& table_;

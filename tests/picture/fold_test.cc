@@ -77,6 +77,12 @@ TEST_CASE("numbers of names are printed as ranges, steps, lists and gaps") {
       }
     }
   }
+  // Megatron-Core appends the number of the expert to the leaf.
+  for (int i : {0, 1}) {
+    for (int k = 0; k < 4; ++k) {
+      add("l." + std::to_string(i) + ".experts.fc1.weight" + std::to_string(k));
+    }
+  }
   add("l.7.{x}");
   add("l.007.f");
   add("l.8.f");
@@ -91,6 +97,10 @@ TEST_CASE("numbers of names are printed as ranges, steps, lists and gaps") {
   REQUIRE(sparse);
   CHECK(sparse->count == 5);
   CHECK(sparse->possible == 6);
+  const ParamGroup* experts = Find(plan, "l.{0,1}.experts.fc1.weight{0..3}");
+  REQUIRE(experts);
+  CHECK(experts->count == 8);
+  CHECK(experts->possible == 8);
   CHECK(Find(plan, "l.7.\\{x\\}"));
   CHECK(Find(plan, "l.{8,007}.f"));
 }
