@@ -38,6 +38,12 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
   const auto any = [](std::string_view part) {
     return part == "*" || AllDigits(part);
   };
+  // The number of an expert at the end of a name is written as `*`, too.
+  const size_t a_kept = EndBeforeExpert(a, separator);
+  const size_t b_kept = EndBeforeExpert(b, separator);
+  if ((a_kept < a.size()) != (b_kept < b.size())) return false;
+  a = a.substr(0, a_kept);
+  b = b.substr(0, b_kept);
   for (;;) {
     const size_t same = CommonPrefix(a, b);
     if (same == a.size() && same == b.size()) return true;

@@ -18,6 +18,11 @@ TEST_CASE("last groups: names with one template") {
   CHECK_FALSE(SameTemplate("a.1", "a.x", '.'));
   CHECK_FALSE(SameTemplate("a1.b", "a2.b", '.'));
   CHECK_FALSE(SameTemplate("a.", "a", '.'));
+  CHECK(
+      SameTemplate("l.0.experts.fc1.weight5", "l.3.experts.fc1.weight12", '.'));
+  CHECK(SameTemplate("experts.fc1.bias*", "experts.fc1.bias7", '.'));
+  CHECK_FALSE(SameTemplate("experts.fc1.weight", "experts.fc1.weight1", '.'));
+  CHECK_FALSE(SameTemplate("mlp.fc1.weight1", "mlp.fc1.weight2", '.'));
 }
 
 TEST_CASE("last groups: random names compare as their templates do") {
