@@ -327,9 +327,6 @@ class Auditor {
     const int64_t width = packed ? 1 : operand.array.bits / 8;
     const Size bytes = elements * width;
     if (!bytes.Fits()) return bytes;
-    // The sizes of the parts of a ragged all-to-all are known only at run time.
-    // A device sends all of its operand at most.
-    if (found.opcode->at_most && found.members->size > 1) return bytes;
     return CompiledSent(found.kind, elements.value(), width,
                         found.members->size, found.members->edges);
   }
