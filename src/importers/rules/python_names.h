@@ -27,6 +27,10 @@ std::string ChangedName(const PyNode& call);
 // Python's library that changes it, such as `random.shuffle(rules)`. `exec` may
 // change every variable (kPyGlobals).
 std::vector<std::string> ChangedNames(const PyNode& call);
+// Returns whether a method names its object or its class so.
+inline bool IsSelf(std::string_view name) {
+  return name == "self" || name == "cls";
+}
 // Appends all names in an expression to `out`.
 void AddNamesIn(const PyNode& node, std::vector<std::string>& out);
 // Returns whether an argument of a call is or contains the name.

@@ -28,7 +28,7 @@ struct Names {
   // not bind the object `C` itself.
   bool IsOutside(std::string_view name) const {
     const std::string_view object = name.substr(0, name.find('.'));
-    return object != "self" && object != "cls" &&
+    return !IsSelf(object) &&
            (declared.contains(name) || !bound.contains(object));
   }
 };

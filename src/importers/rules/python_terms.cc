@@ -9,6 +9,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
@@ -91,7 +92,7 @@ PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
                                const PyClass* owner) {
   const PyNode& object = node.items[0];
   if (object.kind == PyKind::kName) {
-    const bool self = object.text == "self" || object.text == "cls";
+    const bool self = IsSelf(object.text);
     const PyClass* in = self ? owner : ClassNamed(object.text);
     if (self) {
       const auto set = values_.find(node.text);
