@@ -52,10 +52,10 @@ struct FileLayout {
 };
 
 // Returns the files with their parts. PlaceOf (model/mesh.h) assigns devices to
-// processes. With files for processes or shards, each part is in exactly one
-// file. If several processes hold a part, the number of the tensor selects the
-// process that stores it, so that replicated tensors are distributed evenly. A
-// file for a shard contains all parts that exactly the same devices hold.
+// processes. If `per` is a process or a shard, each part is in exactly one
+// file. If several processes hold a part, the tensor's index selects one of
+// them in turn, so that replicated tensors are distributed evenly. A file for a
+// shard contains all parts that exactly the same devices hold.
 std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
                                     const Mesh& mesh, Per per);
 

@@ -70,9 +70,9 @@ class Parts {
         activations_(activations),
         stack_(stack) {}
 
-  // Returns the bytes kept from the forward pass for the backward pass. With
-  // `expected`, they include bytes that the software keeps in addition to the
-  // step's tensors.
+  // Returns the bytes kept from the forward pass for the backward pass. If
+  // `expected` is true and nothing is recomputed, they include the bytes that
+  // the training software `stack_` keeps in addition to the step's tensors.
   double Kept(bool expected) const {
     const bool all = !settings_.remat.Recomputes();
     return Real(activations_.kept) * (expected && all ? stack_.kept : 1);

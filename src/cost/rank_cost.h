@@ -20,7 +20,7 @@ struct RankCost {
   // For each of `stages`, how many of its micro-batches the rank runs.
   std::vector<int64_t> microbatches;
   Held held;  // the bytes at the peak of the rank
-  // The device memory of the rank; nullopt if a component is unknown.
+  // `held` and what runtime and allocator add; nullopt if a part is unknown.
   std::optional<TakenBytes> taken;
   // The bytes of messages to other ranks in a step, in the forward and in the
   // backward pass.

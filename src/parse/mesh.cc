@@ -73,9 +73,9 @@ std::optional<Mesh> ParseInline(const Place& place,
   return ReadMeshNode({*document, findings}, *node, devices);
 }
 
-// The axes of a list of sizes without names. A list of five sizes has the axes
-// of eformer. A list of four sizes has the axes of fjformer, the predecessor of
-// eformer, which had no expert parallelism.
+// The names of the axes if a mesh is given only as sizes, such as `1,8,1,2,1`.
+// Five sizes are those of the JAX library eformer. Four sizes are those of its
+// predecessor fjformer, which had no expert parallelism.
 constexpr std::array<std::string_view, 5> kFiveAxes = {"dp", "fsdp", "ep", "tp",
                                                        "sp"};
 constexpr std::array<std::string_view, 4> kFourAxes = {"dp", "fsdp", "tp",

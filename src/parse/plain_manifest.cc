@@ -44,7 +44,7 @@ constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 // types.
 struct Tail {
   std::string text;
-  uint32_t type = 0;  // number of the dtype and shape in the text
+  uint32_t type = 0;  // index of the dtype and shape that the text states
   size_t next = 0;    // index of the tail that last followed this one
 };
 

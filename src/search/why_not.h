@@ -18,8 +18,8 @@ namespace shardc::search {
 Sharding Described(const Candidate& candidate, uint32_t setting,
                    const RuleOptions& options, int worker);
 
-// Returns the sharding of a legal candidate with the setting that needs the
-// least memory.
+// Returns the sharding of a candidate, which must be legal, and of the setting
+// of `grid` with which the candidate needs the least memory.
 Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
                  const Candidate& candidate);
 

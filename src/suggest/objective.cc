@@ -5,7 +5,7 @@
 //   S  bytes of a weight as a device uses it
 //   g  number of parts of a weight over data axes
 //   t  number of parts of a weight over tp
-//   n  number of shards that each formula names
+//   n  number of shards, as the line of the formula states
 //   T  tokens of a data shard times the bytes of an element
 //   d  the model's width
 //   k  number of experts per token
@@ -15,11 +15,12 @@
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g
 //   gradients all-reduced over n data shards, g = 1  2 S (n - 1) / n
-//   the output of an attention output or down
-//     projection, all-reduced forward                2 T d (t - 1) / t
+//   the result of the attention output projection
+//     or down projection, all-reduced forward        2 T d (t - 1) / t
 //   the gradient of a block's input, all-reduced
 //     backward                                       2 T d (t - 1) / t
-//   slices of the width, gathered before use         3 S (t - 1) / t
+//   weights whose hidden dimension tp shards,
+//     gathered before use                            3 S (t - 1) / t
 //   experts divided over n shards, 4 all_to_alls     4 T k d (n - 1) / n
 #include "suggest/objective.h"
 

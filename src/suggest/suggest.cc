@@ -43,7 +43,8 @@ int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
   return out;
 }
 
-// Returns the bytes of a device divided by its fully sharded bytes.
+// Returns `bytes`, which a device holds, divided by the bytes that it would
+// hold if all axes but dp sharded every parameter.
 double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
   if (tree.bytes <= 0) return 1;
   return static_cast<double>(bytes) * static_cast<double>(mesh.devices()) /

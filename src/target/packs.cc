@@ -1,8 +1,9 @@
-// Finds rule packs, which are embedded files named FAMILY.NAMING. `auto`
+// Finds rule packs, which are embedded files with a family and a naming. `auto`
 // selects a family by the parts of the parameters' names and by the model's own
 // name; the table kKin has the conditions. The naming is flax if some name ends
-// with the part `kernel`. Otherwise it is hf if some name ends with `weight`.
-// Otherwise the separator decides. For example:
+// with the part `kernel`, or else hf if some name ends with `weight`. If no
+// name does, it is hf if `.` separates the parts of names, or else flax. For
+// example:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"

@@ -14,8 +14,8 @@
 namespace shardc::exports {
 
 struct LocalBlocks {
-  // The names of the projections in local blocks. Their output stays sharded
-  // (style `colwise`), or their input is sharded (style `rowwise`).
+  // The projections in local blocks, whose activations stay sharded from the
+  // first projection (style `colwise`) to the last one (style `rowwise`).
   std::set<std::string, std::less<>> projections;
   // The style that the exported plan gives to each other module or parameter of
   // a local block, keyed by its name: for example,

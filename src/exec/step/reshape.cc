@@ -42,8 +42,8 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
 }
 
 // Copies the elements from the operand to the result. The loop runs over the
-// labels of the array with the smaller dimensions, `small`. In `other`, a
-// dimension may have another stride, and the block may begin at an offset.
+// labels of `small`, the array in which the merged dimension is still split. In
+// `other`, the same labels may have other strides, from an offset on.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;

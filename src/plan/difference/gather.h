@@ -21,7 +21,7 @@ struct EntryPlace {
 
 class Gatherer {
  public:
-  // `classes` must be null if only the members of the JSON are compared.
+  // `classes` is null if the parameters have not been compared in classes.
   explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
 
   // Adds the change of a parameter that both plans have. `before` and `after`
