@@ -28,12 +28,13 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // Adds a reason if `parts` does not divide `size`. `what` is a noun for the
-  // things that `size` counts, for example "KV heads".
-  void Divides(int64_t size, int64_t parts, const std::string& what) {
+  // Adds a reason if `parts` does not divide `size`. The nouns name what `size`
+  // counts, for example "KV head". Without a plural, an `s` is appended.
+  void Divides(int64_t size, int64_t parts, std::string_view singular,
+               std::string_view plural = {}) {
     if (parts > 1 && size % parts != 0) {
-      Add(CountText(size) + " " + what + " are not divisible by " +
-          CountText(parts));
+      Add(Counted(size, singular, plural) + (size == 1 ? " is" : " are") +
+          " not divisible by " + CountText(parts));
     }
   }
   std::vector<std::string> Take() {
@@ -102,24 +103,25 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
 
 void AddHeads(const CostInputs& work, Reasons& out) {
   for (const UnevenHeads& one : UnevenHeadsOf(work)) {
-    out.Divides(one.heads, one.parts, one.kv ? "KV heads" : "heads");
+    out.Divides(one.heads, one.parts, one.kv ? "KV head" : "head");
   }
 }
 
 void AddTokens(const CostInputs& work, const Settings& settings, Reasons& out) {
   if (settings.batch) {
-    out.Divides(*settings.batch, work.Parts(work.Batch()), "rows");
+    out.Divides(*settings.batch, work.Parts(work.Batch()), "row");
     const int64_t rows = *settings.batch / work.Parts(work.Batch());
     if (*settings.batch % work.Parts(work.Batch()) == 0) {
-      out.Divides(rows, settings.microbatches, "rows of a device");
+      out.Divides(rows, settings.microbatches, "row of a device",
+                  "rows of a device");
     }
   }
   if (settings.length && !IsGeneration(work.mode)) {
-    out.Divides(*settings.length, work.Parts(work.Length()), "tokens");
+    out.Divides(*settings.length, work.Parts(work.Length()), "token");
   }
   if (settings.kv_length && work.mode != Mode::kTrain) {
     out.Divides(*settings.kv_length, work.Parts(work.key[1]),
-                "tokens of the cache");
+                "token of the cache", "tokens of the cache");
   }
 }
 

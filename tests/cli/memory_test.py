@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench"))
 from names import word  # noqa: E402
 
 MOST = 2.0
-MOST_OF_RULE = 10_000  # bytes
+MOST_OF_RULE = 16_000  # bytes
 COMMANDS = [
     ["check"],
     ["report", "-o", "/dev/null"],

@@ -162,14 +162,17 @@ std::string Outcome(const std::string& folder) {
   return "reads " + Sha256(all);
 }
 
-// Returns the text with each number as `#`, so that one line stands for many
-// places of the damage. What the JSON library states differs by its version.
+// Returns the text with each number as `#`, and a hexadecimal one as `#x#`, so
+// that one line stands for many places of the damage. What the JSON library
+// states differs by its version.
 std::string WithoutNumbers(const std::string& text) {
   constexpr std::string_view kSyntax = "not well-formed JSON";
   if (text.starts_with(kSyntax)) return std::string(kSyntax);
   std::string out;
   for (const char c : text) {
-    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    const auto byte = static_cast<unsigned char>(c);
+    const bool hex = out.ends_with("#x") || out.ends_with("#x#");
+    const bool digit = hex ? std::isxdigit(byte) != 0 : std::isdigit(byte) != 0;
     if (digit && !out.empty() && out.back() == '#') continue;
     out += digit ? '#' : c;
   }

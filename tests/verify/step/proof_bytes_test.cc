@@ -32,6 +32,8 @@ step::GraphMaker ChainOf(int length) {
   const step::LabelId t = make.Label("t", 4, "QUERY_LENGTH");
   const step::LabelId d = make.Label("d", 16, "EMBED");
   step::ValueId last = make.Data({b, t, d}, "resid", false);
+  make.graph.common.query = t;
+  make.graph.data.push_back({.kind = step::DataKind::kPatches, .value = last});
   for (int i = 0; i < length; ++i) {
     last = make.Fn("tanh", {last}, {b, t, d}, "resid");
   }
