@@ -110,8 +110,8 @@ bool IsUtf8(std::string_view text, size_t* bad_offset) {
 }
 
 std::string HexByte(unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
+  return {'0', 'x', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
 }
 
 }  // namespace shardc
