@@ -94,10 +94,10 @@ Sums SumsOf(const Report& report) {
       if (axis.size > 1) out.axes.insert(axis.name);
     }
   }
-  std::map<Route, Summer> routes;
+  std::map<TrafficRoute, Summer> routes;
   Summer total(out.total), activations(out.activations_gathered);
   for (const Traffic& one : report.traffic) {
-    Route route = RouteOf(one);
+    TrafficRoute route = RouteOf(one);
     Sums::Part& part = out.routes[route];
     routes.try_emplace(std::move(route), part).first->second.Add(one);
     total.Add(one);

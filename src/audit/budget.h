@@ -23,7 +23,7 @@ struct Sums {
     int64_t bytes = 0;
     std::string most;  // largest sender: "up f32[32,64] at model.py:28"
   };
-  std::map<Route, Part> routes;
+  std::map<TrafficRoute, Part> routes;
   Part total, activations_gathered;
   std::set<std::string> axes;  // mesh axes of size 2 or more
 };

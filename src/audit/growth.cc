@@ -143,7 +143,7 @@ int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes) {
   return out;
 }
 
-Route RouteOf(const Traffic& one) {
+TrafficRoute RouteOf(const Traffic& one) {
   const Members& members = *one.members;
   return {std::string(CollectiveName(one.kind)),
           members.named ? AxesText(members.axes) : Unnamed(members.size)};

@@ -21,7 +21,7 @@ namespace shardc::audit {
 // {"all_gather", "fsdp"}. Another compiler version may combine collectives, so
 // that their number changes. The bytes of a route stay the same then, so bytes
 // are compared by route.
-using Route = std::pair<std::string, std::string>;
+using TrafficRoute = std::pair<std::string, std::string>;
 
 // The schema of a committed summary of an audit.
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
@@ -35,7 +35,7 @@ struct Sent {
     std::string function;  // function of the source line; may be empty
     auto operator<=>(const Cause&) const = default;
   };
-  std::map<Route, std::map<Cause, int64_t>> bytes;
+  std::map<TrafficRoute, std::map<Cause, int64_t>> bytes;
   int64_t devices = 1;
   // The axes of the mesh without axes of size 1: "dp=2 tp=4". Routes use these
   // names. Empty if the audit had no mesh. nullopt if the document does not
@@ -47,7 +47,7 @@ struct Sent {
 int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes);
 // Returns the route of a collective. If no axes describe a group of devices,
 // the group is named by its size.
-Route RouteOf(const Traffic& one);
+TrafficRoute RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
 // Reads a document that WriteAuditJson or WriteAuditLock (emit/audits) wrote.
 // Returns nullopt after a finding (schema, number) if it has another schema or
@@ -56,7 +56,7 @@ std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
 // A route on which a program sends more bytes than before.
 struct Growth {
-  Route route;
+  TrafficRoute route;
   int64_t before = 0, after = 0;  // bytes that the busiest device sends
   Sent::Cause cause;              // the tensor whose bytes grew most
 };

@@ -30,7 +30,7 @@ using Causes = std::map<Sent::Cause, int64_t>;
 
 // Returns the tensors and functions that send bytes over a route, with their
 // bytes.
-Causes CausesOf(const Lock& lock, const Route& route) {
+Causes CausesOf(const Lock& lock, const TrafficRoute& route) {
   Causes out;
   const auto found = lock.sent.bytes.find(route);
   if (found == lock.sent.bytes.end()) return out;
@@ -76,10 +76,10 @@ std::vector<std::string> ChangesOf(const Lock& before, const Lock& now) {
           std::string(StageName(now.scheduled)));
   changed("devices", CountText(before.sent.devices),
           CountText(now.sent.devices));
-  std::set<Route> routes;
+  std::set<TrafficRoute> routes;
   for (const auto& [route, causes] : before.sent.bytes) routes.insert(route);
   for (const auto& [route, causes] : now.sent.bytes) routes.insert(route);
-  for (const Route& route : routes) {
+  for (const TrafficRoute& route : routes) {
     const Causes was = CausesOf(before, route), is = CausesOf(now, route);
     if (was == is) continue;
     const int64_t from = SumOf(was), to = SumOf(is);

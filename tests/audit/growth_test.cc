@@ -5,7 +5,7 @@
 namespace shardc::audit {
 namespace {
 
-const Route kRoute{"all_gather", "fsdp"};
+const TrafficRoute kRoute{"all_gather", "fsdp"};
 const Sent::Cause kGate{"gate", "f32[32,64]", "layer"};
 
 Sent Sending(int64_t bytes) {

@@ -87,12 +87,13 @@ TEST_CASE("a tree follows the config and the naming") {
 
 TEST_CASE(
     "classes by which models were published before transformers had one") {
-  for (const auto& [type, name] : {std::pair("phimoe", "PhiMoEForCausalLM"),
-                                   std::pair("falcon", "RWForCausalLM")}) {
+  for (const auto& one : {std::pair("phimoe", "PhiMoEForCausalLM"),
+                          std::pair("falcon", "RWForCausalLM")}) {
+    const char* name = one.second;
     CAPTURE(name);
     const auto document = Config(
         "{" + kSmall.substr(kSmall.find(", ") + 2) + R"(, "model_type": ")" +
-        type + R"(", "num_local_experts": 4, "architectures": [")" + name +
+        one.first + R"(", "num_local_experts": 4, "architectures": [")" + name +
         "\"]}");
     Findings findings;
     CHECK(BuildTree(*document, "hf", findings));

@@ -135,9 +135,9 @@ TEST_CASE("a dimension of size 1 means decode, counted from either end") {
       {4, "none"},         {-1, "train"},      {-2, "decode"}, {-3, "train"},
       {-4, "decode"},      {-5, "none"},       {100, "none"},  {-100, "none"},
       {INT64_MAX, "none"}, {INT64_MIN, "none"}};
-  for (const auto& [dim, expected] : cases) {
-    CAPTURE(dim);
-    CHECK(mode(dim) == expected);
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    CHECK(mode(one.first) == one.second);
   }
   CHECK_FALSE(ModeFromShape(0, {}).has_value());
   CHECK_FALSE(ModeFromShape(-1, {}).has_value());

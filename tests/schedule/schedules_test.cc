@@ -97,10 +97,10 @@ TEST_CASE("every schedule is in order, and its steps have the known length") {
         }
       });
   CHECK(sizes.size() == Schedules().size());
-  for (const auto& [name, count] : sizes) {
-    CAPTURE(name);
-    CHECK(count >= 48);
-    CHECK(steps[name] >= 48);
+  for (const auto& one : sizes) {
+    CAPTURE(one.first);
+    CHECK(one.second >= 48);
+    CHECK(steps[one.first] >= 48);
   }
 }
 

@@ -52,8 +52,8 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
 }  // namespace
 
 void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
-  using Key = std::tuple<audit::Route, audit::What, std::string, std::string,
-                         std::string_view>;
+  using Key = std::tuple<audit::TrafficRoute, audit::What, std::string,
+                         std::string, std::string_view>;
   std::map<Key, Entry> entries;
   for (const Traffic& one : report.traffic) {
     if (one.sent.value() == 0) continue;
