@@ -4,6 +4,10 @@
 
 #include <initializer_list>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "model/manifest.h"
 
 namespace shardc {
 namespace {
