@@ -477,7 +477,8 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
             done = run("diff", *sides, stdin=json.dumps(plan))
             self.assertEqual(self.check(done, 0).out, "no difference\n")
         done = run("diff", "-", "-", stdin=json.dumps(plan))
-        self.assertIn("both sides are `-`", self.check(done, 2).err)
+        self.assertIn("both sides are `-`, and standard input has the text of "
+                      "one file", self.check(done, 2).err)
 
 
 if __name__ == "__main__":

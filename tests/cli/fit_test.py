@@ -162,7 +162,7 @@ class Fit(DescribedCase):
                             tp["communication"])
                         continue
                     self.assertEqual(tp["reason"], "71 heads are not divisible "
-                                     "by 2; 1 KV heads are not divisible by 2")
+                                     "by 2; 1 KV head is not divisible by 2")
                     found = {one["name"]: one for one in json.loads(cost.err)}
                     for name, heads in (("heads-indivisible", "71 heads"),
                                         ("kv-heads-indivisible", "1 KV head")):

@@ -171,8 +171,8 @@ class Outputs(InAProject):
                     [BIN, *args], cwd=self.folder, stdout=file,
                     stderr=subprocess.PIPE, check=False)
                 self.assertEqual(done.returncode, 2, done)
-                self.assertIn(b"standard output is one of the files that are "
-                              b"read", done.stderr)
+                words = b"standard output is one of the files that are read"
+                self.assertIn(words, done.stderr)
                 self.assertEqual(self.held(), before)
 
     def test_standard_input_is_one_file(self):
