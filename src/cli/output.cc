@@ -69,11 +69,18 @@ void Report(Findings& findings, const Common& common) {
   WriteAll(STDERR_FILENO, TextOf([&](Sink& out) { write(report, out); }));
 }
 
+std::optional<std::string> ResultPath(const std::string& path,
+                                      Findings& findings) {
+  std::string out = path.empty() ? "-" : path;
+  if (RefuseInput(out, findings)) return std::nullopt;
+  return out;
+}
+
 bool PutResult(const Write& write, const std::string& path,
                Findings& findings) {
-  const std::string to = path.empty() ? "-" : path;
-  if (RefuseInput(to, findings)) return false;
-  FileSink file(to);
+  const auto to = ResultPath(path, findings);
+  if (!to) return false;
+  FileSink file(*to);
   write(file);
   return file.Commit(findings);
 }
@@ -85,15 +92,14 @@ bool PutResult(std::string_view text, const std::string& path,
 
 bool PutResults(const ResultFile& first, const ResultFile& second,
                 Findings& findings) {
-  const std::string first_path = first.path.empty() ? "-" : first.path;
-  const std::string second_path = second.path.empty() ? "-" : second.path;
-  if (RefuseInput(first_path, findings) || RefuseInput(second_path, findings)) {
-    return false;
-  }
-  FileSink one(first_path);
+  const auto first_path = ResultPath(first.path, findings);
+  if (!first_path) return false;
+  const auto second_path = ResultPath(second.path, findings);
+  if (!second_path) return false;
+  FileSink one(*first_path);
   first.write(one);
   if (!one.Prepare(findings)) return false;
-  FileSink two(second_path);
+  FileSink two(*second_path);
   second.write(two);
   return two.Prepare(findings) && one.Commit(findings) && two.Commit(findings);
 }

@@ -37,6 +37,11 @@ void PrintMessage(const Common& common, std::string_view text);
 // JSON, otherwise as text. --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
+// Returns the path for a FileSink: `path`, or "-" for stdout if it is empty.
+// Returns nullopt after a finding if the file is one of those that were read.
+std::optional<std::string> ResultPath(const std::string& path,
+                                      Findings& findings);
+
 // Writes a result to the file `path`. If `path` is "-" or empty, writes to
 // stdout. Returns false after a finding (write).
 bool PutResult(std::string_view text, const std::string& path,

@@ -308,9 +308,9 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
       !MayReplace(target, path, "shardc.plan", findings)) {
     return false;
   }
-  const std::string to = path.empty() ? "-" : path;
-  if (RefuseInput(to, findings)) return false;
-  FileSink file(to);
+  const auto to = ResultPath(path, findings);
+  if (!to) return false;
+  FileSink file(*to);
   WritePlanJson(compiled.plan, found, file, ThreadsOr(common.threads));
   if (!file.Commit(findings)) return false;
   if (flags.write_locked) outcome.written.insert(FileIdOf(path));

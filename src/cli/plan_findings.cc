@@ -53,19 +53,6 @@ Share ReplicatedShare(const Plan& plan) {
   return out;
 }
 
-const Lint& LintFor(Reason reason) {
-  switch (reason) {
-    case Reason::kRepeatedAxis:
-      return kRepeatedAxis;
-    case Reason::kTooLong:
-      return kSpecTooLong;
-    case Reason::kMissingAxis:
-      return kMissingAxis;
-    default:
-      return kIndivisibleDimension;
-  }
-}
-
 std::string ProblemText(const Edit& edit, const TensorType& type) {
   switch (edit.reason) {
     case Reason::kRepeatedAxis:
@@ -82,14 +69,32 @@ std::string ProblemText(const Edit& edit, const TensorType& type) {
 
 }  // namespace
 
+const Code& CodeOf(Reason reason) {
+  switch (reason) {
+    case Reason::kMissingAxis:
+      return kMissingAxis.code;
+    case Reason::kRepeatedAxis:
+      return kRepeatedAxis.code;
+    case Reason::kTooLong:
+      return kSpecTooLong.code;
+    default:
+      return kIndivisibleDimension.code;
+  }
+}
+
 bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
   for (const ReadParam& param : plan.params) {
+    const Spec* legal_spec = nullptr;  // most modes have the same spec
     for (const Mode mode : plan.modes) {
       const Spec& spec = param.SpecOf(mode);
+      if (&spec == legal_spec) continue;
       const Legal legal = LegalizeStored(spec, param.type, plan.mesh, {});
-      if (legal.problems.empty()) continue;
+      if (legal.problems.empty()) {
+        legal_spec = &spec;
+        continue;
+      }
       const Edit& edit = legal.problems.front();
-      findings.Add(LintFor(edit.reason).code, param.place,
+      findings.Add(CodeOf(edit.reason), param.place,
                    "the spec " + SpecText(spec) + " of " +
                        ShortQuote(param.name) + " in " +
                        std::string(ModeName(mode)) + " " +

@@ -19,6 +19,10 @@ namespace shardc::cli {
 // parameters an error, also returns the errors about these.
 Findings PlanFindings(const Compiled& compiled);
 
+// Returns the code of the lint that reports a spec that is illegal for this
+// reason.
+const Code& CodeOf(Reason reason);
+
 // Returns whether a spec of a plan that was read from a file is illegal, as in
 // plans that `plan --keep-going` writes. If so, adds an error about the first
 // such spec, with the code of the lint for this problem.

@@ -12,9 +12,9 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/plan_findings.h"
 #include "emit/plans/rule_json.h"
 #include "legalize/legalize.h"
-#include "lint/rules/all.h"
 #include "parse/rules.h"
 #include "source/index.h"
 #include "source/wording.h"
@@ -84,19 +84,6 @@ std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Shape& shape,
   if (bundle == nullptr) return Mode::kTrain;
   if (const Mode* mode = std::get_if<Mode>(&bundle->mode)) return *mode;
   return ModeByShape(std::get<int>(bundle->mode), shape, flags.shape, findings);
-}
-
-const Code& CodeOf(Reason reason) {
-  switch (reason) {
-    case Reason::kMissingAxis:
-      return kMissingAxis.code;
-    case Reason::kRepeatedAxis:
-      return kRepeatedAxis.code;
-    case Reason::kTooLong:
-      return kSpecTooLong.code;
-    default:
-      return kIndivisibleDimension.code;
-  }
 }
 
 // Returns a text that describes a correction of one entry of `spec`.
