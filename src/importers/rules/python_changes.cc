@@ -67,18 +67,11 @@ void PyEvaluator::ForgetArguments(const PyStatement& function,
     const PyNode* whole = one.value;
     while (whole->kind == PyKind::kPart) whole = &whole->items[0];
     if (whole->kind != PyKind::kName) continue;
-    const auto own = scope.find(whole->text);
-    const auto global = names_.globals.find(whole->text);
-    if (own == scope.end() && global == names_.globals.end()) continue;
-    const PyValue value = own == scope.end() ? global->second : own->second;
-    if (value.is != PyIs::kSequence && value.is != PyIs::kDict) continue;
-    const bool list = whole != one.value || IsList(value);
+    const auto value = ListNamed(whole->text, scope);
+    if (!value) continue;
+    const bool list = whole != one.value || IsList(*value);
     if (!Changes(function.body, one.parameter, list, object)) continue;
-    PyStatement at;
-    at.name = whole->text;
-    at.value = *one.value;
-    ForgetInside(value, at, scope);
-    scope[at.name] = Unknown(*one.value, "what `" + at.name + "` holds");
+    ForgetList(whole->text, *one.value, scope);
   }
 }
 
@@ -115,7 +108,10 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   }
   if (node.kind != PyKind::kCall || calls_ >= kPyCallLimit) return false;
   if (ChangedName(node) == name) return true;
-  if (PassesChange(node, {}, owner) && HasArgument(node, name)) return true;
+  if (PassesChange(node, {}, owner)) {
+    const std::vector<std::string> names = NamesInArguments(node);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  }
   const auto [method, object] = FunctionOf(node.items[0], {}, owner);
   if (method.function == nullptr) return false;
   for (const Argument& one : ArgumentsOf(*method.function, node)) {
@@ -143,13 +139,8 @@ bool PyEvaluator::ChangesParameter(const PyStatement& function,
 
 std::vector<std::string> PyEvaluator::ChangedArguments(const PyNode& call,
                                                        const PyClass* owner) {
+  if (PassesChange(call, {}, owner)) return NamesInArguments(call);
   std::vector<std::string> out;
-  if (PassesChange(call, {}, owner)) {
-    for (size_t i = 1; i < call.items.size(); ++i) {
-      AddNamesIn(call.items[i], out);
-    }
-    return out;
-  }
   const auto [method, object] = FunctionOf(call.items[0], {}, owner);
   if (method.function == nullptr) return out;
   for (const Argument& one : ArgumentsOf(*method.function, call)) {

@@ -142,6 +142,10 @@ class PyEvaluator {
   // true.
   bool ForgetAll(const PyStatement& one, PyScope& scope);
   void ForgetAll(size_t begin, PyScope& scope);
+  // Returns the list or dict that a name has in the scope, or else as a global.
+  // Returns nullopt if the name has neither.
+  std::optional<PyValue> ListNamed(const std::string& name,
+                                   const PyScope& scope) const;
   // Marks the lists and dicts of a name as unknown, which an expression at
   // `node` may change.
   void ForgetList(const std::string& name, const PyNode& node, PyScope& scope);

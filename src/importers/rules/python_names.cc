@@ -6,17 +6,13 @@
 #include "importers/rules/python_names.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
+
+#include "source/wording.h"
 
 namespace shardc::imports {
 
 namespace {
-
-template <size_t kCount>
-bool IsAmong(std::string_view name, const std::string_view (&all)[kCount]) {
-  return std::find(std::begin(all), std::end(all), name) != std::end(all);
-}
 
 // Returns the object that a call of a method changes; null if the call does not
 // call a method that changes its object. `d["q"].append(x)` changes `d`.
@@ -128,12 +124,12 @@ void AddNamesIn(const PyNode& node, std::vector<std::string>& out) {
   for (const PyNode& item : node.items) AddNamesIn(item, out);
 }
 
-bool HasArgument(const PyNode& call, std::string_view name) {
-  std::vector<std::string> names;
+std::vector<std::string> NamesInArguments(const PyNode& call) {
+  std::vector<std::string> out;
   for (size_t i = 1; i < call.items.size(); ++i) {
-    AddNamesIn(call.items[i], names);
+    AddNamesIn(call.items[i], out);
   }
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return out;
 }
 
 void AddLoopSources(const std::vector<PyNode>& items,

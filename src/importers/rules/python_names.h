@@ -33,8 +33,8 @@ inline bool IsSelf(std::string_view name) {
 }
 // Appends all names in an expression to `out`.
 void AddNamesIn(const PyNode& node, std::vector<std::string>& out);
-// Returns whether an argument of a call is or contains the name.
-bool HasArgument(const PyNode& call, std::string_view name);
+// Returns all names in the arguments of a call.
+std::vector<std::string> NamesInArguments(const PyNode& call);
 // If `changed` has a variable of a comprehension, appends the names that the
 // comprehension runs over, whose values a change of the variable may change:
 // `[r.append(x) for r in [a]]` changes `a`. The arguments `items` and

@@ -165,18 +165,25 @@ void PyEvaluator::ForgetAll(size_t begin, PyScope& scope) {
   std::for_each(names.begin(), names.end(), forget);
 }
 
-void PyEvaluator::ForgetList(const std::string& name, const PyNode& node,
-                             PyScope& scope) {
+std::optional<PyValue> PyEvaluator::ListNamed(const std::string& name,
+                                              const PyScope& scope) const {
   const auto own = scope.find(name);
   const auto global = names_.globals.find(name);
-  if (own == scope.end() && global == names_.globals.end()) return;
-  const PyValue value = own == scope.end() ? global->second : own->second;
-  if (value.is != PyIs::kSequence && value.is != PyIs::kDict) return;
+  if (own == scope.end() && global == names_.globals.end()) return {};
+  const PyValue& value = own == scope.end() ? global->second : own->second;
+  const bool list = value.is == PyIs::kSequence || value.is == PyIs::kDict;
+  return list ? std::optional(value) : std::nullopt;
+}
+
+void PyEvaluator::ForgetList(const std::string& name, const PyNode& node,
+                             PyScope& scope) {
+  const auto value = ListNamed(name, scope);
+  if (!value) return;
   PyStatement at;
   at.name = name;
   at.value.begin = node.begin;
   at.value.end = node.end;
-  ForgetInside(value, at, scope);
+  ForgetInside(*value, at, scope);
   scope[name] = Unknown(node, "what `" + name + "` holds");
 }
 
@@ -255,11 +262,9 @@ void PyEvaluator::ForgetPassed(const PyNode& call, PyScope& scope,
     ForgetOutside(*passed.function, of, at, scope);
   }
   if (!PassesChange(call, scope, owner)) return;
-  std::vector<std::string> names;
-  for (size_t i = 1; i < call.items.size(); ++i) {
-    AddNamesIn(call.items[i], names);
+  for (const std::string& name : NamesInArguments(call)) {
+    ForgetList(name, call, scope);
   }
-  for (const std::string& name : names) ForgetList(name, call, scope);
 }
 
 void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
