@@ -140,8 +140,8 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Of the collectives that cause the growth, find the one that sends most.
-    // They have the kind, mesh axes, tensor, shape and function of the growth.
+    // A collective causes the growth if its kind, mesh axes, tensor, shape and
+    // function are those of the growth. Find the one that sends the most bytes.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

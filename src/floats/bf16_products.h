@@ -19,8 +19,8 @@ bool HasBf16Products(Bf16Products products);
 
 // Returns the instructions that kernels use: those that UseBf16Products() has
 // set, or else the fastest ones of this processor. Tiles are the fastest.
-// Without tiles, vectors are faster than float32 on AMD's processors, but
-// slower on Intel's.
+// On processors without tiles, bfloat16 vectors are faster than float32 vectors
+// on AMD's processors, and slower on Intel's.
 Bf16Products UsedBf16Products();
 // Sets what UsedBf16Products() returns, for tests and measurements. The
 // processor must have these instructions, and no kernel may be running.

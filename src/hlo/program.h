@@ -51,8 +51,8 @@ struct Program {
 // that are not instructions are skipped, and opcodes are not checked. Returns
 // nullopt after a finding (foreign-syntax, limit or empty) if the text is not a
 // module, has no ENTRY computation, defines a computation twice, ends inside a
-// computation, or has brackets that do not match. The number of devices must be
-// from 1 to kMostDevices.
+// computation, or has brackets that do not match, or if it does not run on 1 to
+// kMostDevices devices.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 
 }  // namespace shardc::hlo

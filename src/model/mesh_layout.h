@@ -22,7 +22,7 @@ namespace shardc {
 struct DevicePlace {
   int64_t position = 0;
   std::vector<int64_t> coordinates;  // one coordinate for each axis
-  // The device number, which counts slice by slice.
+  // The number of the device. Devices are numbered from 0, slice by slice.
   int64_t device = 0;
   int64_t process = 0;
   int64_t slice = 0;

@@ -1,4 +1,4 @@
-// Gradient accumulation: writes a training step of several micro-batches.
+// Builds training steps that accumulate gradients over several micro-batches.
 #ifndef SHARDC_STEP_ACCUMULATE_H_
 #define SHARDC_STEP_ACCUMULATE_H_
 

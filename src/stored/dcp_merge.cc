@@ -1,7 +1,7 @@
 // Merges the metadata that several ranks wrote. A rank that saves without
 // collectives lists only the pieces and values that it has saved. Several ranks
-// therefore list a sharded tensor, each with its own pieces. If several ranks
-// hold a piece, each of them lists it:
+// therefore list a sharded tensor, each with its own pieces. A piece that
+// several ranks hold is listed by each of these ranks:
 //
 //   rank 0   `w` [4, 2], pieces at [0, 0] and [2, 0]
 //   rank 1   `w` [4, 2], piece at [2, 0], and a value `step`

@@ -27,9 +27,9 @@ std::string MatchFault(std::string_view name, size_t matches);
 // is stored there, and {0} is returned.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` of each pattern that begins with `^`. Linting would report
-// these groups as optimizer states of the matched parameters, because their
-// names have the form of states and the pattern does not match them.
+// Sets `missed` of each pattern that begins with `^`: the groups whose names
+// look like optimizer states of parameters that the pattern matches, although
+// it does not match these names. `^w$` matches `w`, and misses `opt_state.w`.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest
