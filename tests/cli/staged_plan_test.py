@@ -1,36 +1,19 @@
 """Plans with stages (shardc.plan/v2): what each rank holds, by an account of its
-own, is what the plan, its readers, checkpoints and differences say."""
+own, is what the plan, its readers and checkpoints say."""
 
 import json
 import os
 import random
 import sys
-import tempfile
 import unittest
 
 from checkpoint_case import read_safetensors, write_safetensors
-from driver import MODELS, ROOT, TESTDATA, Case, run
+from driver import ROOT, run
+from staged_case import BY_RANK, LLAMA, StagedCase
 
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
 import shardc  # noqa: E402
-
-LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
-         "--model", os.path.join(TESTDATA, "configs",
-                                 "llama-3-8b.config.json")]
-# Bytes of Llama 3 8B on pp:4,tp:2 with eight layers on each rank: layers and
-# their norms, the embedding on the first rank, the last norm and the head on
-# the last.
-LAYER = 8 * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096 + 2 * 2 * 4096)
-EMBEDDING, NORM = 128256 * 4096, 2 * 4096
-BY_RANK = [LAYER + EMBEDDING, LAYER, LAYER, LAYER + EMBEDDING + NORM]
-
-RULES = """version: 1
-stages: {stages}
-rules:
-- {{match: 'up', spec: {up}}}
-- {{match: '.*', spec: []}}
-"""
 
 
 def layers_of(plan):
@@ -38,42 +21,13 @@ def layers_of(plan):
             for stage in plan["stages"]["of"]]
 
 
-class StagedPlan(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+class StagedPlan(StagedCase):
+    MODEL = {"embed.weight": [6, 4],
+             **{f"layers.{layer}.up.weight": [2, 8] for layer in range(5)},
+             "lm_head.weight": [6, 4]}
 
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
-    def plan(self, mesh, stages, manifest, name="plan.json", up="[null, tp]"):
-        """Writes a plan of a small model; returns its path and JSON."""
-        rules = self.write("rules.yaml", RULES.format(stages=stages, up=up))
-        tree = self.write("tree.json", json.dumps(
-            {"schema": "shardc.manifest/v1", "params": {
-                key: {"shape": shape, "dtype": "F32"}
-                for key, shape in manifest.items()}}))
-        done = run("plan", "--no-project", "--mesh", mesh, "--rules", rules,
-                   "--manifest", tree, "-o", self.path(name))
-        self.assertEqual(done.rc, 0, done)
-        with open(self.path(name), encoding="utf-8") as file:
-            return self.path(name), json.load(file)
-
-    def llama(self, stages, mesh="pp:4,tp:2", name="llama.json"):
-        rules = self.write(
-            "llama.yaml",
-            f"version: 1\nextends: builtin:llama/hf\nstages: {stages}\n")
-        done = run("plan", "--no-project", "--mesh", mesh, "--rules", rules,
-                   *LLAMA, "-o", self.path(name))
-        self.assertEqual(done.rc, 0, done)
-        with open(self.path(name), encoding="utf-8") as file:
-            return self.path(name), json.load(file)
+    STACKED = {"embed/embedding": [6, 4], "layers/up/kernel": [5, 2, 8],
+               "head/kernel": [4, 6]}
 
     def test_llama_by_rank(self):
         path, plan = self.llama("{axis: pp, assign: even}")
@@ -156,12 +110,6 @@ class StagedPlan(Case):
         self.assertEqual(drawn.rc, 0, drawn)
         self.assertIn("rank 1 of pp", drawn.out)
 
-    # Checkpoints. `expected` is this file's own account of what a device holds.
-
-    MODEL = {"embed.weight": [6, 4],
-             **{f"layers.{layer}.up.weight": [2, 8] for layer in range(5)},
-             "lm_head.weight": [6, 4]}
-
     def checkpoint(self, manifest):
         draw = random.Random(7)
         tensors = {}
@@ -236,9 +184,6 @@ class StagedPlan(Case):
         self.assertEqual(self.merged(self.path("to"), "back.safetensors"),
                          tensors)
 
-    STACKED = {"embed/embedding": [6, 4], "layers/up/kernel": [5, 2, 8],
-               "head/kernel": [4, 6]}
-
     def test_stacked_layers_of_uneven_stages(self):
         tensors = self.checkpoint(self.STACKED)
         stages = ("{axis: pp, assign: [3, 2], "
@@ -297,99 +242,6 @@ class StagedPlan(Case):
         read = shardc.Plan.load(plan)
         self.assertEqual(read["layers/up/kernel"].mesh_spec(),
                          ("pp", None, "tp"))
-
-    # Differences.
-
-    def test_difference_lists_layers_that_move(self):
-        one, _ = self.llama("{axis: pp, assign: even}", name="one.json")
-        two, after = self.llama("{axis: pp, assign: [9, 9, 8, 6]}",
-                                name="two.json")
-        done = run("diff", one, two)
-        self.assertEqual(done.rc, 1, done)
-        self.assertIn("layer 8 moves from stage 1 on rank 1 to stage 0 on "
-                      "rank 0", done.out)
-        self.assertIn("layers 24-25 move from stage 3 on rank 3 to stage 2 on "
-                      "rank 2", done.out)
-        self.assertNotIn("mlp", done.out)
-        value = run("diff", one, two, "--format", "json").json()
-        self.assertEqual([move["layers"] for move in value["stages"]["layers"]],
-                         [[8, 9], [16, 18], [24, 26]])
-        self.assertEqual(value["stages"]["bytes_by_rank"], {
-            "before": BY_RANK, "after": after["summary"]["bytes_by_rank"]["of"]})
-        self.assertEqual(run("diff", one, one).rc, 0)
-        # Without stages there are no ranks that could hold nothing.
-        none = self.path("none.json")
-        run("plan", "--no-project", "--mesh", "pp:4,tp:2", "--rules",
-            "builtin:llama/hf", *LLAMA, "-o", none)
-        for plans in ((one, none), (none, one)):
-            for form in ("text", "markdown"):
-                done = run("diff", *plans, "--format", form)
-                self.assertIn("`stages` is n", done.out)
-                self.assertNotIn("nothing", done.out)
-
-    def test_a_committed_plan_is_compared_by_layers(self):
-        self.write("shardc.yaml", f"""version: 1
-targets:
-  t:
-    mesh: pp:4,tp:2
-    rules: [llama.yaml]
-    manifest: {LLAMA[1]}
-    plan: plan.json
-""")
-        rules = "version: 1\nextends: builtin:llama/hf\nstages: "
-        self.write("llama.yaml", rules + "{axis: pp, assign: even}\n")
-        flags = ["--project", self.path("shardc.yaml"), "--allow-outside"]
-        written = run("plan", "--write-locked", *flags)
-        self.assertEqual(written.rc, 0, written)
-        locked = run("check", "--locked", "--select", "SHD195", *flags)
-        self.assertEqual(locked.rc, 0, locked)
-        self.write("llama.yaml", rules + "{axis: pp, assign: [9, 9, 8, 6]}\n")
-        done = run("check", "--locked", "--select", "SHD195", *flags,
-                   "--format", "json")
-        self.assertEqual(done.rc, 1, done)
-        messages = [one["message"].removesuffix(" (in target `t`)")
-                    for one in json.loads(done.out)]
-        self.assertEqual(messages, [
-            "layer 8 moves from stage 1 on rank 1 to stage 0 on rank 0",
-            "layers 16-17 move from stage 2 on rank 2 to stage 1 on rank 1",
-            "layers 24-25 move from stage 3 on rank 3 to stage 2 on rank 2"])
-        done = run("plan", "--diff", *flags)
-        self.assertIn("5 layers in another stage", done.out)
-
-    def test_differences_count_what_a_rank_holds(self):
-        tree = {"embed": [8, 8], "head": [8, 8],
-                **{f"layers.{i}.up": [64, 8] for i in range(4)}}
-        plans = [self.plan(mesh, "{axis: pp, assign: %s}" % assign, tree, name,
-                           up)[0]
-                 for mesh, assign, name, up in (
-                     ("pp:2,tp:2", "[3, 1]", "a.json", "[tp, null]"),
-                     ("pp:2,tp:2", "[3, 1]", "b.json", "[]"),
-                     ("pp:4,tp:1", "[1, 1, 1, 1]", "c.json", "[tp, null]"))]
-        # Three layers of 1 KiB each on a device of rank 0.
-        text = run("diff", plans[0], plans[1]).out
-        self.assertIn("holds  1 KiB -> 2 KiB per device of each, "
-                      "3 KiB -> 6 KiB of all\n", text)
-        self.assertIn("moves  all_gather over `tp`, 1 KiB sent per device, "
-                      "of each\n", text)
-        # No collective of all devices moves a parameter of some ranks.
-        text = run("diff", plans[0], plans[2]).out
-        self.assertIn("1 KiB -> 2 KiB per device of each, "
-                      "3 KiB -> 2 KiB of all\n", text)
-        self.assertNotIn("    moves ", text)
-
-    def test_difference_of_other_members(self):
-        one, _ = self.llama("{axis: pp, assign: even, microbatches: 8}",
-                            name="one.json")
-        two, _ = self.llama("{axis: pp, assign: even, microbatches: 16, "
-                            "schedule: gpipe}", name="two.json")
-        done = run("diff", one, two)
-        self.assertEqual(done.rc, 1, done)
-        self.assertIn("`microbatches` of the stages was 8 and is 16", done.out)
-        self.assertIn('`schedule` of the stages was "1f1b" and is "gpipe"',
-                      done.out)
-        self.assertNotIn("layer", done.out)
-
-    # Exports and pictures.
 
     def test_exports_within_a_stage_leave_its_axis_out(self):
         plan, _ = self.llama("{axis: pp, assign: even}")
@@ -506,4 +358,4 @@ targets:
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main()
