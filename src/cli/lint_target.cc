@@ -1,7 +1,7 @@
-// Runs lints with the target's options and the project's settings. `check`
-// reports errors in these settings. Commands that only count findings do not
-// report these errors. They record the files from which the settings were read,
-// so that they do not overwrite these files.
+// Runs lints with the target's options and the project's settings. Only `check`
+// reports errors in the project's settings. Commands that only count findings
+// do not report them. Every command records the files of the settings as read,
+// so that it does not overwrite these files.
 #include "cli/lint_target.h"
 
 #include <algorithm>
@@ -50,8 +50,9 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
-      // Nothing uses the axis of refused stages. This finding replaces the one
-      // that would report the axis as unused.
+      // No parameter uses the stage axis if the stages are refused. A lint
+      // would then report this axis as unused. The finding about the stages
+      // replaces the finding of that lint.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};
     }
@@ -77,6 +78,7 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
       first(flags.kv_length, first(attention.kv_len, target.kv_len));
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
+  inputs.lists_names = flags.lists_names;
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);

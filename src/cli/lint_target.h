@@ -24,6 +24,8 @@ struct LintFlags {
   // Sizes of the step. `report` sets them to the sizes that its costs use. A
   // size that is not set is taken from the target.
   std::optional<int64_t> batch, length, kv_length;
+  // Whether findings list the names of their parameters.
+  bool lists_names = true;
 };
 
 // If the declared pipeline stages were refused, returns the reasons as

@@ -1,6 +1,7 @@
-// `shardc plan`: compiles mesh, rules and manifest to a plan. By policy, an
-// illegal spec or an unmatched parameter may be an error. The exit status is
-// then 1, and a plan is written only with --keep-going.
+// `shardc plan`: compiles mesh, rules and manifest to a plan. The options
+// `--illegal` and `--unmatched` set whether an illegal spec or an unmatched
+// parameter is an error. If there is an error, the exit status is 1, and a plan
+// is written only with --keep-going.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -73,7 +74,8 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    Findings unread;  // not printed; planning the target reports them again
+    // These findings are dropped. Planning the target reports them again.
+    Findings unread;
     const bool audited =
         flags.write_locked &&
         ReadAuditInput(target, flags.inputs.asked.allow_outside, unread);
@@ -134,7 +136,10 @@ std::string CheckText(const PlanFlags& flags, const Target& target,
                       const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
-  const auto result = LintBySettings(target, compiled, std::move(model), {},
+  // Findings are only counted here. Only a baseline compares their names.
+  LintFlags lint;
+  lint.lists_names = !settings.baseline.empty();
+  const auto result = LintBySettings(target, compiled, std::move(model), lint,
                                      settings, findings);
   if (!result) return {};
   std::array<int64_t, 3> counts{};
@@ -165,7 +170,7 @@ std::string TargetLine(const Target& target, const Compiled& compiled,
 
 using StepReports = std::vector<verify::StepReport>;
 
-// What the targets of one run have printed and written so far.
+// The results of the targets that this run has already planned.
 struct Outcome {
   std::string diff;          // differences to print
   std::set<FileId> written;  // committed files written so far
@@ -371,9 +376,10 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   return status;
 }
 
-// Reads the inputs of all targets, so that no target's plan is written over an
-// input of another target. Planning reads the inputs again, because the inputs
-// of all targets together may not fit in memory.
+// Reads the inputs of all targets before any plan is written. A command never
+// overwrites a file that it has read, so no target's plan can replace an input
+// of another target. Planning reads the inputs again, because the inputs of all
+// targets together may not fit in memory.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {

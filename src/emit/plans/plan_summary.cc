@@ -1,7 +1,8 @@
 // Prints the summary of a plan: totals, the largest replicated parameters, how
 // many parameters each rule is the first to match, corrections, and unmatched
-// parameters. Corrections that differ only in the parameter share a line, with
-// their number and an example:
+// parameters. Corrections that differ only in the parameter share a line, which
+// begins with the number of these parameters and ends with one of them. For
+// example, one parameter has a dimension that tp does not divide:
 //
 //   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device,
 //      such as lm_head.weight
@@ -55,31 +56,37 @@ void AddTotals(std::string& out, const Plan& plan) {
 // Replicated parameters that have the same shape and whose names differ only in
 // numbers.
 struct ReplicatedGroup {
-  size_t first = 0;  // index of its first parameter
+  size_t first = 0;  // index in Plan::params of the group's first member
   int64_t params = 0;
   int64_t bytes = 0;  // bytes of the group on each device
-  std::string shown;  // name and shape
+  std::string shown;  // the line to print: name and shape
 };
 
 void AddReplicated(std::string& out, const Plan& plan, char separator) {
-  std::map<std::string, ReplicatedGroup> by_name;
+  std::map<std::string, ReplicatedGroup, std::less<>> by_name;
+  std::vector<std::string> shapes(plan.layouts.size());  // indexed by layout
   int64_t count = 0;
+  std::string shown;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
     if (plan.params[i].IsPlaced()) continue;
     const auto& bytes = layout.modes[0].bytes_per_device;
     if (!IsReplicated(layout.modes[0].spec) || !bytes) continue;
     ++count;
-    const std::string shown = NameTemplate(plan.names[i], separator) + " " +
-                              ShapeText(*plan.types[layout.type].shape);
-    ReplicatedGroup& group = by_name[shown];
+    std::string& shape = shapes[plan.params[i].layout];
+    if (shape.empty()) shape = ShapeText(*plan.types[layout.type].shape);
+    shown.clear();
+    AppendTemplate(plan.names[i], separator, shown);
+    shown.append(" ").append(shape);
+    auto at = by_name.find(shown);
+    if (at == by_name.end()) at = by_name.try_emplace(shown).first;
+    ReplicatedGroup& group = at->second;
     ++group.params;
     group.bytes = CheckedAdd(group.bytes, *bytes).value_or(INT64_MAX);
     if (group.params == 1) {
       group.first = i;
-      group.shown = std::string(plan.names[i]) + " " +
-                    ShapeText(*plan.types[layout.type].shape);
-    } else {
+      group.shown = std::string(plan.names[i]) + " " + shape;
+    } else if (group.params == 2) {
       group.shown = shown;
     }
   }

@@ -1,12 +1,12 @@
-// Computes facts once for all lints. Parameters with the same layout and rule
-// whose names differ only in numbers are one group. All rules that match a
-// parameter are visited, although only the first match applies. This shows
-// which earlier rules apply instead of a rule:
+// Computes the facts about a compiled target that several lints need.
+// Parameters with the same layout and rule whose names differ only in numbers
+// are one group. The number of groups does not grow with the number of layers.
+//
+// For each rule, all parameters that match its pattern are counted, even if an
+// earlier rule matches them first and applies instead. For example:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] matches 2, but [0] applies to both
-//
-// A lint then visits some twenty groups, for any number of layers.
 #include "lint/analysis/facts.h"
 
 #include <algorithm>
@@ -260,11 +260,10 @@ void Facts::FindRuleFacts() {
   }
 }
 
-// Decides whether the rules were written for a model with other names. Only
-// rules that are not catch-alls are considered, on two conditions. At least
-// three quarters of them match nothing. The others are the first match of at
-// most one parameter in fifty, with at most one byte in fifty, which can be a
-// coincidence.
+// Decides whether the rules were written for a model with other names.
+// Catch-alls are not considered. Two conditions must hold: at least three
+// quarters of the other rules match nothing, and the rest apply to at most 2 %
+// of the parameters and 2 % of the bytes. So few matches can be a coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -457,6 +456,7 @@ Place Facts::MeshPlace() const { return inputs_.mesh_place; }
 
 std::vector<std::string> Facts::Names(const ParameterGroup& group) const {
   std::vector<std::string> out;
+  if (!inputs_.lists_names) return out;
   out.reserve(static_cast<size_t>(group.count()));
   for (uint32_t param : Members(group)) out.emplace_back(plan().names[param]);
   return out;

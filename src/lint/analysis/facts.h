@@ -38,11 +38,15 @@ struct LintInputs {
   const ModelConfig* model = nullptr;
   Place mesh_place;  // place of findings about the mesh; may be empty
   std::optional<int64_t> batch;
-  std::optional<int64_t> length;  // tokens of a sequence, train and prefill
+  std::optional<int64_t> length;  // tokens per sequence in train and prefill
   std::optional<int64_t> kv_len;
-  // The memory of a device in bytes; nullopt means that of the mesh's device.
+  // The memory of a device in bytes. If it is nullopt, the memory of the device
+  // type that the mesh names is used.
   std::optional<int64_t> memory_bytes;
   std::vector<ZigZagRing> rings;  // operations with zig-zag ring attention
+  // If false, findings do not list the names of parameters (Finding::params).
+  // A caller that only counts findings need not copy millions of names.
+  bool lists_names = true;
 };
 
 struct ParameterGroup {
@@ -58,7 +62,8 @@ struct ParameterGroup {
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that is the first match of parameters of a later rule.
+// An earlier rule that applies instead of a later rule to parameters that both
+// rules match.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
@@ -72,7 +77,7 @@ struct RuleFacts {
   Sketch sketch;
   bool builtin = false;  // whether the rule is in a built-in pack
   int64_t won = 0;       // parameters whose first match is this rule
-  int64_t found = 0;     // parameters that its pattern matches
+  int64_t found = 0;     // parameters that match the rule's pattern
   // The bytes of the `won` parameters; a parameter of unknown size adds 0.
   int64_t bytes = 0;
   DeadCause cause = DeadCause::kUnknown;  // set only if `found` is 0
@@ -80,7 +85,9 @@ struct RuleFacts {
   // `cause` is unknown.
   int32_t would_match = -1;
   std::vector<uint32_t> groups;  // groups whose first match is this rule
-  std::vector<LostTo> lost;      // earlier rules that apply instead, ascending
+  // The earlier rules that apply instead to parameters that this rule matches,
+  // in ascending order.
+  std::vector<LostTo> lost;
 };
 
 class StepFacts;
@@ -187,6 +194,8 @@ class Facts {
   }
   Place MeshPlace() const;
 
+  // Returns the names of the group's parameters, in the order of the manifest.
+  // Returns no names if LintInputs::lists_names is false.
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
