@@ -1,15 +1,19 @@
-// Finds the collectives of a program and the bytes that each of them sends. The
-// collectives are the instructions with an opcode of a CollectiveDef, and each
-// `send` of a pipeline. Computations that the entry does not reach are skipped.
-// An asynchronous collective has a `-start` and a `-done`; only its `-start` is
-// counted. Bytes are computed from the operands' types, because the result of a
-// `-start` is a tuple that repeats the operands:
+// Finds the collectives of a compiled program and computes the bytes that each
+// of them sends. An instruction is a collective if CollectiveDef::opcodes
+// (comm/collective_def.h) lists its opcode, or if it is a `send` of a pipeline.
+// Computations that the entry does not reach are skipped, because they never
+// run.
+//
+// An asynchronous collective is a pair of instructions, `-start` and `-done`.
+// Only the `-start` is counted. Its bytes are computed from the types of its
+// operands, because its result is a tuple that repeats the operands. For
+// example:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   %x is f32[4]: each device of a group of 2 sends 16 bytes
 //
-// The bytes that one run of each collective sends are computed first, then how
-// often each computation runs (audit/runs.h). The report has their products.
+// The report has the bytes of one run of a collective, multiplied by the number
+// of its runs (audit/runs.h).
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -75,8 +79,8 @@ bool MayMatter(std::string_view opcode) {
          CollectiveOf(opcode).has_value();
 }
 
-// A collective in a computation that the entry reaches. Its bytes are those
-// that one run sends.
+// A collective in a computation that the entry reaches. The bytes of its
+// operands are those of a single run.
 struct Found {
   Node node = 0;
   Block block = 0;
@@ -85,7 +89,7 @@ struct Found {
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
     // The type of one operand. If an all-to-all has one operand for each peer,
-    // they share this entry, and a new first dimension counts them.
+    // one entry stands for all of them: 4 operands f32[8] become f32[4,8].
     hlo::Array array;
     Node node = 0;
     Size sent = 0;
@@ -111,7 +115,8 @@ class Auditor {
     std::vector<Size> sent(graph_.program().computations.size(), Size(0));
     std::vector<Node> hosts;
     const hlo::Instructions& instructions = graph_.program().instructions;
-    std::vector<bool> matters;  // by opcode number: MayMatter(opcode)
+    // Whether MayMatter accepts the opcode; indexed by the opcode's number.
+    std::vector<bool> matters;
     for (const std::string_view opcode : instructions.opcodes()) {
       matters.push_back(MayMatter(opcode));
     }
@@ -224,9 +229,9 @@ class Auditor {
     return false;
   }
 
-  // Adds the instruction to `found_` if it is a collective, and the bytes that
-  // one run sends to `sent`. Skips a repeated copy of a collective
-  // (ContinuesChain). Returns false after a finding.
+  // If the instruction is a collective, adds the collective to `found_`, and
+  // increases `sent` by the bytes that one run sends. Skips a repeated copy of
+  // a collective (ContinuesChain). Returns false after a finding.
   bool Add(Node node, Block block, Size& sent) {
     const hlo::Instruction at = graph_.At(node);
     const auto collective = CollectiveAt(at);
@@ -379,10 +384,10 @@ class Auditor {
     }
   }
 
-  // Returns the tensor that a collective moves: the entry parameter to which
-  // its operand can be traced. The trace may end earlier, for example at a
-  // value that a loop updates. For gathers, and for reductions in the backward
-  // pass, a parameter is then found by the operand's shape.
+  // Returns the tensor that a collective moves: the entry parameter from which
+  // the operand comes. The search back from the operand may end earlier, for
+  // example at a value that a loop updates. For gathers, and for reductions in
+  // the backward pass, a parameter is then found by the operand's shape.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

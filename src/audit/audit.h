@@ -37,18 +37,21 @@ struct Traffic {
   std::shared_ptr<const Members> members;  // never null
   Phase phase = Phase::kNone;
   Moved moved;
-  std::string_view metadata;  // metadata text, read by Frames::StackOf
-  Node node = 0;              // instruction of the collective
-  int64_t operand = 0;        // index among the collective's operands
-  hlo::SourceLine line;       // line of the user's source; may be unknown
-  std::string scope;          // named scopes, as "layer/attn"; may be empty
-  Size times = 0;             // number of times the operand is sent
+  // The HLO metadata of the collective or, if these have no source line, of the
+  // instruction that calls the collective's computation.
+  std::string_view metadata;
+  Node node = 0;         // instruction of the collective
+  int64_t operand = 0;   // index among the collective's operands
+  hlo::SourceLine line;  // line of the user's source; may be unknown
+  std::string scope;     // named scopes, as "layer/attn"; may be empty
+  Size times = 0;        // number of times the operand is sent
   // The number of runs of the collective, if this is its first operand. It is 0
   // for the other operands, so that a sum over all operands counts each run
   // once.
   Size calls = 0;
   Size sent = 0;  // bytes that the busiest device sends in all
-  // The estimated time; nullopt without a profile or named axes.
+  // The estimated time. It is nullopt without a profile, or if no mesh axes
+  // describe the groups of devices.
   std::optional<double> seconds;
 };
 
@@ -57,7 +60,7 @@ struct Traffic {
 struct Remark {
   std::string name;  // name of the instruction
   hlo::SourceLine line;
-  std::string_view at;  // `name` in the program's text
+  std::string_view at;  // points to `name` in the program's text
 };
 
 struct Report {
@@ -65,9 +68,12 @@ struct Report {
   int64_t devices = 1;
   std::optional<Mesh> mesh;
   const DeviceProfile* profile = nullptr;
-  const hlo::Frames* frames = nullptr;  // source lines of Traffic::metadata
-  std::vector<Traffic> traffic;         // in the order of the program's text
-  std::vector<Remark> unknown_loops;    // loops counted with one iteration
+  // The stack frames of the program. They give the source line for
+  // Traffic::metadata.
+  const hlo::Frames* frames = nullptr;
+  std::vector<Traffic> traffic;  // in the order of the program's text
+  // Loops whose trip count is unknown. They are counted with one iteration.
+  std::vector<Remark> unknown_loops;
   // Conditionals whose branches differ in bytes; the largest branch is counted.
   std::vector<Remark> conditionals;
   // Transfers to or from the host, whose bytes are not counted.

@@ -3,7 +3,7 @@
 // total, and for gathers of activations. Each limit applies to one of these
 // sums or to several routes:
 //
-//   all_gather: {dp+fsdp: 1GiB}   the route all_gather over fsdp+dp
+//   all_gather: {dp+fsdp: 1GiB}   the route all_gather over exactly dp and fsdp
 //   all_gather: 1GiB              all routes of all_gather
 #include "audit/budget.h"
 
@@ -40,9 +40,9 @@ std::set<std::string> NamesIn(std::string_view over) {
   return {names.begin(), names.end()};
 }
 
-// Returns the names of the axes in this limit without the axes of size 1,
-// because routes do not name axes of size 1. If no axis remains, returns the
-// name "none", which such routes have.
+// Returns the names of the limit's axes without the axes of size 1, because
+// routes do not name axes of size 1. If no axis remains, returns "none", the
+// name of a route without axes.
 std::set<std::string> NamesOf(const AuditLimit& limit, const Sums& sums) {
   std::set<std::string> out = NamesIn(limit.over);
   std::erase_if(

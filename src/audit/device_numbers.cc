@@ -1,14 +1,14 @@
 // Finds the mesh axes over which a `dynamic-slice` takes a device's shard. They
 // are the axes along which the position of the slice differs between devices. A
 // partitioned program computes this position from the number of the device,
-// often with a table:
+// often by a look-up in a constant:
 //
 //   %t = s32[4] constant({0, 0, 32, 32})       mesh a:2,b:2, 4 devices
 //   %i = s32[1] dynamic-slice(%t, %partition-id)
 //   %s = f32[32,64] dynamic-slice(%sum, %i, %zero)
 //
-// The position is 0 0 32 32 on the devices 0 to 3: it differs along `a` only,
-// so %s is the device's shard over `a`.
+// The position %i is 0, 0, 32 and 32 on the devices 0 to 3. It differs along
+// `a` only, so %s is the device's shard over `a`.
 #include "audit/device_numbers.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestValue = 64;
-constexpr size_t kMostElements = 1 << 16;  // larger tables are not read
+constexpr size_t kMostElements = 1 << 16;  // larger constants are not read
 
 bool IsSame(std::string_view opcode) {
   constexpr std::string_view kSame[] = {"bitcast", "broadcast", "convert",

@@ -20,20 +20,21 @@ class DeviceNumbers {
   DeviceNumbers(const Graph& graph, Tracer& tracer, const Mesh& mesh)
       : graph_(graph), tracer_(tracer), mesh_(mesh) {}
 
-  // Returns the mesh axes along which the position of a `dynamic-slice`
-  // differs, in the mesh's order. Each device takes its shard over these axes.
-  // The product of their sizes must be the number of slices; otherwise returns
-  // nullopt. If the position cannot be evaluated, tries the subsets of `among`.
-  // Returns the subset whose sizes have this product, or nullopt if there is
-  // not exactly one. On a:2, b:4, a slice into 4 parts can only be over b.
+  // Returns the mesh axes, in the mesh's order, over which a `dynamic-slice`
+  // takes each device's shard. The position of the slice differs along these
+  // axes. If the position cannot be evaluated, the result is a subset of
+  // `among`. The sizes of the axes must multiply to the number of shards: the
+  // operand's size divided by the slice's size. On a:2, b:4, for example, a
+  // slice of a quarter can only be over b. Returns nullopt if the product
+  // differs, or if not exactly one subset of `among` has this product.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:
   struct Number {
     bool depends = false;  // whether the values differ between devices
     bool known = false;
-    // Empty unless `known`. If `depends`, one value for each device; otherwise
-    // the elements of a constant.
+    // Empty unless `known`. If `depends`, `values` has one value for each
+    // device. Otherwise it has the elements of a constant.
     std::vector<int64_t> values = {};
   };
 

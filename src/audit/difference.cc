@@ -1,9 +1,11 @@
 // Compares the collectives of a compiled program with the collectives of a
-// plan's step program. Both sides are reduced to counts of collectives by size:
+// plan's step program. On each side, the runs of collectives are counted by
+// kind, axes and bytes. Runs that only one side has are reported. For example,
+// the program gathers the weight `up` a second time:
 //
-//   plan     all_gather fsdp  8 KiB: linear up x4, linear down x4
-//   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers),
-//                             down x4, up x4 again in the backward pass
+//   plan     all_gather over fsdp, 8 KiB each: up 4 times, down 4 times
+//   program  all_gather over fsdp, 8 KiB each: up 4 times (once in a loop over
+//            4 layers), down 4 times, up 4 times again in the backward pass
 //   ->       extra: up, 4 times, 32 KiB
 //
 // Then a reason is searched for each difference: for example a finding at the
@@ -34,7 +36,8 @@ using RouteKey = std::pair<Collective, std::string>;
 // or in the program. All of them send the same bytes over the same axes.
 struct Piece {
   Phase phase = Phase::kNone;
-  int64_t count = 0;  // runs that are not matched yet
+  // The number of runs that no run of the other side matches yet.
+  int64_t count = 0;
   const PlannedSend* planned = nullptr;
   const Sending* sending = nullptr;
 };
@@ -45,8 +48,8 @@ struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
 
-// Returns the pass of a phase. Recomputed operations belong to the backward
-// pass.
+// Returns kBackward for recomputed operations, because they run in the backward
+// pass. Returns every other phase unchanged.
 Phase PassOf(Phase phase) {
   return phase == Phase::kRecomputed ? Phase::kBackward : phase;
 }
@@ -137,9 +140,9 @@ class Comparison {
         route.rewrites |= one.sending->rewrites;
       }
     }
-    // A kind of collective over a set of axes is accepted if the plan and the
-    // program send the same total bytes with it. The sizes of the single runs
-    // may differ, because compilers combine collectives.
+    // No difference is reported for a kind of collective over a set of axes if
+    // the plan and the program send the same total bytes with it. The sizes of
+    // the single runs may differ, because compilers combine collectives.
     route.same = route.bytes == route.planned_bytes;
     if (!route.same) {
       for (auto& [bytes, pieces] : sides.planned) {
@@ -216,9 +219,10 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // A collective over other axes is the same collective only if it runs
-      // equally often. Gathers of different activations may run equally often
-      // by chance, so a gather must also move a weight.
+      // A collective over other axes may move the same value as `one`. This is
+      // assumed only if both run equally often. Gathers of different
+      // activations may run equally often by chance, so gathers must also move
+      // a weight.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

@@ -23,8 +23,10 @@ struct Unmatched {
   Phase phase = Phase::kNone;
   int64_t count = 0, bytes = 0;
   std::string what;  // "linear q of layer 0-31", "activation f32[8,64]"
-  const Traffic* from = nullptr;  // null if the plan's step has it
-  std::string reason;             // empty if unknown
+  // The program's collectives. Null if only the plan's step has the
+  // collectives.
+  const Traffic* from = nullptr;
+  std::string reason;  // empty if unknown
 };
 
 // All collectives of one kind over the same axes, summed over the layers. The
@@ -42,7 +44,9 @@ struct RouteCompared {
 struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
-  int64_t numbers = 0;  // collectives of single numbers, not compared
+  // The number of runs of collectives that move a scalar. These collectives are
+  // not compared.
+  int64_t numbers = 0;
   // The bits of the widest floating-point element of the program that differs
   // in size from the step's dtype; 0 if none differs.
   int64_t other_bits = 0;

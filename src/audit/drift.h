@@ -37,12 +37,13 @@ struct Drifts {
 };
 
 // Compares each argument of the program with the parameter whose name ends the
-// argument's path; the longest such name counts. `opt_state/0/mu/layers/gate`
-// is compared with `layers/gate`, so optimizer states are compared as well. `/`
-// and `.` are equal in names. An argument is skipped if the text has no
-// sharding of it, or if its global shape differs from the parameter's. If no
-// spec expresses the sharding, the global shape is unknown, and only the ranks
-// have to be equal. Axes of size 1 are ignored.
+// argument's path. If several names do, the longest one is chosen. For example,
+// the optimizer state `opt_state/0/mu/layers/gate` is compared with
+// `layers/gate`. `/` and `.` are equal in names. An argument is skipped if the
+// text has no sharding of it, or if its global shape differs from the
+// parameter's. If no spec expresses the sharding, the global shape is unknown.
+// The argument is then reported if its rank is equal to the parameter's. Axes
+// of size 1 are ignored.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

@@ -1,13 +1,15 @@
 // Finds which parameter of the entry a collective moves, so that a report can
-// name it. JAX writes an entry parameter's path in its metadata:
+// name it. JAX writes the path of an entry parameter in its metadata:
 //
 //   %p.3 = f32[4,16,64]{2,1,0} parameter(3), sharding={...},
 //       metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate, shape 4 x 16 x 64 on a device
 //
-// Here dimension 1 is sharded over fsdp:2, and a loop runs over the four
-// layers. In the loop, the gradient of this parameter is reduced with the shape
-// 32 x 64: dimension 0 is absent, and dimension 1 is not sharded yet.
+// The gradient of a parameter is not a parameter itself. Its parameter is found
+// by comparing shapes. For example, dimension 1 of the parameter above is
+// sharded over fsdp:2, and a loop runs over the four layers of dimension 0. In
+// the loop, the gradient of one layer is reduced with the shape 32 x 64. It has
+// no dimension 0, and its 32 rows are the 16 rows of each of 2 devices.
 #include "audit/entry.h"
 
 #include <algorithm>
@@ -25,10 +27,10 @@ std::string_view WhatName(What what) {
 
 namespace {
 
-// Returns whether an argument with a path is part of the batch. It is if its
-// path begins with a usual name of a batch, or if it may hold tokens, which are
-// an integer array of rank 2 or more. Integer arrays of lower rank are not
-// tokens but counters and random keys of optimizer states.
+// Returns whether an argument with a path is part of the batch. This is assumed
+// if the path begins with a usual name of a batch, such as `inputs`, or if the
+// argument may hold tokens: an integer array of rank 2 or more. Integer arrays
+// of lower rank are counters and random keys of optimizer states.
 bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
   constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
   const std::string_view name = path.substr(0, path.find_first_of("[."));
@@ -80,7 +82,8 @@ void Entry::Look(const Dims& dims, int64_t runs,
     const auto found = params.find(dims);
     if (found == params.end()) return;
     for (const Param* param : found->second) {
-      if (name && name->empty()) return;  // empty: several parameters match
+      // An empty name means that several parameters match.
+      if (name && name->empty()) return;
       if (!counts(*param)) continue;
       if (name && *name != param->name) {
         name->clear();

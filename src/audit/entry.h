@@ -1,4 +1,4 @@
-// The parameters of a program's entry computation, and which of them a
+// Finds the parameters of a program's entry computation, and which of them a
 // collective moves.
 #ifndef SHARDC_AUDIT_ENTRY_H_
 #define SHARDC_AUDIT_ENTRY_H_
@@ -38,13 +38,12 @@ class Entry {
   // activation without a name.
   Moved Of(Node parameter) const;
   // Returns the name of the parameter that has this shape on a device. The
-  // array is in a computation that runs `runs` times. In a loop over stacked
-  // layers, it may be the slice of one layer, without the first dimension of
-  // the parameter. `runs` is then a multiple of the number of layers. Outside
-  // of loops (`runs` is 1), it may be such a slice as well. Returns an empty
-  // name if several parameters have the shape or its transpose, and nullopt if
-  // no parameter does. If `sliced`, the slice of one layer may also keep the
-  // first dimension of the parameter, with size 1.
+  // array is in a computation that runs `runs` times. It may be one layer of a
+  // stacked parameter: [16,64] is one layer of [4,16,64] if `runs` is a
+  // multiple of 4, as in a loop over the layers, or if `runs` is 1. If
+  // `sliced`, [1,16,64] is one layer as well. A matrix also matches a parameter
+  // with the transposed shape. Returns an empty name if several parameters
+  // match, and nullopt if none does.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
   // Returns the name of the parameter whose gradient has this shape before a
@@ -62,7 +61,8 @@ class Entry {
   using Dims = std::vector<int64_t>;
 
   // Sets `name` to the parameter that has these dimensions or, for a matrix,
-  // their transpose. Clears `name` if it already holds another parameter.
+  // their transpose. Clears `name` if it already holds another parameter,
+  // because the array could then be either of the two.
   void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
             bool transposed = false) const;
 

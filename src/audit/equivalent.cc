@@ -1,21 +1,20 @@
 // Rewrites a program's collectives, so that they can be compared with a plan's
-// step program. Both may reduce the same partial value at different points. The
-// operand of an all_reduce is a partial value, and a sum commutes with linear
-// operations. The all_reduce can therefore also come after them. Each partial
-// value is moved forward while all of its consumers are the same linear
-// operation (a copy, cast, reshape or transpose, an addition, a sum over
-// dimensions, a slice):
+// step program. Both may all-reduce the same value at different points, because
+// a sum over devices commutes with linear operations. The linear operations are
+// a copy, cast, reshape or transpose, an addition, a sum over dimensions, and a
+// slice. Each all_reduce is moved forward while all consumers of the value are
+// the same linear operation:
 //
-//   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
+//   %r1 = all-reduce(%dq), over tp      %dq and %dk are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
 //   %a  = add(%r1, %r2)
 //   %s  = dynamic-slice(%a, %i)     ->  a reduce_scatter, if %i is the device's
 //                                       coordinate along tp
 //
-// A partial value is counted as one collective at the last point to which it
-// can be moved. An all_gather is not moved. It is not counted if its result is
-// only sorted, or if the same value was gathered before over the same axes. The
-// program's other collectives are counted unchanged.
+// A moved all_reduce is counted once, at the last point that it reaches. An
+// all_gather is not moved. It is not counted if its result is only sorted, or
+// if the same value was gathered before over the same axes. All other
+// collectives are counted unchanged.
 #include "audit/equivalent.h"
 
 #include <algorithm>
@@ -62,8 +61,10 @@ std::optional<int64_t> ElementOf(const Point& point) {
 struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
-  AxisGroup taken;  // axes over which each device has taken its slice
-  // Whether the program itself all-reduces the slices, over the other axes.
+  // The axes over which each device keeps only its slice of the value.
+  AxisGroup taken;
+  // Whether the program itself all-reduces the slices, over axes that are not
+  // in `taken`.
   bool sums_slice = false;
   uint8_t rewrites = 0;
   // The instructions that hold this value. There are several if several equal
@@ -230,7 +231,7 @@ class Rewriter {
   }
 
   // Moves a partial value past its consumers. Returns the index of the partial
-  // value that the consumers compute. Returns nullopt if it cannot be moved.
+  // value that the consumers compute, or nullopt if the value cannot be moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
@@ -298,9 +299,9 @@ class Rewriter {
   }
 
   // Replaces the operands of an addition by their sum, as one partial value.
-  // Returns nullopt in these cases: the operands are not all partial over the
-  // same axes, are sliced over different axes, run differently often, or have
-  // another consumer.
+  // Returns nullopt if the operands are not all partial over the same axes, are
+  // sliced over different axes, are not computed equally often, or have another
+  // consumer.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;
@@ -464,7 +465,8 @@ class Rewriter {
   Uses uses_;
   DeviceNumbers numbers_;
   std::vector<Partial> partial_;
-  std::map<Point, size_t> owner_;  // indices in `partial_`
+  // Maps each result that holds a partial value to its index in `partial_`.
+  std::map<Point, size_t> owner_;
   std::map<std::tuple<Node, std::vector<int64_t>, AxisGroup>, size_t> gathered_;
   std::vector<Sending> out_;
 };

@@ -1,6 +1,7 @@
 // Rewrites a program's collectives, so that they can be counted like those of a
-// step program. Compiler passes after partitioning, or other back ends, make
-// the same rewrites. They therefore hide no real difference (docs/compiler.md).
+// step program. The rewrites are those that compiler passes after partitioning,
+// or other back ends, make as well. They therefore hide no real difference
+// between a program and a plan (docs/compiler.md).
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -33,7 +34,8 @@ struct Sending {
   bool named = false;  // whether mesh axes describe its groups of devices
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  int64_t elements = 0, bits = 0;  // one member's operand; bits of an element
+  // The number of elements of one member's operand, and the bits of an element.
+  int64_t elements = 0, bits = 0;
   bool integral = false;
   int64_t times = 1;
   uint8_t rewrites = 0;           // one bit for each Rewrite

@@ -15,11 +15,13 @@ struct Flaw {
   const Code* code = nullptr;  // one of AuditCodes(), never null
   Level level = Level::kWarning;
   std::string message, help;
-  hlo::SourceLine line;       // line of the user's source; may be unknown
-  std::string_view at;        // the instruction's name in the program's text
-  std::string parameter;      // name of the parameter; may be empty
-  std::string axis;           // unused axis; empty for other codes
-  std::string_view metadata;  // metadata text, read by Frames::StackOf
+  hlo::SourceLine line;   // line of the user's source; may be unknown
+  std::string_view at;    // the instruction's name in the program's text
+  std::string parameter;  // name of the parameter; may be empty
+  // The mesh axis, if the flaw is that nothing uses this axis; otherwise empty.
+  std::string axis;
+  // The HLO metadata of the collective, as in Traffic::metadata.
+  std::string_view metadata;
 };
 
 }  // namespace shardc::audit

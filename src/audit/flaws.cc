@@ -1,7 +1,8 @@
-// Finds flaws of a program (the findings SHD601 and following). Most rules
-// check one operand of one collective. They read the report's entry for the
-// collective and follow the uses of its result. An example, in which the batch
-// is sharded over dp and fsdp:
+// Finds the flaws of a compiled program: communication that its author probably
+// did not intend (the findings SHD601 and following). Most checks look at one
+// operand of one collective. They read the report's entry for the collective
+// and follow the uses of its result. For example, this program shards the batch
+// over dp and fsdp:
 //
 //   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
 //   ->  an activation is gathered over an axis of the batch: SHD601 at the line
@@ -33,7 +34,8 @@ namespace {
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
-constexpr int kMostSteps = 256;  // limit on the steps that trace one operand
+// The largest number of instructions in a search back from one operand.
+constexpr int kMostSteps = 256;
 
 bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
@@ -144,8 +146,8 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
-  // Returns whether a gather leaves dimension 0 unchanged and joins another
-  // dimension.
+  // Returns whether a gather leaves dimension 0 unchanged and concatenates the
+  // shards along another dimension.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
@@ -153,8 +155,8 @@ class Search {
   }
 
   // Reports a gradient that every device sums completely, although each device
-  // keeps only a shard of the parameter. Sums over axes that do not shard the
-  // batch are gradients of activations, and are not reported.
+  // keeps only a shard of the parameter. An all-reduce over axes that do not
+  // shard the batch sums the gradient of an activation, and is not reported.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     const int64_t n = one.members->size;
@@ -270,18 +272,22 @@ class Search {
     return block;
   }
 
-  // The gathers of one shard of a parameter in one phase.
+  // The gathers of one shard of a parameter in one phase, such as the forward
+  // pass.
   struct Gathers {
     std::set<Node> nodes;
     std::set<std::string_view> origins;  // metadata of the gathers
   };
 
-  // Returns how often one shard of a parameter may be gathered before a finding
-  // is reported. Normally it is once. In an optimised program it is once in
-  // each of its passes, in two cases. First, all gathers have the same
-  // metadata: a back end that does not keep a gathered weight repeats the
-  // gather in the backward pass. Second, the phase of the gathers is unknown,
-  // because TPU programs name a gather after its parameter.
+  // Returns how many of the gathers are accepted; each further gather is
+  // reported. Usually one gather is accepted. In two cases, an optimised
+  // program may gather once in each of its phases (forward, backward,
+  // recomputed):
+  //
+  //   1. All gathers have the same metadata. A back end that does not keep a
+  //      gathered weight repeats the gather in the backward pass.
+  //   2. The phase of the gathers is unknown, because TPU programs name a
+  //      gather after its parameter.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;
@@ -350,7 +356,7 @@ class Search {
   Uses uses_;
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
-  unsigned passes_ = 0;  // phases that occur, one bit for each
+  unsigned passes_ = 0;  // the phases of all collectives, a bit set of Phase
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };

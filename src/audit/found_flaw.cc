@@ -1,4 +1,5 @@
-// The messages of flaws, one for each code:
+// Writes the message of each flaw (communication in a compiled program that its
+// author probably did not intend). Each code has its own message. For example:
 //
 //   SHD601  an activation `f32[8,16,64]` is gathered over axes of the batch,
 //           over `fsdp` 4 times in the forward pass: 96 KiB per device

@@ -1,4 +1,5 @@
-// A flaw as the search finds it, and the function that writes its message.
+// Defines a flaw of a compiled program before its message is written, and the
+// function that writes the message.
 #ifndef SHARDC_AUDIT_FOUND_FLAW_H_
 #define SHARDC_AUDIT_FOUND_FLAW_H_
 
@@ -14,10 +15,13 @@ namespace shardc::audit {
 struct FoundFlaw {
   const Code* code = nullptr;
   Level level = Level::kWarning;
-  const Traffic* most = nullptr;  // the operand that sends most
+  // The operand that sends the most bytes. Null if the flaw is an unused axis.
+  const Traffic* most = nullptr;
   // The runs, and the bytes that a device sends, summed over these flaws.
   int64_t times = 0, sent = 0;
-  std::string detail;  // its meaning depends on the code
+  // A text for the message, which depends on `code`: for example the unused
+  // axis, the gradient's parameter, or the dtype before a cast.
+  std::string detail;
 };
 
 // Returns the flaw with its message and its help. `graph` is the graph of the

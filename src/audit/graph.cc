@@ -74,7 +74,9 @@ std::optional<Graph> Graph::Of(const hlo::Program& program,
 }
 
 bool Graph::FindCalls(Findings& findings) {
-  std::vector<bool> calls;  // by opcode number: whether it makes calls
+  // Whether instructions of the opcode call computations; indexed by the
+  // opcode's number.
+  std::vector<bool> calls;
   for (const std::string_view opcode : program_->instructions.opcodes()) {
     calls.push_back(
         std::ranges::find(kCallAttributes, opcode, &CallAttribute::opcode) !=

@@ -1,5 +1,6 @@
-// The instructions of a program as a graph: the instruction that an operand's
-// name refers to, and the instruction that calls a computation.
+// Represents the instructions of a program as a graph. It finds the instruction
+// that an operand's name refers to, and the instructions that call a
+// computation.
 #ifndef SHARDC_AUDIT_GRAPH_H_
 #define SHARDC_AUDIT_GRAPH_H_
 
@@ -22,7 +23,7 @@ using Block = uint32_t;
 inline constexpr Node kNoNode = UINT32_MAX;
 
 enum class CallKind : uint8_t {
-  kOnce,       // called by a fusion, call or async-start
+  kOnce,       // run once, by a fusion, call or async-start
   kBody,       // the body of a loop
   kCondition,  // a loop's condition: runs once more than its body
   kBranch      // a branch of a conditional
@@ -71,8 +72,8 @@ class Graph {
  private:
   // The operands of all instructions of a computation, in one array.
   struct Links {
-    // Indexed by instruction within the computation: the index in `operands` of
-    // its first operand.
+    // Indexed by instruction within the computation. An entry is the index in
+    // `operands` of the instruction's first operand.
     std::vector<uint32_t> first;
     std::vector<Node> operands;
   };
@@ -97,7 +98,8 @@ class Graph {
   // Indexed by block: the index in `calls_` of the first call to the block, or
   // kNoCall.
   std::vector<uint32_t> call_of_;
-  std::vector<bool> shared_;  // by block: whether several calls reach it
+  // Whether several calls reach the block; indexed by block.
+  std::vector<bool> shared_;
   // The operands of each computation, which are resolved when one of them is
   // first looked up. Most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

@@ -20,8 +20,10 @@
 namespace shardc::audit {
 namespace {
 
+// The bytes of an existing route may grow by 1/kSlackParts plus kSlackBytes
+// without a finding.
 constexpr int64_t kSlackBytes = 4096;
-constexpr int64_t kSlackParts = 100;  // growth by up to 1/100 is ignored
+constexpr int64_t kSlackParts = 100;
 
 // Returns the name of a group of devices that no mesh axes describe: "groups of
 // 4".
@@ -93,7 +95,8 @@ class SentReader {
   static constexpr std::string_view kHow =
       "write it with `shardc audit PROGRAM --format json`";
 
-  // Sets `out` to the text of the axes. Returns false after a finding.
+  // Sets `out` to the text of the mesh's axes, such as "dp=2 tp=4". Returns
+  // false after a finding.
   bool ReadMesh(const JsonValue& mesh, std::string& out) {
     if (mesh.kind() == JsonKind::kNull) return true;
     const auto axes =

@@ -30,9 +30,10 @@ inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 // keyed by the tensor and the function of the source line.
 struct Sent {
   struct Cause {
-    std::string what;      // "layers/gate", "activation"
-    std::string shape;     // "f32[64,64]"
-    std::string function;  // function of the source line; may be empty
+    std::string what;   // "layers/gate", "activation"
+    std::string shape;  // "f32[64,64]"
+    // The function that contains the collective's source line; may be empty.
+    std::string function;
     auto operator<=>(const Cause&) const = default;
   };
   std::map<TrafficRoute, std::map<Cause, int64_t>> bytes;

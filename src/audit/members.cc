@@ -16,7 +16,8 @@
 namespace shardc::audit {
 namespace {
 
-constexpr size_t kShown = 8;  // most devices listed of an unnamed group
+// The largest number of devices in the text of a group without axis names.
+constexpr size_t kShown = 8;
 
 std::string DevicesText(const std::vector<int64_t>& group) {
   std::string out = "devices";
@@ -47,7 +48,8 @@ std::string_view GroupsText(std::string_view text) {
   std::string_view item;
   if (!hlo::NextItem(rest, item)) return {};
   if (mesh && item.find('{') == std::string_view::npos) {
-    hlo::NextItem(rest, item);  // the next item: `device_ids=(...) {'a'}`
+    // The axes are in the next item, as in `device_ids=(...) {'a'}`.
+    hlo::NextItem(rest, item);
   }
   return text.substr(
       0, static_cast<size_t>(item.data() + item.size() - text.data()));
@@ -101,8 +103,8 @@ void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
     size *= mesh_->axes[i].size;
   }
   // The members of a group are distinct devices that differ only along these
-  // axes. If there are as many members as the axes have coordinates, the group
-  // therefore contains every coordinate.
+  // axes, so a group has at most `size` members: 4 for the axes dp:2 and tp:2.
+  // A group of `size` members therefore has every coordinate along the axes.
   const bool exact = std::ranges::all_of(groups, [&](const auto& group) {
     return std::ssize(group) == size &&
            std::ranges::adjacent_find(group) == group.end();

@@ -38,8 +38,9 @@ bool Contains(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }
 
-// Removes the transformations around a part of a path; returns an empty view
-// for a part that JAX adds itself.
+// Removes the transformations around a part of a path: `transpose(jvp(layer))`
+// becomes `layer`. Returns an empty view for a part that JAX adds itself, such
+// as `while`.
 std::string_view PlainPart(std::string_view part) {
   for (bool found = true; found;) {
     found = false;

@@ -1,5 +1,6 @@
-// Reads the name of an operation (`op_name` in its metadata): its phase and its
-// scopes.
+// Finds the phase of an operation (forward, backward or recomputed) and its
+// named scopes. Both are read from the operation's name, the member `op_name`
+// of its metadata.
 #ifndef SHARDC_AUDIT_ORIGIN_H_
 #define SHARDC_AUDIT_ORIGIN_H_
 

@@ -1,5 +1,5 @@
-// The collectives of a plan's step program, as the report of `verify step`
-// lists them.
+// Reads the collectives of a plan's step program from the report of `verify
+// step`.
 #ifndef SHARDC_AUDIT_PLANNED_STEP_H_
 #define SHARDC_AUDIT_PLANNED_STEP_H_
 
@@ -21,7 +21,7 @@ struct PlannedSend {
   AxisGroup axes;                 // in the mesh's order
   Phase phase = Phase::kForward;  // kNone for an op of the optimizer
   std::string part, op;           // "layer 0-31", "linear q"
-  bool number = false;            // whether a single number is sent
+  bool number = false;            // whether only a scalar is sent
   int64_t layers = 1;
   int64_t bytes = 0;  // bytes that the busiest device sends in one layer
 };

@@ -1,14 +1,15 @@
 // Counts how often each computation runs, because a collective sends its bytes
-// in each run. A walk along every path from the entry could take exponential
-// time. Two passes over the sorted calls are enough:
+// in each run. Following every path from the entry separately could take
+// exponential time. Instead, two passes go over the sorted list of calls:
 //
-//   callees first   the bytes that a computation sends including its callees,
-//                   to choose the branch of each conditional that sends most
-//   callers first   runs(callee) += runs(caller) * times of the call
+//   callees first   adds up the bytes that a computation and its callees send,
+//                   to find the branch of each conditional that sends most;
+//                   only this branch is counted
+//   callers first   runs(callee) += runs(caller) * runs of the callee per call
 //
-// Example: a loop of 4 iterations inside a loop of 3. The inner body runs 12
-// times. The inner condition runs once more than its body each time, 15 times
-// in total.
+// For example, a loop of 4 iterations is inside a loop of 3 iterations. The
+// inner body runs 12 times. The inner condition runs once more than its body in
+// each iteration of the outer loop, so it runs 15 times in total.
 #include "audit/runs.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How often each computation runs in one execution of the program.
+// Counts how often each computation runs in one execution of the program.
 #ifndef SHARDC_AUDIT_RUNS_H_
 #define SHARDC_AUDIT_RUNS_H_
 

@@ -1,12 +1,14 @@
-// Finds which axes shard a program. The texts of CPU and GPU programs have the
-// shardings of the entry's parameters, and these are read. The texts of TPU
-// programs have no shardings. Two other facts are used there:
+// Finds the mesh axes that shard a program's arguments and its batch. The texts
+// of CPU and GPU programs state the shardings of the entry's parameters. The
+// texts of TPU programs state none. For these programs, the axes are inferred
+// from the collectives:
 //
 //   1. An all-reduce sums a gradient, or the loss (a scalar of the forward
 //      pass). Then the batch is sharded over the axes of this all-reduce.
 //   2. The program returns a floating-point scalar, and no collective runs over
-//      tp. Then no value on which the scalar depends is sharded over tp, or its
-//      shards would have been gathered or reduced.
+//      an axis, such as tp. Then no value on which the scalar depends is
+//      sharded over tp. Otherwise, a collective over tp would have combined the
+//      shards.
 #include "audit/shardings.h"
 
 #include <algorithm>

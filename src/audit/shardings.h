@@ -21,17 +21,16 @@ class Shardings {
 
   // Returns whether a gather runs over an axis that shards the batch. If the
   // text has no shardings, the axes of the batch are only inferred. The gather
-  // must then also join dimension 0.
+  // must then also concatenate the shards along dimension 0.
   bool GathersBatch(const Traffic& gather) const;
   // Returns whether a sum may be the reduction of a weight's gradient. This is
   // the case if the sum runs over an axis that shards the batch, or if the axes
   // of the batch or of the sum are unknown.
   bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the mesh axes of size 2 or more that shard no argument and over
-  // which no collective runs. Returns an empty list if this is not certain. It
-  // is not certain if a sharding or the axes of a collective are unknown. It is
-  // not certain either if the text has no shardings and the program returns no
-  // floating-point scalar.
+  // which no collective runs. Returns an empty list in two uncertain cases: a
+  // sharding or the axes of a collective are unknown, or the text has no
+  // shardings and the program returns no floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
   // Returns whether `count` is at least 2 and a loop of the program has this
   // many iterations.

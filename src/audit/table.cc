@@ -1,9 +1,12 @@
-// Adds up the traffic of a report into the rows of a table. In a table by one
-// property, such as the source line, a row is the sum of all collectives that
-// have the same value of this property. In a table by all properties
-// (By::kAll), a row is the sum of collectives that differ at most in the scope:
+// Adds up the traffic of a report into the rows of a table. A table is either
+// by one property of the collectives, such as their source line, or by all
+// properties (By::kAll). By one property, a row is the sum of all collectives
+// with the same value of this property. By all properties, a row is the sum of
+// the collectives that differ at most in the scope. For example, a table by
+// kind has two rows:
 //
-//   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
+//   all_gather  12 times,  96 KiB
+//   all_reduce  17 times, 265 KiB
 #include "audit/table.h"
 
 #include <algorithm>

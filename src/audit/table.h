@@ -1,4 +1,4 @@
-// Adds up a report by one property of its traffic.
+// Adds up the traffic of a report by one property, such as the source line.
 #ifndef SHARDC_AUDIT_TABLE_H_
 #define SHARDC_AUDIT_TABLE_H_
 
@@ -13,7 +13,7 @@
 namespace shardc::audit {
 
 enum class By : uint8_t {
-  kAll,  // by kind, devices, phase, tensor, shape and line
+  kAll,  // by kind, devices, phase, tensor, shape and source line together
   kLine,
   kParameter,
   kAxes,

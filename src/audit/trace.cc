@@ -1,8 +1,9 @@
 // Traces a collective's operand back to its origin, such as a parameter of the
-// entry, through instructions that only move it. The report can then name the
-// tensor that the collective moves. A value is an instruction and a path of
-// tuple elements in its result. Each line shows an instruction and, on the
-// right, the value to which one step of the trace goes:
+// entry, so that the report can name the tensor that the collective moves. The
+// trace continues only through instructions that move a value. A value is
+// described by the instruction that returns it. If the instruction returns a
+// tuple, a path of tuple indices is added. Each line shows an instruction and,
+// on the right, the value at which the trace continues:
 //
 //   %g = all-gather(%f)                     f
 //   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
@@ -40,7 +41,7 @@ constexpr std::string_view kForwarding[] = {"bitcast",
                                             "optimization-barrier",
                                             "opt-barrier",
                                             "reduce-precision"};
-constexpr int kDeepestLoop = 64;  // limit on loops inside loops
+constexpr int kDeepestLoop = 64;  // limit on the nesting of loops and tuples
 
 bool IsForwarding(std::string_view opcode) {
   return std::ranges::find(kForwarding, opcode) != std::end(kForwarding);
@@ -52,8 +53,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
 }
 
 // Returns whether an instruction is a gather. An `all-gather-start` returns a
-// tuple of its operands, then its results. A path at this instruction comes
-// from the `-done`, so it is an index among the results only.
+// tuple of its operands, then its results. The search reaches a `-start` only
+// from its `-done`, which returns the results alone. The path of the value is
+// therefore an index among the results, and not an index in the tuple.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -24,10 +24,11 @@ class Tracer {
  public:
   explicit Tracer(const Graph& graph) : graph_(graph) {}
 
-  // Returns the origin of a value: a parameter of the entry or of `stop`, or
-  // the result of an instruction that computes a new value. The search follows
-  // copies, casts, reshapes, slices, gathers, tuples and their elements. It
-  // also follows fusions, calls, and loops that leave an element unchanged.
+  // Returns the origin of a value: a parameter of the entry or of the
+  // computation `stop`, or the result of an instruction that computes a new
+  // value. The search follows copies, casts, reshapes, slices, gathers, tuples
+  // and their elements. It also follows fusions, calls, and loops that leave an
+  // element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
   // Returns the result of an instruction of which `value` is an unchanged copy.
@@ -42,9 +43,9 @@ class Tracer {
   std::optional<Value> Back(const Value& value);
 
   // Returns whether a loop's body returns this element of its state unchanged.
-  // It does if the origin (SourceOf) of this element of the body's result is
-  // the same element of the body's state. Returns false if a limit of the trace
-  // is reached.
+  // This is the case if the returned element has its origin (SourceOf) in the
+  // same element of the body's parameter. Returns false if the search reaches a
+  // limit.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
   // Returns the value of an integer constant; nullopt for other values.

@@ -1,11 +1,14 @@
-// Follows results forward to their uses. The uses of a computation's
-// instructions are listed when one of them is first looked up. A search follows
-// instructions that only move a value, enters fusions at their parameter and
-// leaves them at their root:
+// Follows the result of an instruction forward to its uses. The search passes
+// through instructions that only move a value. It enters a fusion at the
+// parameter that receives the value, and continues after the fusion if the
+// value reaches the fusion's root. For example, the only use of %g is a slice:
 //
 //   %g = all-gather(%x)
 //   %f = fusion(%g), calls=%slice      parameter 0 of slice
-//     %d = dynamic-slice(%p0, ...)     the only use of %g is a slice
+//     %d = dynamic-slice(%p0, ...)     the slice
+//
+// The uses in a computation are listed when a search first reaches the
+// computation.
 #include "audit/uses.h"
 
 #include <algorithm>
@@ -130,8 +133,8 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
     any = true;
   }
   if (!is_root) return any;
-  // The node is the root of its computation, so the fusion or other caller
-  // returns its result. The uses of the caller's result are uses of the node.
+  // The node is the root of its computation. If a fusion calls the computation,
+  // the fusion returns the node's result, so users of the fusion use the node.
   const Call* call = graph_.CallOf(block);
   if (call == nullptr || graph_.At(call->from).opcode != "fusion") {
     return judge({node, node, 0}) == Verdict::kYes;

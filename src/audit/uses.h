@@ -54,13 +54,14 @@ class Uses {
     Node of = 0, user = 0;
     size_t index = 0;  // index of `of` among the operands of `user`
   };
-  // The decision about one use: the use is accepted, is refused, or depends on
-  // the uses of the user's result.
+  // The decision about one use. kYes accepts the use and kNo refuses it. With
+  // kFollow, the uses of the user's result decide.
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
   using Judge = std::function<Verdict(const Use&)>;
 
-  // Returns whether the result has uses and all of them are accepted. Where
-  // `judge` returns kFollow, the uses of the user's result are judged instead.
+  // Returns whether the result has uses and `judge` accepts all of them. If
+  // `judge` returns kFollow for a use, the uses of the user's result are judged
+  // instead.
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
@@ -75,8 +76,8 @@ class Uses {
   };
   // The users of all instructions of a computation, in one array.
   struct Users {
-    // Indexed by instruction within the computation: the index in `all` of its
-    // first user.
+    // Indexed by instruction within the computation. An entry is the index in
+    // `all` of the instruction's first user.
     std::vector<uint32_t> first;
     std::vector<User> all;
   };
