@@ -8,8 +8,9 @@
 //   device 6 is at dp=1 tp=2, so it holds part 2 * 2 + 1 * 1 = 5, which is at
 //   (2, 1) among the 4 x 2 parts: rows 4 and 5, columns 3 to 5
 //
-// Consecutive devices differ in their coordinate on the last mesh axis.
-// Consecutive parts differ along the last axis of the last dimension.
+// The order of the devices and the order of the parts may differ. The last mesh
+// axis varies fastest among devices. The last axis of the spec varies fastest
+// among parts.
 #include "checkpoint/box.h"
 
 #include <set>

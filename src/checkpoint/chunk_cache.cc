@@ -1,7 +1,8 @@
-// Copies boxes of an array from the chunks that overlap them. If the boxes and
-// the chunks form different grids, several boxes need the same chunk. A chunk
-// therefore stays in memory until all its elements have been copied. It is
-// removed earlier if too much memory is in use.
+// Copies boxes (rectangular parts) of an array from the chunks that overlap
+// them. If the boxes and the chunks form different grids, several boxes need
+// the same chunk. A chunk therefore stays in memory until all its elements have
+// been copied. It is removed earlier if too much memory is in use, and decoded
+// again when another box needs it.
 //
 //   chunks [4, 8] and [4, 8] of w [8, 8], copied as boxes [8, 4]: the first box
 //   copies half of each chunk, and the second box the other half

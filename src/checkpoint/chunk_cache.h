@@ -29,12 +29,14 @@ class ChunkCache {
   bool Take(size_t array, const Box& box, char* out, Findings& findings);
 
  private:
-  // Index of the array, index of the chunk.
+  // The index of an array in the tree, and the index of a chunk in the array.
   using Key = std::pair<size_t, int64_t>;
   struct Entry {
     std::mutex mutex;  // held while the chunk is decoded
     std::shared_ptr<const std::string> bytes;
-    int64_t left = 0;  // elements that no call of Take has copied yet
+    // The number of elements that have not been copied since the entry was
+    // made.
+    int64_t left = 0;
     std::list<Key>::iterator place;
   };
 
@@ -42,8 +44,8 @@ class ChunkCache {
   std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
                                           Findings& findings);
   // Removes the least recently used chunks until the remaining chunks have at
-  // most `most_bytes_` bytes. Never removes the chunk `key`, or a chunk that is
-  // still being decoded.
+  // most `most_bytes_` bytes. Never removes the chunk `key`, which was decoded
+  // just before, or a chunk that is still being decoded.
   void Shrink(const Key& key);
   void Remove(const Key& key, const Entry& entry);
 

@@ -1,13 +1,18 @@
-// Copies the tensors of a transfer in blocks. Each worker thread copies one
-// block at a time. What a source piece contains of the block is read into a
-// buffer as one run of bytes. What an output part needs of the block is then
-// written from the buffer as one run. If it is not contiguous in the buffer,
-// its rows are first gathered in a second buffer. If outputs need less than
-// half of a source's run, and in long rows, these rows are read one by one.
-// Arrays of other formats (orbax, zarr, DCP) are copied by tree_copy.h.
+// Copies the tensors of a transfer in blocks of limited size. Each worker
+// thread copies one block at a time, in two steps:
 //
-//   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
-//   gathered into 2 runs of [8, 2], and each run is 1 write
+// - From each source piece, the worker reads one contiguous run of bytes. It
+//   contains all rows of the block that the outputs need. If they need less
+//   than half of the run, and the rows are long, each needed row is read by
+//   itself.
+// - The worker writes the bytes of each output part as one run. If these bytes
+//   are not contiguous in the read buffer, the worker first gathers them in a
+//   second buffer.
+//
+// Arrays of other formats (orbax, zarr, DCP) are copied by tree_copy.h. For
+// example, w [8, 4] is stored as 1 piece and written as 2 parts of columns:
+//
+//   1 read of 8 rows; the rows are gathered into 2 runs of [8, 2]; 2 writes
 #include "checkpoint/copy.h"
 
 #include <sys/stat.h>
@@ -38,7 +43,9 @@ constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr size_t kCacheLine = 64;
-constexpr int64_t kBuffers = 3;  // buffers of a worker: source, gathered, cast
+// The number of buffers of a worker: for read bytes, gathered rows, and cast
+// elements.
+constexpr int64_t kBuffers = 3;
 // Rows of at least this many bytes may be read by one system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
@@ -53,8 +60,9 @@ struct TensorCopy {
 // The region of a block that is read from one source.
 struct SourceRead {
   size_t source = 0;
-  Region region;                // one contiguous run of the source piece
-  const char* bytes = nullptr;  // null: the rows are read one by one
+  Region region;  // one contiguous run of the source piece
+  // The bytes of the region. Null if its rows are read one by one.
+  const char* bytes = nullptr;
 };
 
 class Copier {
@@ -295,7 +303,8 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
 }
 
 bool HasHeader(const InputFile& input, const SourceFile& source) {
-  Findings findings;  // a file that cannot be read is treated as changed
+  // These findings are dropped. A file that cannot be read counts as changed.
+  Findings findings;
   const auto header = input.Head(AsIndex(source.header_bytes), findings);
   return header && Crc32c(*header) == source.header_crc;
 }

@@ -1,9 +1,9 @@
 // Describes a tensor as a grid with few dimensions, and divides the grid into
-// blocks that are copied one at a time. A dimension that no box splits is
-// merged into the dimension before it. The last dimension of the grid counts
-// bytes or, if the tensor is cast, elements. A block is a range of indices
-// along one dimension: the outermost one along which a single index fits in a
-// block.
+// blocks that are copied one at a time. A dimension that no source piece and no
+// output part splits is merged into the dimension before it. The last dimension
+// of the grid counts bytes or, if the tensor is cast, elements. A block is a
+// range of indices along one dimension. This is the outermost dimension for
+// which the data of a single index do not exceed the size limit of a block.
 //
 //   [4, 6, 2] of BF16, no dimension split: the grid is [96] bytes
 //   [4, 6, 2] of BF16, split along its second dimension: the grid is 4 rows of
@@ -29,8 +29,9 @@ bool SpansDimension(const TransferTensor& tensor, size_t dim) {
 }
 
 struct Folding {
-  // For each dimension of the grid: the first of the tensor dimensions that are
-  // merged into it, and the product of the sizes of the others.
+  // Each dimension of the grid consists of merged dimensions of the tensor.
+  // `first` has the first of these dimensions, and `inner` the product of the
+  // sizes of the others. An unsplit [4, 6, 2] has `first` 0 and `inner` 12.
   std::vector<size_t> first;
   std::vector<int64_t> inner;
 };

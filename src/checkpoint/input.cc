@@ -1,6 +1,6 @@
 // Opens a checkpoint of another system (orbax, zarr, PyTorch DCP), which is
-// called a stored tree. Its elements are read later. No chunk is decoded here,
-// but the place of every chunk is looked up:
+// called a stored tree. The elements of the tree's arrays are read later. No
+// chunk is decoded here, but the place of every chunk is looked up:
 //
 //   orbax array `w` of 4 chunks in the file d/4f1a  ->  tensor `w`; the files
 //   manifest.ocdbt and d/4f1a; a digest of the chunks' files and offsets

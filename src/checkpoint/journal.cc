@@ -1,8 +1,9 @@
-// Records each written piece in a line, so that an interrupted run loses at
-// most the last lines. The first line contains the key, which is a digest of
-// everything that the transfer reads and writes. A journal with another key is
-// ignored. After the key follows a digest of the times at which the sources
-// changed.
+// Records each piece that a run has written as a line of a file, the journal. A
+// run after an interruption continues with the recorded pieces. Lines are
+// written in groups, so an interruption loses only the last lines. The first
+// line contains the key, which is a digest of everything that the transfer
+// reads and writes. A journal with another key is ignored. After the key
+// follows a digest of the times at which the sources changed. For example:
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC-32C in hexadecimal
@@ -239,8 +240,8 @@ std::optional<Journal> Journal::Open(const std::string& path,
       std::string(kFirstWord) + key + " " + SourceState(transfer) + "\n";
   journal.Parse(ReadFrom(journal.fd_), first, transfer);
   const auto refuse_new = [&](const std::string& why) {
-    if (!journal.resumed())
-      ::unlink(path.c_str());  // the file records no piece
+    // A journal that records no piece is of no use to a later run.
+    if (!journal.resumed()) ::unlink(path.c_str());
     return refuse(why);
   };
   // The journal is written again from its first line. Otherwise a new line

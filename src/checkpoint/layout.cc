@@ -1,12 +1,15 @@
-// Assigns the parts of tensors to files. The coordinates of a device determine
-// which parts it holds. With one file for each device, a replicated part is
-// stored in several files. With one file for each process, each part is stored
-// in one file only. If several processes hold the parts of a tensor, one of the
-// processes stores them, and these processes take turns from tensor to tensor.
-// With files for each shard, parts that the same set of devices holds are
-// stored in one file.
+// Assigns the parts of tensors to files. The coordinates of a device on the
+// mesh determine which parts the device holds. There are three layouts:
 //
-//   dp=2 tp=2, 2 processes; w is sharded over tp, b is replicated
+// - One file for each device. A replicated part is stored in several files.
+// - One file for each process. Each part is stored in one file only. If several
+//   processes hold a part of a tensor, they take turns from tensor to tensor.
+// - One file for each shard, which is a set of devices. It stores the parts
+//   that exactly these devices hold.
+//
+// For example, w is sharded over tp, and b is replicated:
+//
+//   dp=2 tp=2, 2 processes
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
 //   process  0: w0 w1  1: b
 //   shard    b (all), w0 (0, 2), w1 (1, 3)

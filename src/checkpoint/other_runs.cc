@@ -70,7 +70,9 @@ bool IsLive(const std::string& path) {
 bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
 
 // Returns whether a file of this name could belong to the set of files that the
-// transfer writes. Such a name is a prefix from `series` followed by a digit.
+// transfer writes. Such a name is a prefix from `series`, then a digit, and it
+// ends with `.safetensors`. If `series` has the prefix `model-`, an example is
+// `model-00001-of-00002.safetensors`.
 bool InSeries(const Transfer& transfer, std::string_view name) {
   if (!name.ends_with(".safetensors")) return false;
   return std::any_of(transfer.series.begin(), transfer.series.end(),

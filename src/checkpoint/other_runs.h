@@ -1,6 +1,7 @@
-// Handles several runs that write to the same folder. A run is refused if
-// another run is writing files that both runs could write. Files that an
-// interrupted run has left are removed by the next run that completes the set.
+// Prevents conflicts between runs that write to the same folder. A run is
+// refused while another run writes there and could write a file of the same
+// name. Files that an interrupted run has left are removed by the next run that
+// completes the set.
 #ifndef SHARDC_CHECKPOINT_OTHER_RUNS_H_
 #define SHARDC_CHECKPOINT_OTHER_RUNS_H_
 

@@ -3,8 +3,8 @@
 // index is first replaced by kResumeIndex, an index that marks an unfinished
 // run. The set's own index is written last. A folder whose index is not
 // kResumeIndex therefore contains one complete set. If there is no earlier set,
-// the journal marks the unfinished run, because it exists until the index is
-// written.
+// the journal marks the unfinished run, because the journal exists until the
+// index is written.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -53,7 +53,9 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
 }  // namespace
 
 bool IsFileOf(const std::string& path, const OutputFile& output) {
-  Findings findings;  // a file that cannot be read is not reported
+  // These findings are dropped. For a file that cannot be read, the result is
+  // false.
+  Findings findings;
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != output.size) return false;
   const auto header = file->Head(output.header.size(), findings);
@@ -78,7 +80,9 @@ std::vector<std::optional<uint32_t>> CheckFile(
 }
 
 bool IsResumeIndex(const std::string& path) {
-  Findings findings;  // a file that cannot be read is not reported
+  // These findings are dropped. For a file that cannot be read, the result is
+  // false.
+  Findings findings;
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != static_cast<int64_t>(kResumeIndex.size())) {
     return false;

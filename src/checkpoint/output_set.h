@@ -64,10 +64,11 @@ class OutputSet {
   // index before the first rename. A set without an index gets none. The caller
   // writes the new index afterwards. Returns false after a finding.
   bool Publish(Findings& findings);
-  // Cleans up after a failure. Removes the hidden files and, unless the index
-  // is kResumeIndex, the renamed files that have replaced no file. Returns
-  // false if a renamed file could not be removed. The folder then contains
-  // files of an incomplete set that no index marks as unfinished.
+  // Cleans up after a failure. Removes the hidden files. If the index is
+  // kResumeIndex, it marks the set as unfinished, so the renamed files are
+  // kept. Otherwise removes the renamed files that have replaced no file.
+  // Returns false if one of these could not be removed. The folder then
+  // contains files of an incomplete set that no index marks as unfinished.
   bool Discard();
 
  private:
@@ -79,7 +80,8 @@ class OutputSet {
   bool Refuse(const std::string& path, Findings& findings) const;
   // Writes kResumeIndex under the name of the index, if the set has an index.
   bool RetireIndex(Findings& findings);
-  // Returns whether Publish replaces files that readers may regard as a set.
+  // Returns whether the folder has a file or an index of an earlier set that
+  // Publish is about to replace.
   bool ReplacesFiles() const;
 
   const Transfer& transfer_;

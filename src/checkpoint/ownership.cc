@@ -1,12 +1,16 @@
-// Divides the outputs of a transfer among processes. The bytes of all outputs,
-// one output after another, are divided into one section of equal size for each
-// process. An output belongs to the process whose section contains the output's
+// Divides the outputs of a transfer among processes, so that each process
+// writes about the same number of bytes. The bytes of all outputs, one output
+// after another, are divided into one section of equal size for each process.
+// An output belongs to the process whose section contains the output's
 // midpoint. Every process computes the same assignment without communication.
 // The index of a process comes from a flag or from the launcher's environment
 // variables.
 //
-//   4, 4 and 8 bytes over 2 processes: one byte is added to each output, so
-//   the midpoints are 2.5, 7.5 and 14.5 of 19  ->  processes 0, 0, 1
+// Each output counts as one byte more than its size, so that empty outputs are
+// distributed too. For example, on 2 processes:
+//
+//   4, 4 and 8 bytes count as 5, 5 and 9, so the midpoints are 2.5, 7.5 and
+//   14.5 of 19  ->  processes 0, 0, 1
 #include "checkpoint/ownership.h"
 
 #include <algorithm>

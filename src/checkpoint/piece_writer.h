@@ -32,7 +32,8 @@ class PartsInWork {
     int64_t bytes = 0;
     uint32_t crc = 0;
   };
-  std::vector<std::vector<Target>> targets_;  // outputs, indexed by part
+  // The output pieces to which each part is written; indexed by part.
+  std::vector<std::vector<Target>> targets_;
   std::vector<int64_t> bytes_;  // size of each part, indexed by part
   std::vector<int64_t> left_;   // bytes not yet written, indexed by part
   std::vector<std::vector<ChecksummedRun>> runs_;  // written runs of each part

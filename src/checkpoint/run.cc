@@ -3,7 +3,7 @@
 // pieces, renames the files, writes the index and removes the journal. If
 // several processes write the outputs, each process writes `done` to its
 // journal instead of writing the index. A run with --finalize then checks that
-// all processes have done so, and writes the index.
+// every process's journal contains `done`, and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
@@ -278,11 +278,13 @@ class Runner {
       Merge(journal->recorded(), i, count);
     }
     // If the journals of some processes are missing, an earlier --finalize may
-    // have completed the set. If the index is complete, this is certain in two
-    // cases. In the first case, no journal is left. In the second case, a
-    // journal shows that a process has written files. That process replaced the
-    // index by kResumeIndex, so the complete index was written after it. The
-    // earlier --finalize was then interrupted while it removed the journals.
+    // have completed the set. A complete index proves this in two cases:
+    //
+    //   1. No journal is left.
+    //   2. A journal shows that a process has written files. This process
+    //      replaced an earlier index by kResumeIndex, so the complete index is
+    //      newer. The --finalize that wrote it was interrupted while it removed
+    //      the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;

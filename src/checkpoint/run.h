@@ -18,7 +18,8 @@ namespace shardc {
 
 struct RunOptions {
   ProcessShare share;
-  // True to only check the parts of all processes and write the index.
+  // If true, the run copies nothing. It checks the files of all processes and
+  // writes the index.
   bool finalize = false;
   bool verify = false;  // read everything back after writing
   bool reuse = false;   // overwrite the files of an earlier set
@@ -48,13 +49,13 @@ using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
 // Calls RefuseInputs and runs the transfer. After a failure, earlier outputs
-// are unchanged, or their index marks them as unfinished. The index does so
-// with `reuse`, or if some outputs have already been replaced. If there were no
-// earlier outputs, the new files are removed. If only the index could not be
-// written, the new files and the journal are kept. The journal then marks the
-// set as unfinished. Returns false after one finding with the reason: usage,
-// write, unreadable, missing (with `finalize`), or an error in a chunk of a
-// stored tree.
+// are unchanged, unless `reuse` is set or some outputs have already been
+// replaced. In these two cases, their index marks them as unfinished. If there
+// were no earlier outputs, the new files are removed. If only the index could
+// not be written, the new files and the journal are kept. The journal then
+// marks the set as unfinished. Returns false after one finding with the reason:
+// usage, write, unreadable, missing (with `finalize`), or an error in a chunk
+// of a stored tree.
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

@@ -1,5 +1,6 @@
-// `shards.json` (`shardc.shards/v1`): the file and position of each piece of
-// each parameter, and the devices that read it.
+// Writes and reads `shards.json` (schema `shardc.shards/v1`). This index lists
+// the pieces of each parameter. For each piece, it has the file, the position
+// and the devices that read the piece.
 #ifndef SHARDC_CHECKPOINT_SHARDS_INDEX_H_
 #define SHARDC_CHECKPOINT_SHARDS_INDEX_H_
 

@@ -26,8 +26,8 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
-  // If `array` is set, it is the index of the tensor in Stored::tree. `pieces`
-  // is then empty, and `places` is a digest of the chunks' positions.
+  // If `array` is set, the tensor is the array with this index in Stored::tree.
+  // `pieces` is then empty, and `places` is a digest of the chunks' positions.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};

@@ -100,7 +100,8 @@ void Tiles::Grow(int64_t most_bytes) {
     bytes *= extent[dim];
   }
   span_.assign(rank, 1);
-  int64_t run = array_.element_bytes;  // contiguous bytes of a tile
+  // The number of bytes of a tile that are contiguous in the array.
+  int64_t run = array_.element_bytes;
   for (size_t dim = rank; dim > 0;) {
     --dim;
     const auto cells = static_cast<int64_t>(edges_[dim].size()) - 1;

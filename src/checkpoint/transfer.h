@@ -53,15 +53,18 @@ struct SourcePiece {
 // obtained by splitting the tensor's name at `/`.
 struct TreePlace {
   std::vector<std::string> keys;
-  std::vector<bool> in_sequence;  // whether a key is a list index
-  std::string random_key;         // PRNG of JAX random keys; empty: no keys
+  std::vector<bool> in_sequence;  // for each key, whether it is a list index
+  // The PRNG, such as `threefry2x32`, if the tensor holds JAX random keys.
+  // Empty for other tensors.
+  std::string random_key;
 };
 
 struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  Dtype to = Dtype::kF32;            // equals `from`, or CanConvert(from, to)
+  // The dtype of the outputs. It is `from`, or CanConvert(from, to) is true.
+  Dtype to = Dtype::kF32;
   std::vector<SourcePiece> sources;  // disjoint; together they cover the tensor
   std::vector<Box> parts;            // distinct parts that outputs contain
   // If the tensor belongs to a stored tree, `sources` is empty, and the array
@@ -112,7 +115,7 @@ struct Transfer {
 };
 
 // The checksum of each piece, indexed by output and piece. It is set when the
-// piece is written, or when a piece of an earlier run is kept. Otherwise
+// piece is written, or when a piece of an earlier run is kept. Until then it is
 // nullopt.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 

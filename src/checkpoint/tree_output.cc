@@ -1,8 +1,8 @@
-// Writes a transfer as a tree (orbax or DCP). The writers of the room `stored`
-// read one box of elements for each chunk that they write. The chunks are the
-// parts of the plan. If the source's chunks are smaller than a part, the part
-// is divided along the edges of these chunks. Boxes that need the same source
-// chunk are then read one after another.
+// Writes a transfer as a tree (orbax or DCP). The written chunks are the parts
+// of the plan. If the source's chunks are smaller than a part, the part is
+// divided along the edges of these chunks. For each chunk, the writers of the
+// room `stored` read one box of elements. Boxes that need the same source chunk
+// are read one after another. For example:
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
@@ -101,9 +101,10 @@ class TransferSource : public stored::BoxSource {
 };
 
 // Returns the size of the written chunks along a dimension of `size` elements.
-// This is the source's chunk size `source`, or the part's size if that is not
-// larger. It is also the part's size if `source` does not divide the part and
-// the part is not the full dimension.
+// This is the source's chunk size `source` if it is smaller than the part and
+// divides the part, or if it is smaller than a part that is the full dimension.
+// Otherwise it is the part's size. A part of 8192 with `source` 1024 gives
+// 1024, and a part of 8 with `source` 64 gives 8.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
@@ -115,9 +116,10 @@ int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-// Returns the size of joined chunks along a dimension of `size` elements. This
-// is `chunk` times a number of at most `most`, and at most the part's size. It
-// divides the part unless the part is the full dimension.
+// Returns the size of joined chunks along a dimension of `size` elements. At
+// most `most` chunks of size `chunk` are joined, as many as fit in the part.
+// Unless the part is the full dimension, the joined size divides the part:
+// chunks of 8 in a part of 48, with `most` 4, give 24.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;
