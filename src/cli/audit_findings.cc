@@ -1,13 +1,13 @@
-// Makes the findings of an audit and places them in Python files. A finding's
-// place is a byte range of a source text. The program's text names the Python
-// file by its path on the machine that compiled the program. On this machine
-// the file may be missing or too short. The finding is then placed in a
-// substitute text, which has only empty lines:
+// Converts the results of an audit to findings at lines of Python files. The
+// program's text names a Python file by its path on the machine that compiled
+// the program. If this machine has no such file, class Repository looks in the
+// current Git repository for a file with a similar path.
 //
-//   model.py:31, no such file  ->  31 line breaks, place at line 31
+// If there is no such file, or if the file is too short, the finding still
+// states the file name and the line number. Its place is then in a text of
+// empty lines that stands for the file. For example:
 //
-// If the path does not exist, class Repository looks for a similar path in this
-// repository.
+//   model.py:31, no such file  ->  line 31 of a text of 31 line breaks
 #include "cli/audit_findings.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostLines = 1'000'000;
-constexpr int64_t kMostBytes = int64_t{16} << 20;  // of the largest file read
+constexpr int64_t kMostBytes = int64_t{16} << 20;  // larger files are not read
 
 class PythonFiles {
  public:
@@ -62,9 +62,12 @@ class PythonFiles {
     return at->second;
   }
 
-  // Returns the path of the file on this machine. The program may have been
-  // compiled on another machine, where the file has another path. The result is
-  // then a similar path in this repository, if there is one.
+  // Returns the path of the file on this machine. `file` may be a path of the
+  // machine that compiled the program. If it does not exist here, returns the
+  // file of the current Git repository whose path is the longest ending of
+  // `file`, or else `file` itself:
+  //
+  //   /home/ci/repo/model/mlp.py  ->  model/mlp.py
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;
@@ -89,17 +92,19 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// A flaw is placed at a Python line. Returns the line that calls the function
-// with this line. The function is often a helper that only calls
+// A flaw is a finding about an instruction, at the Python line `flaw.line` from
+// which the instruction comes. Returns the line that calls the function in
+// which `flaw.line` is. That function is often a helper that only calls
 // `with_sharding_constraint`, so the line of its caller is more useful to the
-// user. Returns nullopt if the two lines are in different files.
+// user. Returns nullopt if the caller is in another file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);
   auto at = std::ranges::find(stack, flaw.line);
   if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
   const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
-  // If no frame is in the user's code, `caller` is in an installed package.
+  // If all remaining frames are in installed packages, `caller` is in one of
+  // the packages, and so in another file.
   if (caller.file != flaw.line.file) return std::nullopt;
   return caller;
 }
@@ -140,8 +145,10 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // A collective causes the growth if its kind, mesh axes, tensor, shape and
-    // function are those of the growth. Find the one that sends the most bytes.
+    // Find the collective that caused the growth. It has the kind and the mesh
+    // axes of the growth's route, and the tensor, shape and function of its
+    // cause. If several collectives have these, take the one that sends the
+    // most bytes.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

@@ -41,8 +41,9 @@ struct CheckFlags {
   bool unsafe_fixes = false;
 };
 
-// What to check: the requested targets, and the project's lint settings. A safe
-// fix changes the specs of no target of the project, requested or not.
+// The targets and the lint settings of one run of `check`. A fix is safe only
+// if it changes the specs of no target of the project. This includes targets
+// that are not checked, so `all_targets` is needed too.
 struct CheckRequest {
   std::vector<Target> targets;
   std::vector<Target> all_targets;  // all targets of the project
@@ -156,7 +157,8 @@ bool AreText(std::span<const FixedFile> files, Findings& findings) {
 bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
                  Findings& findings) {
   for (const Target& target : targets) {
-    Findings unread;  // not printed; the check reports them again
+    // These findings are dropped, because the check reports them again later.
+    Findings unread;
     if (!target.plan.empty() || !target.step.empty() ||
         ReadAuditInput(target, allow_outside, unread)) {
       return true;

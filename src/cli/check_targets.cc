@@ -80,8 +80,9 @@ FindingSink Locked(const Target& target, const Compiled& compiled,
   return out;
 }
 
-// Reports names that are no operation, and errors in the settings of the
-// target's operations. The lints leave out what they cannot read of these.
+// Reports unknown names of operations, and errors in the settings of the
+// target's operations. The lints do not report these errors: they ignore
+// unknown operations and invalid settings.
 void CheckOperations(const VerifyInput& input, Findings& errors) {
   for (const VerifyInput::Named& named : input.operations) {
     NamedOperation(named.operation, named.place, errors);

@@ -24,8 +24,10 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans
-  // Caches the bytes that compiled programs send. Null except in the language
-  // server, which compares a program only with the limits of its budget.
+  // Caches the bytes that each compiled program sends. Only the language server
+  // sets this member, because it must not read a program at each keystroke. It
+  // then checks the bytes against the limits of the target's budget, and does
+  // not compare the program with the committed summary.
   ProgramSums* programs = nullptr;
 };
 
@@ -36,7 +38,9 @@ struct CheckedTarget {
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
-  std::shared_ptr<const Compiled> compiled;  // null if not kept or on errors
+  // The compiled plan. Null if the target has errors, or if CheckOptions::keep
+  // is false.
+  std::shared_ptr<const Compiled> compiled;
 };
 
 // Checks the targets. The results are in the order of `targets`.

@@ -1,7 +1,7 @@
-// Runs split, merge and reshard from their common options: this process's share
-// of the work, a filter of tensor names, and a dtype to which tensors are cast.
-// Prints a line of progress on a terminal. The share may come from the
-// environment variables of a launcher:
+// Reads the common options of split, merge and reshard, and runs the transfer.
+// The options set this process's share of the work, a filter of tensor names,
+// and a dtype to which tensors are cast. On a terminal, a line shows the
+// progress. The share may come from the environment variables of a launcher:
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
@@ -121,9 +121,10 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   return std::nullopt;
 }
 
-// Reads the values of `--dtype`, each a dtype or PATTERN=DTYPE. A tensor is
-// cast to the dtype of the first pattern that its name contains. A dtype
-// without a pattern is for the tensors that no pattern matches.
+// Reads the values of `--dtype`, each a dtype or PATTERN=DTYPE. A pattern is a
+// regular expression. A tensor is cast to the dtype of the first pattern that
+// is found in its name. A dtype without a pattern is for the tensors that no
+// pattern matches.
 bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
   if (given.empty()) return true;
   std::vector<Pattern> patterns;
@@ -177,7 +178,7 @@ bool ReadSelect(const std::string& text,
   return true;
 }
 
-// Returns whether a path is a directory or is below it. The path need not
+// Returns whether `path` is `directory` itself or is inside it. `path` need not
 // exist.
 bool IsBelow(const std::string& directory, const std::string& path) {
   std::error_code error;

@@ -1,6 +1,7 @@
 // The common options of split, merge and reshard, and the function that runs a
-// transfer. A transfer reads pieces of tensors and writes other pieces. The
-// function does this process's share of the work, and prints its progress.
+// transfer. A transfer copies parts of tensors from the files of one checkpoint
+// to the files of another. The function does this process's share of the work,
+// and prints its progress.
 #ifndef SHARDC_CLI_CHECKPOINT_FLAGS_H_
 #define SHARDC_CLI_CHECKPOINT_FLAGS_H_
 
@@ -45,17 +46,18 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Adds a finding (usage) and returns true if the output directory is `source`.
-// Also does so if the directory is inside `source`, and `source` is a stored
-// tree (such as an orbax checkpoint). Two checkpoints cannot share a directory.
+// Returns true, and adds a finding (usage), if the output directory is
+// `source`. If `source` is a stored tree (such as an orbax checkpoint), the
+// output directory must not be inside it either. Two checkpoints cannot share a
+// directory.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
 // Runs the transfer and returns the exit status. With --dry-run, only prints
-// the bytes that the transfer would read and write. Source pieces are first
-// compared with their checksums, unless --no-verify or --finalize is given. If
-// the transfer is interrupted, prints where the complete pieces are, and the
-// process ends by the signal.
+// the bytes that the transfer would read and write. The data of the source is
+// first compared with its checksums, unless --no-verify or --finalize is given.
+// If a signal interrupts the transfer, prints where the finished parts are, and
+// the signal then ends the process.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

@@ -1,4 +1,5 @@
-// Room: cli. main, one file per command, exit codes. Only parser.cc uses CLI11.
+// Room: cli. It has the function main, a file for each command, and the exit
+// codes. Only parser.cc uses CLI11.
 // Includes: source, model, devices, parse, families, stored, hlo,
 // importers/rules, match, match/proof, resolve, legalize, schedule, step, plan,
 // plan/difference, lint/analysis, lint/rules, lint, checkpoint, target,
@@ -26,7 +27,8 @@ enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 
 // Options of every command.
 struct Common {
-  bool help = false;  // handled by the parser
+  // Set by --help. No command reads it, because the parser handles --help.
+  bool help = false;
   bool quiet = false;
   std::string color = "auto";     // auto | always | never
   std::string format = "text";    // output format of the command's result

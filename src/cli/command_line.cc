@@ -1,9 +1,10 @@
 // Finds the places of findings about options. The command line is written as
 // one line and quoted for a shell, and places are in this line. The message of
-// a finding names options, and has values in backticks. The command line after
-// the command's name is searched for each of them, as a complete word or list
-// item. The finding is placed at the first one that is found. If none is found,
-// an error is placed at the command's name:
+// a finding contains names of options, and values in backticks. Each of these
+// is searched for after the command's name, as a complete word or list item.
+// The finding is placed at the first name or value that the command line
+// contains. If it contains none of them, an error is placed at the command's
+// name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26

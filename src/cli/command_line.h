@@ -1,5 +1,5 @@
-// The arguments of a run as a source text. Findings about options are in no
-// file, and their place is in this text.
+// Represents the arguments of a run as a source text. Findings about options
+// are in no file, and their place is in this text.
 #ifndef SHARDC_CLI_COMMAND_LINE_H_
 #define SHARDC_CLI_COMMAND_LINE_H_
 
@@ -16,7 +16,8 @@ std::string ShellWord(std::string_view word);
 
 class CommandLine {
  public:
-  CommandLine() = default;  // without arguments, Placed() changes nothing
+  // Makes a command line without arguments. Placed() then changes no finding.
+  CommandLine() = default;
   CommandLine(int argc, const char* const* argv);
 
   // Returns the findings with places. A finding without a place is placed at

@@ -1,5 +1,5 @@
-// All commands, in the order of `shardc --help`. A new command needs one line
-// here, and its record in the file of its name.
+// Lists all commands in the order of `shardc --help`. A new command needs one
+// line here, and its record (Command) in the file of its name.
 #ifndef SHARDC_CLI_COMMANDS_H_
 #define SHARDC_CLI_COMMANDS_H_
 

@@ -19,11 +19,13 @@ SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
 // and adds a finding that names the command that creates it.
 SourceRef ReadCommittedStep(const Target& target, Findings& findings);
 
-// Returns whether `path` may be overwritten. Otherwise adds a finding. The
-// purpose is that a mistyped path in the project does not destroy another file
-// of the user. This run must not have read the file. The file must be empty, be
-// no regular file, or have the schema's name ("shardc.plan") in its first 4
-// KiB.
+// Returns whether `path` may be overwritten. Otherwise adds a finding. A
+// mistyped path in the project must not destroy another file of the user. The
+// path may therefore be overwritten only if this run has not read it, and if
+// one of these is true:
+// - the path does not exist, or is no regular file
+// - the file is empty
+// - the first 4 KiB of the file contain the schema's name ("shardc.plan")
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings);
 

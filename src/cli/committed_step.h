@@ -13,9 +13,9 @@
 
 namespace shardc::cli {
 
-// Compiles the step of each mode of the target that has one, and returns their
-// reports. The steps have the target's batch and a default length. They are
-// not run. Returns nullopt after findings.
+// Compiles a step for each of the target's modes train, prefill and decode, and
+// returns the reports of these steps. The steps have the target's batch and a
+// default length. They are not run. Returns nullopt after findings.
 std::optional<std::vector<verify::StepReport>> StepsToCommit(
     const Target& target, const Compiled& compiled,
     const std::optional<ModelConfig>& model, Findings& findings);

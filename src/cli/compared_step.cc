@@ -1,9 +1,9 @@
 // Compares a compiled program with a step program. A step program is made for
-// one mesh. If the compiled program is for another mesh, this is a finding.
-// Mesh axes of size 1 are ignored:
+// one mesh. If the compiled program is for another mesh, a finding
+// (device-count) is added. Mesh axes of size 1 are ignored. For example:
 //
-//   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  compared
-//   step of dp=4 tp=2, program of dp=2 tp=4       ->  device-count
+//   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  the meshes are equal
+//   step of dp=4 tp=2, program of dp=2 tp=4       ->  a finding
 #include "cli/compared_step.h"
 
 #include <cstdint>

@@ -20,10 +20,11 @@ namespace shardc::cli {
 std::optional<audit::PlannedStep> ReadStepFile(const std::string& path,
                                                Mode mode, Findings& findings);
 
-// Sets `how.compared` to the step and its differences from the program. Their
-// reasons may be arguments that the program shards differently (`how.drifts`).
-// `report` must have a mesh. Returns false after a finding, for example if the
-// step has another mesh.
+// Sets `how.compared` to the step and its differences from the program. A
+// difference may be caused by an argument that the program shards in another
+// way than the plan. `how.drifts` lists such arguments. `report` must have a
+// mesh. Returns false after a finding, for example if the step has another
+// mesh.
 bool CompareWithStep(const hlo::Program& program, const audit::Report& report,
                      audit::PlannedStep step, AuditText& how,
                      Findings& findings);

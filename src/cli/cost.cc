@@ -30,13 +30,14 @@ struct CostCommand {
   bool explain = false, profiles = false, allow_edited = false;
 };
 
-// The target, opened and compiled, or the plan that was read from a file.
+// The source of the plan. Without `--plan`, `target` has the compiled inputs.
+// With `--plan`, `view` has the plan that was read from the file.
 struct Inputs {
   StagedTarget target;
   std::optional<PlanView> view;
 
-  // Returns whether the layers are divided into pipeline stages, by a file or
-  // by the flags.
+  // Returns whether the layers are divided into pipeline stages. The plan file,
+  // the flags, the rules or the target may divide them.
   bool HasStages(const StageFlags& flags) const {
     if (flags.None()) return false;
     return view ? view->plan.stages.has_value()
@@ -70,10 +71,12 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` added to the modes to compile. Without
-// `--modes`, the target's modes are compiled: {train} and decode become {train,
-// decode}. If the target lists none either, all modes are compiled, and nothing
-// is added. Train is always compiled, so it is not added.
+// Returns the flags with `mode` added to the modes to compile. If the flags
+// list no modes, the target's modes are copied to the flags first. Train is
+// always compiled, so it is never added. If neither the flags nor the target
+// list modes, all modes are compiled, and nothing is added.
+//
+//   target's modes train,prefill; mode decode  ->  train,prefill,decode
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;

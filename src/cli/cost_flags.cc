@@ -1,7 +1,7 @@
-// Parses the options of `cost`. Each option is parsed independently of the
-// others, so that one run reports all errors:
+// Parses the options of `cost`. Parsing goes on after an invalid option, so
+// that one run reports the errors of all options:
 //
-//   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
+//   --zero 4 --seq many  ->  two findings
 #include "cli/cost_flags.h"
 
 #include <algorithm>

@@ -48,7 +48,8 @@ std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
 
 // Returns the option `--reduce WHEN`, for commands that divide a batch into
-// micro-batches.
+// micro-batches. Its value selects when the gradients of micro-batches are
+// reduced, for example `once` after all micro-batches.
 Option ReduceOption(std::string* to);
 // Parses the value of `--reduce`. Returns false after a finding if the value is
 // unknown. An empty text leaves `out` unchanged.

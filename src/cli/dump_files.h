@@ -1,4 +1,5 @@
-// The files that `--dump` writes.
+// Names the files that `--dump DIR` of `verify` and `verify step` writes for
+// each case, and makes the directory.
 #ifndef SHARDC_CLI_DUMP_FILES_H_
 #define SHARDC_CLI_DUMP_FILES_H_
 

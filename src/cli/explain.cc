@@ -73,7 +73,7 @@ Strings CodeWords() {
 
 // Returns true, and adds a finding, if the word looks like a code or a code's
 // name but is neither, such as `SHD1` or `catch-all-replicate`. A parameter's
-// name does not look like one of these, because it has a separator.
+// name looks different, because its parts are separated by `/` or `.`.
 bool IsWrongCode(const std::string& what, Findings& findings) {
   const Strings names = CodeWords();
   const std::string folded = FoldCase(what);

@@ -3,7 +3,7 @@
 // written as JSON in memory and read back, so that the output is the same as
 // for its plan file:
 //
-//   --mesh tp:4 --rules r.yaml --manifest m.json  ->  plan.json  ->  hlo
+//   --mesh, --rules, --manifest  ->  the plan as JSON  ->  the text in FORMAT
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -48,8 +48,9 @@ const exports::Exporter* FindExporter(const std::string& format,
   return nullptr;
 }
 
-// Returns false, after a finding, if an option is given that the format does
-// not accept. `--format json` is checked as well.
+// Returns false, after a finding, if the format does not accept one of the
+// given options. This includes `--format json` for a format that has no JSON
+// form.
 bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
              const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;
@@ -81,9 +82,10 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
-// Returns false, after a finding, for `--stages none`. With this value, other
-// commands ignore the stages that files declare. The formats with the option
-// `--stages` write nothing but stages.
+// Returns false, after a finding, for `--stages none`. In other commands, this
+// value means that the stages that files declare are ignored. Here it is an
+// error: formats with the option `--stages` write only stages, so the output
+// would be empty.
 bool HasStages(const ExportFlags& flags, Findings& findings) {
   if (flags.stages != "none") return true;
   findings.Add(code::kUsage, FlagPlace("--stages", flags.stages),
@@ -115,8 +117,8 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   stages.schedule = flags.schedule;
   if (!target.declared) return true;
   // `--assign cost` would let the cost model divide the layers. The cost model
-  // needs a batch size, which is no option of `export`, so only numbers are
-  // valid.
+  // needs a batch size, which is no option of `export`. Only numbers of layers
+  // are therefore valid, and ParseInteger reports that `cost` is not a number.
   if (flags.assign == "cost") {
     ParseInteger("--assign", flags.assign, 0, findings);
     return false;
@@ -206,7 +208,8 @@ bool HasStageOfEachRank(const PlanStages& planned) {
 // Returns false after a finding.
 bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
                    const Place& place, ExportFlags& flags, Findings& findings) {
-  // A format without `--schedule` only divides the layers.
+  // A format without `--schedule` only writes the layers of each stage. The
+  // reader of the output assumes that stage n is on rank n.
   if (exporter.flags.find("--schedule") == std::string_view::npos) {
     if (!HasStageOfEachRank(planned)) {
       findings.Add(code::kInexpressible, place,
@@ -238,10 +241,10 @@ bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
   return true;
 }
 
-// Returns the stages of the plan, in which given flags replace single values.
-// In two cases returns the stages that the flags describe: the plan has no
-// stages, or `--stages` names another axis. Returns nullopt after a finding,
-// for example if neither the plan nor the flags have stages.
+// Returns the stages of the plan. Each given flag replaces one value of these
+// stages. If the plan has no stages, or if `--stages` names another axis, the
+// flags alone describe the stages. Returns nullopt after a finding, for example
+// if neither the plan nor the flags have stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const ReadPlan& plan, const std::optional<PlanStages>& planned,

@@ -122,8 +122,9 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
 }
 
 // Returns those of `axes` that every mesh must have, because the rules may name
-// them. Not returned are the stage axis and the parallelism axes (dp, fsdp,
-// ...). If a mesh lacks one of these, it is treated as an axis of size 1.
+// them. The stage axis and the parallelism axes (dp, fsdp, ...) are not
+// returned. A mesh may lack such an axis: the missing axis is treated as an
+// axis of size 1.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
@@ -147,9 +148,9 @@ Mesh Alone(const std::string& axis, int64_t size,
   return out;
 }
 
-// Returns kDone if the rules compile to a plan on one device. Otherwise no mesh
-// is possible. Adds the findings, and returns kFailed if the rules do not
-// compile, or kFound if the plan has unmatched or illegal parameters.
+// Compiles the rules for one device. If this fails, no mesh is legal. Adds the
+// findings. Returns kDone if the rules compile to a plan, kFailed if they do
+// not compile, and kFound if the plan has unmatched or illegal parameters.
 ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
                      const std::vector<std::string>& named,
                      Findings& findings) {

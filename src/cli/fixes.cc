@@ -2,12 +2,16 @@
 // that reads the file compiles to the same specs with the fix. No compilation
 // is needed if the old and the new rules are proven to have the same effect on
 // all names. All fixes are tried together first, so that many safe fixes need
-// few compilations. If they are unsafe together, the two halves are tried in
-// turn, each with the fixes already known to be safe, down to single fixes. For
-// example, c is the only one of the fixes a, b, c and d that changes specs:
+// few compilations. If a group of fixes is unsafe, its first half is tried, and
+// then its second half, down to single fixes. Each try includes the fixes that
+// are already known to be safe. For example, c is the only one of the fixes a,
+// b, c and d that changes specs. The tries are:
 //
-//   all: abcd unsafe   first half: ab safe   second half: abcd unsafe
-//   c: abc unsafe      d: abd safe
+//   a b c d      unsafe, so each half is tried
+//   a b          safe
+//   a b + c d    unsafe, so each half of c d is tried
+//   a b + c      unsafe
+//   a b + d      safe, so a, b and d are the safe fixes
 #include "cli/fixes.h"
 
 #include <algorithm>
@@ -94,7 +98,8 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
     // A rule with `like: \1.weight` copies the spec of another parameter. The
-    // match determines that parameter, so the pattern is a part of the effect.
+    // text that the pattern matches determines which parameter that is. Two
+    // such rules therefore have equal effects only if their patterns are equal.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -233,7 +238,8 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  FileTexts texts_;  // contents to use in place of the files
+  // Texts that are used instead of the contents of files.
+  FileTexts texts_;
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -347,8 +353,9 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
 }
 
 // Returns the fixes that can be made, sorted by file and line. A fix that
-// several targets have is returned once. Fixes that only editors offer
-// (RuleFix::by_hand), and fixes of texts that are not files, are left out.
+// several targets have is returned once. Two kinds of fixes are left out: those
+// that only editors offer (RuleFix::by_hand), and those of rules that are in no
+// file, such as a pack.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

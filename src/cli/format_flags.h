@@ -1,4 +1,4 @@
-// Options that apply to only some formats of a command.
+// Checks options that apply to only some formats of a command.
 #ifndef SHARDC_CLI_FORMAT_FLAGS_H_
 #define SHARDC_CLI_FORMAT_FLAGS_H_
 

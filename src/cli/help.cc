@@ -1,6 +1,6 @@
-// Formats the records of commands as help in two columns: names, and wrapped
-// descriptions. A name that is wider than its column gets a line of its own. A
-// long example is continued with a backslash:
+// Formats the help of commands in two columns: names, and wrapped descriptions.
+// A name that is wider than its column gets a line of its own. A long example
+// is continued with a backslash:
 //
 //   -o,--output FILE            file to write the result to (default: stdout)
 //   --format text|concise|json|sarif|github|junit|markdown

@@ -1,7 +1,7 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
 // file. With --mesh-output, writes the configuration's mesh as a mesh file.
-// With --manifest, prints how many parameters have a rule. Patterns of systems
-// that match names in another way are rewritten:
+// With --manifest, prints how many parameters have a rule. Rules files match
+// names by regular expressions. Patterns of another form are rewritten:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include "cli/commands.h"
@@ -74,16 +74,18 @@ bool ReadValues(const Strings& given, imports::Request& request,
 // rules file too.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
-  // `__HEAD__`, the long form of the logical axis HEAD, means the logical axis
-  // in the imported Python source too. It is therefore not returned here.
+  // `__HEAD__` is the long form of the logical axis HEAD. In the imported
+  // Python source it means the logical axis too, so only the short form can
+  // name a mesh axis.
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }
 
-// Keeps the meaning of mesh axes that have the name of a logical axis or of an
-// axis rule. A rules file would resolve the mesh axis `HEAD` by the axis rule
-// `head`. This rule is therefore set to the mesh axis in every mode.
-// Does nothing if the import has axis rules. Returns false if there are errors.
+// A mesh axis of an imported spec may have the name of a logical axis or of an
+// axis rule, such as `HEAD`. A rules file would replace `HEAD` by the mesh axes
+// of the axis rule `head`. This axis rule is therefore set to the mesh axis
+// `HEAD` in every mode, so that the spec keeps its meaning. Does nothing if the
+// import has axis rules of its own. Returns false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {

@@ -124,8 +124,8 @@ bool HoldsCheckpoint(const fs::path& folder) {
 }
 
 // Reads the inputs from the user's checkpoint, config.json or manifest. The
-// parameters are read from the checkpoint or the manifest. If there is neither,
-// or if some tensors have no shape, they are built from the config.json.
+// parameters are those of the checkpoint or the manifest. If there is neither,
+// or if a tensor has no shape, the parameters are built from the config.json.
 // Returns nullopt after a finding.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {

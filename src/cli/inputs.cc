@@ -1,5 +1,6 @@
 // Converts options to the requests of src/target. The files are read even if an
-// option cannot be parsed, so that one run also reports their errors:
+// option cannot be parsed, so that one run reports the errors of the options
+// and of the files:
 //
 //   --devices x --rules builtin:lama  ->  both are reported, nothing is
 //   compiled
@@ -119,8 +120,8 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
   return options;
 }
 
-// Adds to findings about files that cannot be read where the project names
-// these files.
+// Returns the findings. A finding may report that a file cannot be read. If the
+// project names this file, the line that names it is added to the finding.
 Findings WithNames(const Target& target, const Findings& findings) {
   Findings out;
   out.NoteReadsOf(findings);

@@ -73,16 +73,16 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
-// Adds an error for each option of AllInputs that is given and would change
-// the plan of the inputs, such as --mesh or --illegal. For commands that read
-// plan files and so compile no inputs, for the reason `because`. Returns false
-// after a finding.
+// Adds an error for each given option of AllInputs that would change the plan
+// of the inputs, such as --mesh or --illegal. Commands that read a plan file
+// call this function, because they compile no inputs. `because` is the reason
+// that the message states. Returns false after a finding.
 bool RefuseInputs(const InputFlags& flags, std::string_view because,
                   Findings& findings);
 
 // Returns the target that the options choose. If `plan` names a plan file, no
 // inputs are needed, and the target has only `--model`. Returns nullopt after a
-// finding, such as that of RefuseInputs.
+// finding, for example if RefuseInputs returns false.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 

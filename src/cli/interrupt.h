@@ -1,5 +1,5 @@
-// Handles interrupts. Incomplete files are removed, and a long command can set
-// a message to print.
+// Handles interrupts: removes incomplete files, and prints a message that a
+// long command can set.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 

@@ -1,8 +1,8 @@
 // `shardc lsp`: the language server over standard input and output. One thread
 // reads and handles the messages, and runs a check when no more messages
 // arrive. If checks are slow, the server first waits for a pause in the input,
-// so that a check does not delay the response to the next key. If there is
-// never a pause, it checks at regular intervals:
+// so that a check does not delay the response to the next key. If the input
+// never pauses, a check runs one second after the first unchecked edit:
 //
 //   checks take 20 ms   ->  an edit is checked at once
 //   checks take 200 ms  ->  after 40 ms without input
@@ -118,7 +118,9 @@ class Loop {
   lsp::Server server_;
   Clock::time_point last_ = Clock::now();   // time of the last received bytes
   std::optional<Clock::time_point> first_;  // time of the first unchecked edit
-  Clock::duration took_ = kPause;           // duration of the last check
+  // The duration of the last check. The initial value is less than kQuick, so
+  // the first check does not wait.
+  Clock::duration took_ = kPause;
 };
 
 int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {

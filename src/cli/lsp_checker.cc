@@ -69,8 +69,8 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
 }
 
 // Rules with errors are left out of the compilation. Returns the parameters
-// that a left-out rule may match. No other rule matches them, or the first
-// match is a catch-all rule such as `.*`.
+// that such a rule may match. These are the parameters that no other rule
+// matches, and those whose first match is a catch-all rule such as `.*`.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {
@@ -146,8 +146,8 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
     CheckedTarget& one = checked[i];
     if (partial) DropUncertain(one);
     if (baseline) baseline->Apply(one.result.findings);
-    // Editors do not show the parameters of a finding, which may be tens of
-    // thousands.
+    // Editors do not show the names of a finding's parameters. There may be
+    // tens of thousands of names, so they are dropped to save memory.
     for (Finding& finding : one.result.findings) finding.params.clear();
     out.targets.push_back(
         {project->targets[i], one.errors, one.compiled, one.fixes});

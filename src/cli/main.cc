@@ -1,9 +1,13 @@
-// The program: sets up the process, parses arguments, runs one command, reports
-// findings. If stdout is closed, it is opened on /dev/null. Otherwise the next
-// file to be opened would get its descriptor, and the report would be written
-// into that file. It is opened for reading only, so that a result that nobody
-// can receive is a failed write. If memory runs out, the process reports that
-// and exits at once, because unwinding may allocate memory.
+// Runs the program: sets up the process, parses the arguments, runs one command
+// and reports its findings.
+//
+// If stdout is closed, it is opened on /dev/null. Otherwise the next file to be
+// opened would get stdout's descriptor, and the result would be written into
+// that file. /dev/null is opened for reading only. Writing the result then
+// fails, and the user learns that it was lost.
+//
+// If memory runs out, the process reports that and exits at once, because
+// unwinding may allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -93,7 +97,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     shardc::cli::EndWithoutMemory();
   } catch (const std::length_error&) {
-    shardc::cli::EndWithoutMemory();  // a size beyond any memory
+    // The requested size of a container is larger than any memory.
+    shardc::cli::EndWithoutMemory();
   } catch (const std::exception&) {
     shardc::cli::WriteToStandardError(
         "error: internal error in shardc\n  = help: report it with the command "

@@ -19,7 +19,9 @@ int RunMesh(const MeshCommandFlags& all, const Common& common,
   const InputFlags& flags = all.inputs;
   const auto mesh = LoadMeshAlone(flags, findings);
   if (!mesh) return kFailed;
-  AxisRules axes;  // which mesh axes are used for dp, fsdp, ...
+  // The mesh axes that the rules assign to each kind of parallelism, such as
+  // dp.
+  AxisRules axes;
   if (!flags.asked.rules.empty()) {
     const auto rules = OpenRules(flags.asked.rules, "", nullptr, "", findings);
     if (!rules) return kFailed;

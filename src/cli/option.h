@@ -1,5 +1,5 @@
-// A command's options and arguments as data. The parser reads them, and help,
-// manual and completions are written from them.
+// Describes a command's options and arguments as data. The parser reads this
+// data, and the help, the manual and the completions are written from it.
 #ifndef SHARDC_CLI_OPTION_H_
 #define SHARDC_CLI_OPTION_H_
 
@@ -27,8 +27,8 @@ using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
 
-// The ways to pass several values to a list option. Words (-x a b) are accepted
-// only if the command has no positional arguments.
+// The ways to pass several values to a list option. `-x a b` is accepted only
+// if the command has no positional arguments, because b could be one.
 enum class Several {
   kAgain,  // -x a -x b
   kWords,  // -x a -x b, or -x a b

@@ -1,6 +1,7 @@
-// Functions for the output of commands. A result is written to stdout or to a
+// Writes the output of commands. A result is written to stdout or to a
 // temporary file, which is renamed when it is complete. Progress and findings
-// are written to stderr. Also parses sizes and counts:
+// are written to stderr. This file also parses the sizes and counts of options.
+// For example:
 //
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"

@@ -1,7 +1,7 @@
 // Finds the file of the running program. On Linux it is /proc/self/exe. This
-// file may be missing (on macOS, or in a container without /proc). Then the
-// dynamic loader reports the program's path or its first argument. If that has
-// no slash, it is looked up in the folders of PATH, as the shell did.
+// file may be missing (on macOS, or in a container without /proc). The name
+// that the dynamic loader has for the program is then used. If this name has no
+// slash, it is searched for in the folders of PATH, as the shell did:
 //
 //   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
 #include "cli/own_program.h"

@@ -25,7 +25,7 @@
 namespace shardc::cli {
 namespace {
 
-// If this option is given too, `--version` prints the linked libraries as well.
+// With this option, `--version` also prints the linked libraries.
 constexpr const char* kLibraries = "--libraries";
 
 // Returns a validator that accepts only the choices. CLI11's own IsMember would
@@ -250,8 +250,11 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
 // Returns the message of an error of CLI11. Three messages are reworded:
 //
 //   --output: 1 required FILE missing
+//     ->  `--output` has no value
 //   --mesh: At Most 1 required but received 2
+//     ->  `--mesh` is given more than once
 //   Could not convert: --quiet = x
+//     ->  `--quiet` takes no value `x`
 std::string MessageOf(const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string name = text.substr(0, text.find(": "));
@@ -321,7 +324,7 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
   try {
     // CLI11 expects the words in reverse order.
     parser.app.parse(Strings(words.rbegin(), words.rend()));
-  } catch (const CLI::Success& asked) {  // --help, --version
+  } catch (const CLI::Success& asked) {  // for --help and --version
     if (!word.empty() && !IsCommand(word)) {
       UnknownCommand(word, findings);
       return std::nullopt;

@@ -1,4 +1,4 @@
-// Parses the arguments of a run according to the commands' records.
+// Parses the arguments of a run by the options that the commands declare.
 #ifndef SHARDC_CLI_PARSER_H_
 #define SHARDC_CLI_PARSER_H_
 

@@ -1,6 +1,6 @@
-// How pictures are drawn: the characters, the width and the colours. If the
-// output is not a terminal, the width is fixed and the characters are UTF-8,
-// unless options change that.
+// Defines the options that set the characters, the width and the colours of
+// pictures. If the output is not a terminal, the width is fixed and the
+// characters are UTF-8, unless options change that.
 #ifndef SHARDC_CLI_PICTURE_FLAGS_H_
 #define SHARDC_CLI_PICTURE_FLAGS_H_
 

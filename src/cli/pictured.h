@@ -1,4 +1,5 @@
-// Data about a plan that both the terminal pictures and the HTML page show.
+// Collects data about a plan that both the terminal pictures and the HTML page
+// show.
 #ifndef SHARDC_CLI_PICTURED_H_
 #define SHARDC_CLI_PICTURED_H_
 

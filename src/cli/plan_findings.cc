@@ -84,7 +84,9 @@ const Code& CodeOf(Reason reason) {
 
 bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
   for (const ReadParam& param : plan.params) {
-    const Spec* legal_spec = nullptr;  // most modes have the same spec
+    // The last spec that was legal. Most modes share it, and it is not checked
+    // again.
+    const Spec* legal_spec = nullptr;
     for (const Mode mode : plan.modes) {
       const Spec& spec = param.SpecOf(mode);
       if (&spec == legal_spec) continue;

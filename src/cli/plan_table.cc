@@ -1,6 +1,8 @@
-// Loads a plan for commands that accept either `--plan FILE` or inputs.
-// ReadPlanTable checks that the plan file was not edited. The file is then read
-// again, without this check, for the members that the table lacks:
+// Loads a plan for commands that accept either `--plan FILE` or the inputs of a
+// plan. A plan file is read twice. ReadPlanTable reads the table of parameters,
+// and checks that the file was not edited. ViewPlan then reads the members that
+// the table lacks. A compiled plan is written as JSON and read back in memory.
+// For example:
 //
 //   show mesh --plan p.json          ->  the table of the file
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
@@ -126,8 +128,8 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   table->classes.plan.fingerprint = Fingerprint(plan);
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
-  // The table may merge classes that have equal text, so the classes are
-  // renumbered to those of the table.
+  // If classes have equal text, the table has one class for all of them.
+  // Replace the number of each class by its number in the table.
   std::vector<uint32_t> class_of;
   class_of.reserve(classes.class_of.size());
   for (const uint32_t own : classes.class_of) {

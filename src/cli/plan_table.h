@@ -1,4 +1,5 @@
-// Plans as tables, from files or compiled from inputs.
+// Reads a plan as a table of parameters, from a plan file or from a plan that
+// was compiled from inputs.
 #ifndef SHARDC_CLI_PLAN_TABLE_H_
 #define SHARDC_CLI_PLAN_TABLE_H_
 
@@ -21,8 +22,9 @@ EditedPlan EditedPlanOf(bool allow_edited);
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
 // Writes the compiled plan as JSON in memory, and returns the table that is
-// read from this text. The table contains the text. Its mesh is replaced by the
-// mesh of the inputs. Returns nullopt after a finding.
+// read from this text. The table contains the text. The text lacks some
+// properties of the mesh, such as the memory of a device. The table therefore
+// gets the mesh of the inputs. Returns nullopt after a finding.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan that was read from a file or compiled from inputs, in one form for

@@ -1,6 +1,6 @@
-// Reads the dtypes of `verify step`. A step is proved in dtypes that
-// activations can have. Other dtypes, which only parameters can have, are an
-// error.
+// Reads the dtypes in which `verify step` runs a step: float64, float32,
+// bfloat16 and float16. Other dtypes are an error, because only parameters can
+// have them.
 #include "cli/proof_dtypes.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// The processes that a launcher (mpirun, srun) started for one command, and how
-// they agree on an exit status.
+// Connects the processes that a launcher (mpirun, srun) started for one
+// command, and lets them agree on an exit status.
 #ifndef SHARDC_CLI_RANKS_H_
 #define SHARDC_CLI_RANKS_H_
 
@@ -20,7 +20,8 @@ namespace shardc::cli {
 // launcher, there is one process with rank 0.
 struct Launched {
   int64_t rank = 0, ranks = 1;
-  std::string_view by = {};  // name of the variable that has `ranks`
+  // The name of the environment variable that gives `ranks`.
+  std::string_view by = {};
 };
 Launched LaunchedAs(const Variable& variable);
 

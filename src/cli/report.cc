@@ -60,7 +60,7 @@ std::string TitleOf(const ReportCommand& command, const Target& target,
   return (model.empty() ? FileName(target.manifest) : model) + " on " + mesh;
 }
 
-// The objects to which the input of the page refers.
+// The data for the page. `page` has pointers to the other members.
 struct Gathered {
   std::unique_ptr<const Planned> planned;
   std::optional<picture::FoldedPlan> folded, base_folded;
@@ -224,8 +224,10 @@ bool GatherVerified(const ReportCommand& command, Gathered& to,
 int RunReport(const ReportCommand& command, const Common& common,
               Findings& findings) {
   InputFlags inputs = command.flags.inputs;
-  // The findings of a program have the levels of the project, also with
-  // `--plan`. TargetOrPlan would refuse the project there.
+  // With `--plan`, TargetOrPlan refuses `--project`, because a plan file needs
+  // no other inputs. A program is an exception: the project's settings
+  // determine the levels (error, warning or note) of the findings about it.
+  // `--project` is therefore removed here.
   if (!command.plan.empty() && !command.program.program.empty()) {
     inputs.asked.project.clear();
   }

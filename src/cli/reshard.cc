@@ -1,7 +1,7 @@
-// `shardc reshard`: converts a sharded checkpoint to the pieces of another
-// plan, for example from dp 2, tp 4 to tp 8. It works like `split`, but also
-// reads the pieces of an earlier split. It does not write full tensors in
-// between.
+// `shardc reshard`: converts a checkpoint that was split by one plan into the
+// files of another plan, for example from dp 2, tp 4 to tp 8. It works like
+// `split`, but also reads the files of an earlier split. It does not write full
+// tensors in between.
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"

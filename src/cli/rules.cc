@@ -44,9 +44,9 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   Prover prover(*matcher);
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
-  // The work of proofs about pairs of rules is limited, because the number of
-  // pairs grows quadratically with the number of rules. Only a few pairs are
-  // related.
+  // The number of pairs of rules grows quadratically with the number of rules.
+  // The work of their proofs is therefore limited. Pairs for which no work is
+  // left are counted as not proven.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {
@@ -105,9 +105,9 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
-// Prints a note for each section that WriteRulesFileJson leaves out. Also
-// prints a note if a pack shards KV heads only for models that have several KV
-// heads.
+// Prints a note for each section that WriteRulesFileJson leaves out. A pack may
+// also shard KV heads only for models that have several of them. The merged
+// file cannot state this condition, so a note is printed for it too.
 void PrintOmitted(const RuleSet& rules, const Common& common) {
   if (rules.model != nullptr) {
     const std::string& file = rules.model->source->name();

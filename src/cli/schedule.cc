@@ -1,5 +1,7 @@
-// `shardc schedule NAME|FILE`: makes or reads a pipeline schedule, proves it,
-// and prints its step, bubbles, activations and channels.
+// `shardc schedule NAME|FILE`: makes or reads a pipeline schedule, and proves
+// that its ranks never wait for each other in a cycle. Prints the time of a
+// step, the bubbles, the activations that each rank holds, and the messages in
+// the channels between ranks.
 #include <charconv>
 #include <cmath>
 #include <memory>

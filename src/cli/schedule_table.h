@@ -15,8 +15,10 @@
 namespace shardc::cli {
 
 struct ScheduleChoice {
-  std::string name;       // built-in schedule, or path (IsScheduleFile)
-  std::string_view flag;  // option or argument with `name`, for messages
+  // The name of a built-in schedule, or a path if IsScheduleFile(name) is true.
+  std::string name;
+  // The option or the argument that gave `name`, for messages.
+  std::string_view flag;
   std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
 };
 

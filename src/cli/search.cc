@@ -1,6 +1,7 @@
 // `shardc search`: finds the cheapest sharding of a model on a number of
-// devices. Prints the sharding with its proof, the Pareto front of time and
-// memory, and why each alternative is worse.
+// devices. Prints the sharding with the proof that its step computes the values
+// of the dense model. Also prints the Pareto front of time and memory, and why
+// each alternative is worse.
 #include <algorithm>
 #include <utility>
 
@@ -44,8 +45,8 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Prove shardings of the Pareto front. Its pipelines are not proved here. If
-  // the winner is in the front, its proof is reused.
+  // Prove at most `left` further shardings of the Pareto front. Its pipelines
+  // are not proved here. If the winner is in the front, its proof is reused.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     SearchProof& proof = report.proofs.emplace_back();

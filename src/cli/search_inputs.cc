@@ -1,7 +1,8 @@
 // Reads the inputs of `search`. The model's parameter tree is read from its
 // manifest, or built from its config.json. Without rules, the search starts
-// from the pack that matches the names of parameters. Rules that the search
-// suggests extend this pack, because the pack describes the model's step.
+// from the pack (the built-in rules of a model family) that matches the names
+// of parameters. Rules that the search suggests extend this pack, because the
+// pack also describes the model's step.
 #include "cli/search_inputs.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
 }
 
 // Returns the names of the rules from which the search starts. `auto` is
-// replaced by the pack that matches the names of parameters.
+// replaced by the pack (the built-in rules of a model family) that matches the
+// names of parameters. Without any rules, that pack is returned.
 std::vector<std::string> RulesToBegin(const Target& target,
                                       const Manifest& manifest,
                                       const std::string& model_type,

@@ -1,5 +1,5 @@
-// The inputs of `search`: the model, the devices, the rules from which the
-// search starts, and the choices that are fixed.
+// Reads the inputs of `search`: the model, the devices, the rules from which
+// the search starts, and the choices that are fixed.
 #ifndef SHARDC_CLI_SEARCH_INPUTS_H_
 #define SHARDC_CLI_SEARCH_INPUTS_H_
 
@@ -34,13 +34,15 @@ struct SearchInputs {
   std::string manifest_path;  // empty if parameters are built from the model
   std::string naming;         // naming of built parameters: "hf" or "flax"
   bool header_only = false;   // value of `--header-only`
-  // `has_stages`: whether the rules or the target declare pipeline stages. The
-  // search ignores these stages. `has_rules_stages`: whether the rules declare
-  // them. Then `-o` is an error, because the written rules would extend the
-  // given rules and so have the stages.
+  // `has_stages` is true if the rules or the target declare pipeline stages.
+  // The search ignores these stages. `has_rules_stages` is true if the rules
+  // declare them. `-o` is then an error: the written rules would extend the
+  // given rules, and so would declare the stages too.
   bool has_stages = false, has_rules_stages = false;
-  bool rules_given = false;  // false: built-in rules for the names are used
-  std::string profile;       // name of an accelerator, or path of a file
+  // Whether the user gave rules. Otherwise the search starts from the built-in
+  // rules that match the names of the parameters.
+  bool rules_given = false;
+  std::string profile;  // name of an accelerator, or path of a file
   search::Request request;
   std::vector<std::string> assumed;  // defaults that are used, as "--batch 64"
   int64_t prove = 1;                 // number of shardings to prove

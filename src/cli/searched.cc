@@ -55,8 +55,8 @@ bool IsGivenAsIs(const Found& one) {
          one.changes == search::RuleChanges{};
 }
 
-// Returns the number of micro-batches for the proof: the largest divisor of
-// `parts` up to kMostMicrobatches.
+// Returns the number of micro-batches for the proof: the largest divisor of the
+// given number, `parts`, that is at most kMostMicrobatches.
 int64_t ProvedMicrobatches(int64_t parts) {
   int64_t out = std::min(parts, kMostMicrobatches);
   while (parts % out != 0) --out;
@@ -99,9 +99,10 @@ struct ModelFiles {
   std::string manifest, config;
 };
 
-// Returns the memory of a device in bytes if the project file must state it:
-// the value of `--memory`, or the input mesh file's memory if it differs from
-// the profile's. Otherwise nullopt. The written mesh file has no memory.
+// The mesh file that `search` writes has no memory. Returns the memory of a
+// device in bytes if the project file must state it: the value of `--memory`,
+// or the input mesh file's memory if it differs from the profile's. Otherwise
+// returns nullopt.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -197,7 +198,8 @@ std::string SettingsAsFlags(const cost::Settings& settings,
 }
 
 // Returns whether `cost` can get the names of the parameters from the inputs.
-// It reads them from the manifest, or builds them with the naming of a pack.
+// `cost` reads these names from the manifest, or builds them with the naming of
+// a pack. Without a pack, the naming is `hf`.
 bool CanNameTree(const SearchInputs& inputs) {
   if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
   const auto& rules = inputs.request.rules;
@@ -206,9 +208,10 @@ bool CanNameTree(const SearchInputs& inputs) {
   });
 }
 
-// Returns the flags with which commands read the written project. They include
-// `--allow-outside` if given rules files are outside the repository. Without a
-// repository, the project's folder is the limit.
+// Returns the flags with which commands read the written project. The rules
+// files of a project must be in its repository or, without a repository, in its
+// folder. If a given rules file is elsewhere, the flags include
+// `--allow-outside`.
 std::string ProjectFlags(const SearchInputs& inputs,
                          const std::string& folder) {
   const std::string project =

@@ -1,6 +1,6 @@
-// The plan and the division into files, which split and reshard have in common.
-// On 8 devices, --per device writes 8 files. --per shard writes one file for
-// each set of devices that hold the same parts.
+// Reads the options by which split and reshard choose a plan and the files to
+// write. On 8 devices, --per device writes 8 files. --per shard writes one file
+// for each set of devices that hold the same parts of the tensors.
 #include "cli/shard_flags.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The plan and the division into files, which split and reshard have in common.
+// The options by which split and reshard choose a plan and the files to write.
 #ifndef SHARDC_CLI_SHARD_FLAGS_H_
 #define SHARDC_CLI_SHARD_FLAGS_H_
 
@@ -25,9 +25,9 @@ Options OptionsOf(ShardFlags& flags);
 using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
                                                  const InputOptions& options,
                                                  Findings& findings);
-// Opens the checkpoint at `path` with `read`, divides its tensors by the plan,
-// and writes the pieces. They are written as safetensors files or, with `--to`,
-// as another system's checkpoint. Returns the exit status.
+// Opens the checkpoint at `path` with `read`, splits its tensors as the plan
+// shards them, and writes the parts. The parts are written as safetensors files
+// or, with `--to`, as another system's checkpoint. Returns the exit status.
 int RunShards(const std::string& path, ReadCheckpoint read,
               const ShardFlags& flags, const Common& common,
               Findings& findings);

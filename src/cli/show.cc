@@ -42,7 +42,7 @@ struct ShowCommand {
   bool allow_edited = false;
 };
 
-// What a picture is drawn from, and in which style.
+// A plan to draw, and the style of the picture.
 struct Subject {
   const ShowCommand& command;
   const Target& target;
@@ -52,7 +52,7 @@ struct Subject {
 
 struct Drawn {
   std::string text;
-  bool over = false;  // whether a device's memory is exceeded
+  bool over = false;  // whether a device has too little memory
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 

@@ -1,4 +1,5 @@
-// `shardc split`: divides a checkpoint into the pieces of a plan.
+// `shardc split`: splits the tensors of a checkpoint as a plan shards them, and
+// writes the parts.
 #include <filesystem>
 #include <system_error>
 

@@ -2,7 +2,7 @@
 // the size of the stage axis:
 //
 //   --stages pp --schedule zbv --microbatches 64 with pp:8
-//     ->  the table of zbv on 8 ranks with 16 stages
+//     ->  the table of zbv on 8 ranks with 16 stages, 2 on each rank
 #include "cli/stage_flags.h"
 
 #include <utility>

@@ -67,11 +67,10 @@ struct StageSizes {
 
 // Returns the model divided into stages; null after a finding. There are three
 // cases:
-// - If flags change nothing, these are the stages with which the target was
-//   compiled.
-// - Otherwise the declaration of the rules or the target divides the model, and
-//   flags override its keys.
-// - If `declared` is null, flags alone divide the model.
+// - If `declared` is null, the flags alone describe the stages.
+// - If no flag changes the declaration of the rules or the target, the stages
+//   with which the target was compiled are returned.
+// - Otherwise, each given flag replaces one key of the declaration.
 //
 // `config` may be null. The number of micro-batches is that of the flag, or
 // else that of the declaration. A declaration without a number means about two
@@ -107,8 +106,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     std::optional<int64_t> microbatches, Findings& findings);
 
 // Returns the stages of a plan file. Flags can only set the number of
-// micro-batches and the file of the schedule. Returns nullopt after a finding
-// of usage or of StagedPlanOf.
+// micro-batches and the file of the schedule. Returns nullopt after a finding,
+// if another flag is given or if StagedPlanOf fails.
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,
                                               const StageSizes& sizes,

@@ -1,6 +1,7 @@
-// Computes the cost of pipeline stages for pictures and the report page. The
-// stages of a compiled plan are in memory. A plan file has the division and the
-// name of the schedule, and the stages are made again from these:
+// Computes the cost of pipeline stages for pictures and the report page. A
+// compiled plan has its stages in memory. A plan file only states which layers
+// are in which stage, and the name of the schedule. The stages are made again
+// from these. For example:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
 //     ->  a bar for each rank, with the memory that `cost --plan` prints

@@ -1,4 +1,5 @@
-// The cost of the stages of a plan that a picture or a page shows.
+// Computes the cost of a plan's pipeline stages, which a picture or the report
+// page shows.
 #ifndef SHARDC_CLI_STAGED_COSTS_H_
 #define SHARDC_CLI_STAGED_COSTS_H_
 

@@ -1,5 +1,6 @@
-// Runs the injected faults of steps, and then the injected faults of pipelines.
-// The totals include both:
+// Tests whether `verify step` detects errors. Runs steps and pipelines with
+// injected faults, which must be detected, and sound ones (without a fault),
+// which must pass. The totals include both steps and pipelines:
 //
 //   147 faults injected, 147 detected; 20 sound steps pass
 #include "cli/step_self_test.h"

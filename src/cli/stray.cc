@@ -1,7 +1,7 @@
 // Explains unexpected words on the command line. An unexpected option is
 // compared with the command's own options and then looked up in other commands.
-// Any other word may be axes, a pack, or a file. The kind of a file is
-// recognised by its first bytes.
+// Any other word may be the axes of a mesh, a pack (built-in rules), or a file.
+// The kind of a file is recognised by its first bytes.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`

@@ -29,7 +29,8 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  bool none_fits = false;  // no mesh fits, which a finding reports
+  // Whether the model fits on no mesh. A finding has then been added.
+  bool none_fits = false;
 };
 
 // Reads the parameter tree of the manifest or, without a manifest, builds it

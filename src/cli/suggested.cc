@@ -2,9 +2,10 @@
 // compiled. Exactly one rule, the intended one, must match each tensor. Then
 // lints run, and must report no error or warning. Findings about the mesh or
 // the model itself are ignored, because no rules could avoid them. For example,
-// `check` reports this finding, but the rules are accepted:
+// rules are accepted although `check` reports this finding about the mesh:
 //
-//   SHD302 of `--mesh fsdp:6` over 4 hosts
+//   SHD302 of `--mesh tp:6,dp:4` on 3 hosts: tp's size 6 does not divide the 8
+//   devices of a host
 #include "cli/suggested.h"
 
 #include <unistd.h>
@@ -166,10 +167,10 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// The user may be prompted for the dimension of a layer stack that counts
-// layers. Returns this stack. Returns null if sizes and names determine the
-// dimension, or if there are several stacks. One answer might not be right for
-// all of them.
+// Returns the only layer stack if sizes and names do not determine which of its
+// dimensions counts layers. The user may then be prompted for the dimension.
+// Otherwise returns null. If there are several stacks, one dimension might not
+// be right for all of them.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&

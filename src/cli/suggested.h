@@ -1,4 +1,4 @@
-// Suggested rules with their proof. Before the text of the rules is written, it
+// Suggests rules and proves them. Before the text of the rules is written, it
 // is compiled and linted in the same way as by `plan` and `check`.
 #ifndef SHARDC_CLI_SUGGESTED_H_
 #define SHARDC_CLI_SUGGESTED_H_
@@ -21,9 +21,10 @@ namespace shardc::cli {
 
 struct SuggestedRules {
   suggest::Suggestion suggestion;
-  suggest::Preferences preferences;          // inputs of the suggestion
+  // The preferences with which the rules were suggested.
+  suggest::Preferences preferences;
   std::string text;                          // rules file, as YAML
-  std::unique_ptr<const Compiled> compiled;  // null if they did not compile
+  std::unique_ptr<const Compiled> compiled;  // null if the text has errors
   // Errors and warnings of `check` about the rules, without findings that no
   // rules could avoid.
   std::vector<Finding> left;
@@ -62,7 +63,8 @@ Option ScanAxisOption(std::string* axis);
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// Returns a summary of the choices of the suggestion and of what is undecided.
+// Returns a summary of the suggested rules: their number, the bytes of a
+// device, the assumed sizes, and the layer stacks whose dimension is assumed.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

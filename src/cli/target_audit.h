@@ -1,4 +1,5 @@
-// The compiled program of a target: its budget and its committed summary.
+// Checks the compiled program of a target against the target's budget and its
+// committed summary.
 #ifndef SHARDC_CLI_TARGET_AUDIT_H_
 #define SHARDC_CLI_TARGET_AUDIT_H_
 

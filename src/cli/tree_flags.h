@@ -1,5 +1,6 @@
-// The option `--to`, with which split, merge and reshard write a tree (a folder
-// in the format of orbax or DCP) instead of safetensors files.
+// The option `--to` of the commands `split`, `merge` and `reshard`. With it, a
+// command writes a checkpoint as a folder in the format of orbax or DCP (a
+// tree), and not as safetensors files.
 #ifndef SHARDC_CLI_TREE_FLAGS_H_
 #define SHARDC_CLI_TREE_FLAGS_H_
 

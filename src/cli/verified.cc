@@ -1,12 +1,16 @@
-// Reads the results of `verify` for the report page. The member `schema` of the
-// file determines how the file is read. Attention cases that differ only in
-// layout, dtype and features share a row. The row has the largest error as a
-// fraction of the tolerance, and the first reason of a case that did not pass:
+// Reads a file of results of `shardc verify` for the report page. The member
+// `schema` of the file determines whether the file has attention cases or
+// complete steps.
+//
+// Attention cases become rows of a table. Cases of the same operation and mode
+// share a row, which counts them by status. The row also has the largest error
+// of its cases, as a fraction of the tolerance, and a reason why a case did not
+// pass. For example, this row stands for 21 cases:
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
-// Each step becomes a table of the collectives of the step's program, in the
-// program's order, with the bytes that they send.
+// A complete step becomes a table of the collectives of its program. The table
+// is in the program's order, and has the bytes that each collective sends.
 #include "cli/verified.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// Lists the attention operations, and how each operation supports the sharding
-// of each dimension (batch, lengths, heads, head size). A dimension that is not
-// supported is `-` in the record, `unsupported` in the text and null in JSON.
+// Prints the attention operations, and how each operation supports the sharding
+// of each dimension (batch, lengths, heads, head size). If an operation does
+// not support the sharding of a dimension, exec::Supports has `-` for this
+// dimension. The text then has `unsupported`, and JSON has null.
 #include "cli/verify_list.h"
 
 #include <algorithm>

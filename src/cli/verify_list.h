@@ -1,4 +1,5 @@
-// Prints the operations and how each supports a split of each dimension.
+// Prints the attention operations that `shardc verify` can run, and how each
+// operation supports the sharding of each dimension.
 #ifndef SHARDC_CLI_VERIFY_LIST_H_
 #define SHARDC_CLI_VERIFY_LIST_H_
 

@@ -1,7 +1,8 @@
-// Runs `verify` in one or several processes and shows its progress. Every
-// process of a run makes the same calls, but computes only its own devices.
-// Only the first process prints. The progress bar is one line, which carriage
-// returns overwrite:
+// Runs `shardc verify` in one or several processes, and shows its progress.
+// Every process of a run makes the same calls, but computes only its own
+// devices of the mesh. Only the first process prints. The progress bar is one
+// line, which is overwritten after a carriage return. For example, after 36 of
+// 96 cases the line is:
 //
 //   [###########                   ] 36/96 cases
 #include "cli/verify_process.h"

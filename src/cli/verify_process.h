@@ -1,5 +1,6 @@
-// Functions that `shardc verify` and `shardc verify step` share: they show the
-// progress of a run, and start it on the processes of a launcher.
+// Functions that `shardc verify` and `shardc verify step` share. They show the
+// progress of a run, and start the run on several processes if a launcher such
+// as mpirun started them.
 #ifndef SHARDC_CLI_VERIFY_PROCESS_H_
 #define SHARDC_CLI_VERIFY_PROCESS_H_
 

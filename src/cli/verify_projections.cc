@@ -1,6 +1,7 @@
-// The plan shards the heads of attention projections (the parameters of query,
-// key, value and output). Compares this with the sharding of heads in the
-// attention cases. Projections that cannot be compared are listed by reason:
+// Checks that the plan shards the heads of attention in the same way as the
+// attention cases of `shardc verify`. The plan shards heads by the specs of the
+// attention projections: the parameters of query, key, value and output.
+// Projections that cannot be compared are listed with the reason. For example:
 //
 //   not compared with the axis rules: `h/*/attn/c_attn/kernel`, since it holds
 //   query, key and value in one tensor; `shardc verify step` runs them

@@ -1,4 +1,5 @@
-// Adds the plan's attention projections to the report of `shardc verify`.
+// Adds to the report of `shardc verify` whether the plan's attention
+// projections have the same sharding of heads as the attention cases.
 #ifndef SHARDC_CLI_VERIFY_PROJECTIONS_H_
 #define SHARDC_CLI_VERIFY_PROJECTIONS_H_
 

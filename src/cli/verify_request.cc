@@ -1,8 +1,9 @@
-// Makes one request from flags, target and model. Each size is taken from
-// --attention, else from the model's config, else from the target. The number
-// of heads must be given. The default batch is the number of devices, and the
-// default length is 128 times that number, so that every axis divides them. A
-// request that no machine could hold in memory is refused before it starts.
+// Determines which attention cases `shardc verify` runs, and their sizes. Each
+// size is taken from the flag --attention, else from the model's config.json,
+// else from the target. The number of heads must be given. The default batch is
+// the number of devices, and the default length is 128 times that number, so
+// that every mesh axis divides them. A run that is too large for the memory of
+// any machine is refused before it starts. For example:
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
@@ -185,13 +186,15 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     if (!given.kv_heads) given.kv_heads = model->kv_heads;
     if (!given.head_dim) {
       given.head_dim = model->head_dim;
-      // Latent attention has a size of its own (latent_value_dim).
+      // The model's value_dim is used only together with its head_dim. With
+      // latent attention it is absent, and latent_value_dim is set below.
       if (!given.value_dim) given.value_dim = model->value_dim;
     }
     request.causal = model->causal;
     if (!given.window && model->sliding_window) {
-      // Without a causal mask, half of a model's window is on each side of the
-      // query's own key, as in ModernBERT.
+      // The window counts the keys up to the query's own. Without a causal
+      // mask, half of a model's window is on each side of this key, as in
+      // ModernBERT: 128 gives 64 + 1.
       given.window = model->causal ? *model->sliding_window
                                    : *model->sliding_window / 2 + 1;
     }

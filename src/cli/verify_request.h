@@ -50,8 +50,9 @@ struct VerifyWork {
 };
 
 // Makes the work of a run. Returns nullopt, and adds findings, if a flag or a
-// file is invalid or if the work is too large for a simulation. The reduced
-// mesh has at least one device for each of `processes` processes.
+// file is invalid or if the work is too large for a simulation. Cases of a
+// large mesh run on a reduced mesh, whose axes are smaller. It has at least one
+// device for each of `processes` processes.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
                                          const Common& common,

@@ -1,6 +1,8 @@
-// Divides a model into stages for `verify step`, in the same way as `cost`. The
-// layers are recognised by the names of the parameters. For 32 layers on a mesh
-// pp:4,tp:2 with `--stages pp --schedule zbv`, the result is:
+// Divides a model into pipeline stages for `shardc verify step`, in the same
+// way as `shardc cost`. The layers are recognised by the names of the
+// parameters. For example, zbv is a schedule with two stages on each rank. A
+// model of 32 layers on the mesh pp:4,tp:2 with `--stages pp --schedule zbv` is
+// divided into:
 //
 //   4 ranks, each on a mesh tp:2; 8 stages of 4 layers; the schedule zbv
 #include "cli/verify_stages.h"

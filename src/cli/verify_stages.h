@@ -1,4 +1,5 @@
-// The stages of a pipeline whose step `verify step` proves.
+// Divides a model into the stages of a pipeline, so that `shardc verify step`
+// can verify a training step of the pipeline.
 #ifndef SHARDC_CLI_VERIFY_STAGES_H_
 #define SHARDC_CLI_VERIFY_STAGES_H_
 
@@ -17,18 +18,22 @@ inline constexpr int64_t kMostMicrobatches = 64;
 
 struct StepDivision {
   const StageFlags& flags;
-  bool microbatches_given = false;  // whether a flag gives the number
-  const StageDeclaration* declared = nullptr;  // null if no stages are declared
-  bool trains = true;  // without training, declared stages are ignored
+  // True if a flag gives the number of micro-batches.
+  bool microbatches_given = false;
+  // The stages that the rules or the target declare; null if there are none.
+  const StageDeclaration* declared = nullptr;
+  // True if the step trains. If it does not, declared stages are ignored.
+  bool trains = true;
   int64_t usual_batch = 0;
 };
 
 // Sets the batch and the micro-batches of the request. If a flag, the rules or
 // the target declare stages, divides the model into them as `cost` does and
-// sets `out`. Returns false after findings. These are about too many
-// micro-batches, a batch that the micro-batches do not divide, stages that
-// `cost` refuses, or a setting that a step in stages does not support (a single
-// part of the step, real sizes, several processes).
+// sets `out`. Returns false after a finding about one of these:
+// - too many micro-batches, or a batch that the micro-batches do not divide
+// - stages that `cost` refuses
+// - a setting that a step in stages does not support: a single part of the
+//   step, real sizes, or several processes
 bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,

@@ -1,6 +1,6 @@
-// `shardc verify step`: compiles a target as `plan` does, and lowers the model
-// that its rules describe to one program per mode. Each program runs in each
-// dtype, and a report of each run is printed:
+// `shardc verify step`: compiles a target as `shardc plan` does, and lowers the
+// model that the target's rules describe to one program per mode. Each program
+// runs in each dtype, and a report of each run is printed. For example:
 //
 //   --mode train,decode --dtype float64,float32  ->  four reports
 #include "cli/verify_step.h"

@@ -1,5 +1,6 @@
-// Functions for the commands that lower a complete step of a model: `verify
-// step`, `explain --step` and the check of a committed step.
+// Functions that several commands share to lower a complete step of a model.
+// The commands are `shardc verify step`, `shardc explain --step`, and `shardc
+// check`, which compares the step with a committed one.
 #ifndef SHARDC_CLI_VERIFY_STEP_H_
 #define SHARDC_CLI_VERIFY_STEP_H_
 

@@ -1,10 +1,13 @@
-// Writes a CI workflow that checks the project. The workflow downloads shardc,
-// compares the digest of the download with that of this program, and runs
-// `check --locked`. Actions are pinned by commit. For a project in a subfolder,
-// the repository may already have a workflow shardc.yaml. The file is then
-// named after the project:
+// Writes a CI workflow for GitHub that checks a project. The workflow downloads
+// shardc and runs `shardc check --locked`. The workflow contains the SHA-256
+// digest of the program that wrote it, and refuses a download with another
+// digest. Actions are pinned by commit.
 //
-//   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
+// A project may be a subfolder of a repository that already has a workflow
+// shardc.yaml. The new file is then named after the project. For example, for
+// the project llama in the folder models/llama:
+//
+//   shardc.yaml already exists  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"
 
 #include <filesystem>

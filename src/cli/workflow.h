@@ -1,4 +1,5 @@
-// The CI workflow that `init` writes. It checks the project at every change.
+// Makes the file of the CI workflow that `shardc init` writes. The workflow
+// checks the project at every change.
 #ifndef SHARDC_CLI_WORKFLOW_H_
 #define SHARDC_CLI_WORKFLOW_H_
 
