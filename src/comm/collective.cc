@@ -1,13 +1,18 @@
-// Counts the bytes of collectives by the formulas of collective.h. In a ring of
-// n members, a tensor of E elements is divided into n chunks. A reduce-scatter
-// has n - 1 rounds. In each round, every member sends one chunk to the next
-// member, so a member sends every chunk except one. An all-reduce passes the
-// chunks around the ring twice. Chunk j begins at floor(jE/n), so the sizes of
-// chunks differ by at most one element.
+// Counts the bytes that each device sends in a collective, by the formulas of
+// collective.h. In a ring of n members, a tensor of E elements is divided into
+// n chunks. Chunk j begins at floor(jE/n), so the sizes of chunks differ by at
+// most one element. Chunk and member numbers are modulo n.
 //
-// Example: an all_reduce of 10 float32 over 4 has chunks c0 to c3 of 2, 3, 2
-// and 3 elements. Member 0 sends (2*10 - c1 - c2) * 4 = 60 bytes, and member 1
-// sends (2*10 - c2 - c3) * 4 = 60. The group sends 2 * 40 * 3 = 240.
+// A reduce-scatter has n - 1 rounds. In each round, every member sends one
+// chunk to the next member, so a member sends every chunk except one. An
+// all-reduce is a reduce-scatter and then an all-gather. In the reduce-scatter,
+// member i sends all chunks except chunk i + 1. In the all-gather, member i
+// sends all chunks except chunk i + 2.
+//
+// For example, an all-reduce of 10 float32 values over 4 members has chunks c0
+// to c3 of 2, 3, 2 and 3 elements. Member 0 sends 10 - 3 elements (without c1)
+// and then 10 - 2 (without c2): 15 elements, or 60 bytes. Each other member
+// sends 60 bytes too, so the group sends 240.
 #include "comm/collective.h"
 
 #include <algorithm>
@@ -58,10 +63,10 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
 
 namespace {
 
-// Returns the smallest number of elements in two neighbouring chunks together,
-// which is floor(2E/n) because chunks are split evenly. Member i of an
-// all-reduce sends 2E elements without those of chunks i + 1 and i + 2. The
-// busiest member is the one for which these two chunks are the smallest.
+// Returns the smallest sum of the sizes of two neighbouring chunks. The sum is
+// floor(2E/n), because chunks are split evenly. In an all-reduce, member i
+// sends 2E elements less the elements of chunks i + 1 and i + 2. So the busiest
+// member is the one for which these two chunks are the smallest.
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);

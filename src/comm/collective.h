@@ -2,8 +2,9 @@
 // resharding, the KV cache, parameters.
 // Includes: source, model.
 //
-// Bytes that leave each device. With n the group's size, b the bytes of a
-// device's input buffer and F the bytes of the unsharded tensor:
+// The table has the bytes that a device sends in a collective. n is the number
+// of devices in the group, b is the number of bytes of the device's input
+// buffer, and F is the number of bytes of the unsharded tensor:
 //   all_gather, ring            (n-1) b = F (n-1)/n
 //   reduce_scatter, ring        F (n-1)/n          (b = F)
 //   all_reduce = the two above  2 F (n-1)/n

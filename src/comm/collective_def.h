@@ -1,9 +1,11 @@
-// The definition of a collective in one record: its names, the bytes that it
-// sends, the properties on which its time depends, and how other code treats
-// it. To add a collective, add an enumerator, a record in collective.cc, and a
-// row in the table of each executor (exec/machine/collectives.cc, and
-// collectives_ranks.cc for several processes). The formulas are in
-// collective.h, and docs/extending.md has an example.
+// Defines a collective in one record. The record has the collective's names,
+// the bytes that it sends, and the pattern in which devices send to each other.
+// It also defines how `verify` compares and lists the collective's bytes.
+//
+// To add a collective, add an enumerator, a record in collective.cc, and a row
+// in the table of each executor: exec/machine/collectives.cc for one process,
+// and collectives_ranks.cc for several. The formulas are in collective.h, and
+// docs/extending.md has an example.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
 #define SHARDC_COMM_COLLECTIVE_DEF_H_
 
@@ -59,17 +61,20 @@ struct CollectiveDef {
   // may use another algorithm. Null if they equal those of `busiest_sent`.
   int64_t (*compiled_sent)(int64_t elements, int64_t element_bytes,
                            int64_t n) = nullptr;
-  // The bytes that attention sends in its backward pass for this collective of
-  // its forward pass, as a multiple of the forward bytes. Gathered keys are
-  // gathered again and their gradients are reduce-scattered: 2. A ring passes
-  // both keys and gradients around: 2. An all-to-all is its own inverse: 1.
+  // The bytes that attention sends in its backward pass, divided by the bytes
+  // that its forward pass sends with this collective. It is 2 for all_gather:
+  // keys are gathered again, and their gradients are reduce-scattered. It is 2
+  // for ppermute: in ring attention, both keys and gradients pass around the
+  // ring. It is 1 for all_to_all, because one all_to_all of the same size is
+  // its inverse.
   int times_backward = 1;
 
   // --- verification ---
   //
-  // Between processes, members send blocks directly to each other, not around a
-  // ring (exec/machine/collectives_ranks.cc). True if then only the total over
-  // all devices equals the sum of `member_sent`, not each device's bytes.
+  // If the devices are in several processes, members send blocks directly to
+  // each other, not around a ring (exec/machine/collectives_ranks.cc). This can
+  // change the bytes of each device. If only_total is true, `verify` therefore
+  // compares only the sum over all devices with the formula.
   bool only_total = false;
   // Whether the JSON of `verify` lists the collective only if it sent bytes.
   bool listed_if_sent = false;
@@ -102,12 +107,12 @@ struct CompiledCollective {
   Collective kind = Collective::kAllGather;
   const XlaOpcode* opcode = nullptr;
 };
-// Returns the collective with an opcode of XLA, or nullopt.
+// Returns the collective that has this opcode of XLA, or nullopt.
 std::optional<CompiledCollective> FindOpcode(std::string_view opcode);
 // Returns the bytes that the busiest device sends in one run of a compiled
 // program's collective in groups of n, or INT64_MAX if they overflow. `edges`
-// is used only for collectives along edges (Route::kShift): it is the largest
-// number of edges that leave one device.
+// is used only for a collective-permute (Route::kShift), whose edges are pairs
+// of source and target. It is the largest number of edges with the same source.
 int64_t CompiledSent(Collective kind, int64_t elements, int64_t element_bytes,
                      int64_t n, int64_t edges);
 

@@ -1,9 +1,12 @@
-// Finds the joint mesh of two meshes over the same devices: each axis of either
-// mesh is a product of axes of the joint mesh. Devices are numbered row-major
-// over a mesh's axes. The place value of an axis is the product of the sizes of
-// all axes to its right. The place values of both meshes and the number of
-// devices are sorted. Each pair of neighbours in this list is one axis of the
-// joint mesh, whose size is their quotient:
+// Finds the joint mesh of two meshes over the same devices. Each axis of either
+// mesh is a product of axes of the joint mesh.
+//
+// The devices of a mesh are numbered in row-major order of its axes. The place
+// value of an axis is the product of the sizes of all axes to its right: the
+// difference between the numbers of two neighbours along the axis. The place
+// values of both meshes and the number of devices are sorted into one list.
+// Each pair of neighbours in the list is one axis of the joint mesh, whose size
+// is their quotient. For example:
 //
 //   dp=2 fsdp=16 tp=8   place values 128, 8, 1
 //   fsdp=32 tp=8        place values 8, 1
@@ -47,7 +50,7 @@ std::optional<JointMesh> JointMesh::Of(const Mesh& before, const Mesh& after) {
   out.before_ = before;
   out.after_ = after;
   out.mesh_.devices = before.devices;
-  std::vector<int64_t> low;  // stride in device numbers of each joint axis
+  std::vector<int64_t> low;  // the place value of each axis of out.mesh_
   int64_t above = 0;
   for (auto at = positions.rbegin(); at != positions.rend(); ++at) {
     if (above > 0) {

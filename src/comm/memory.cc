@@ -1,12 +1,15 @@
 // Sums the bytes that devices hold. A placed tensor is held only by the devices
-// at one coordinate of an axis, as an expert is at one coordinate of ep. The
-// bytes of placed tensors are summed for each axis and coordinate. The bytes of
-// all other tensors are the same on every device and are summed once.
+// at one coordinate of a mesh axis. For example, an expert may be placed at one
+// coordinate of ep. The bytes of placed tensors are summed for each axis and
+// coordinate. The bytes of all other tensors are the same on every device and
+// are summed once. For example, if all devices hold 10 bytes, and experts of 4,
+// 4 and 2 bytes are at the coordinates 0, 0 and 1 of ep, then the fullest
+// device holds 10 + 4 + 4 bytes.
 //
-// Example: all devices hold 10 bytes. Experts of 4, 4 and 2 bytes are at
-// coordinates 0, 0 and 1 of ep, so the fullest device holds 10 + 8. A cache of
-// 8 rows of 100 tokens is sharded into 3 parts along the batch and 8 along the
-// length. Each device holds ceil(8/3) = 3 rows of ceil(100/8) = 13 tokens.
+// In a sharded cache, each dimension is divided and rounded up. For example, a
+// cache of 8 rows of 100 tokens is sharded into 3 parts along the batch and 8
+// along the length. Each device holds ceil(8/3) = 3 rows of ceil(100/8) = 13
+// tokens.
 #include "comm/memory.h"
 
 #include <algorithm>
@@ -45,7 +48,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 Dtype dtype) {
   if (!model.layers || model.has_encoder) return std::nullopt;
   // DeepSeek's cache holds one compressed row per token, the latent row of MLA.
-  // Its size is unknown if the rank is not given.
+  // Its size is unknown if the configuration lacks the length of this row
+  // (`latent_rank`).
   if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
     return std::nullopt;
   }
@@ -68,7 +72,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   }
   std::vector<CacheSizes> out;
   // With chunked attention, a token attends only to keys of its own chunk. The
-  // cache therefore keeps one chunk, as it keeps one window.
+  // cache therefore keeps at most one chunk of tokens, as it keeps at most one
+  // window of tokens with sliding-window attention.
   const auto window =
       model.sliding_window ? model.sliding_window : model.attention_chunk;
   const int64_t windowed =

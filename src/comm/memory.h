@@ -24,7 +24,8 @@ struct CacheSizes {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t element_bytes = 2;  // bfloat16
-  int64_t tensors = 2;        // keys and values: 2; a latent row: 1
+  // A cache of keys and values has 2 tensors. A cache of latent rows has 1.
+  int64_t tensors = 2;
   // The size of a head's value if it differs from that of its key, which is
   // `head_dim`; 0 if all tensors have heads of one size.
   int64_t value_dim = 0;
@@ -65,8 +66,9 @@ std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
 Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
 
 // Sums the bytes that devices hold. Replicated and sharded tensors have the
-// same size on every device; a placed tensor is on the devices at one
-// coordinate of an axis. Bytes that are nullopt make all sums nullopt.
+// same size on every device, and Add() adds them. A placed tensor is on the
+// devices at one coordinate of an axis, and AddAt() adds it. If one of the
+// added values is nullopt, Fullest() and Emptiest() return nullopt.
 class HeldBytes {
  public:
   void Add(std::optional<int64_t> bytes);

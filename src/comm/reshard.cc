@@ -1,13 +1,14 @@
 // Finds the collective that changes a tensor from one spec to another, and the
-// elements that it sends. The blocks of a dimension sharded over [a, b] are
-// parts of its blocks over [a]: removing b joins blocks (all_gather), and
-// adding b splits a block that the device already has, without communication.
-// Any other change of a dimension's axes exchanges blocks between devices
-// (ppermute), and an axis that moves to another dimension exchanges blocks
-// along two dimensions (all_to_all).
+// elements that it sends. If a dimension is sharded over [a, b], each of its
+// blocks is a part of a block over [a] alone. So removing b joins blocks
+// (all_gather). Adding b splits a block that the device already has, without
+// communication. Any other change of a dimension's axes exchanges blocks
+// between devices (ppermute). If an axis moves to another dimension, blocks are
+// exchanged along two dimensions (all_to_all).
 //
-// Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over only y:
-// the first dimension keeps x and adds y, which the second dimension loses.
+// For example, on the mesh x=2 y=2, a change from [x, y] to [[x, y], null] is
+// an all_to_all over only y: y moves from the second dimension to the first,
+// and x stays.
 #include "comm/reshard.h"
 
 #include <algorithm>

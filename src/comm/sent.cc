@@ -2,10 +2,10 @@
 // divides a tensor into blocks of equal size. A device receives the overlap of
 // the block that it needs with every block that it does not hold. In each
 // dimension, a block of one spec overlaps only a range of blocks of the other
-// spec, so only the blocks in these ranges are looked up:
+// spec, so only the blocks in these ranges are looked up. For example:
 //
-//   8 rows held in blocks of 4 and needed in blocks of 2: the needed block 3,
-//   rows 6 and 7, overlaps only the held block 1, rows 4 to 7
+//   8 rows, held in blocks of 4 and needed in blocks of 2: the needed block 3
+//   (rows 6 and 7) overlaps only the held block 1 (rows 4 to 7)
 #include "comm/sent.h"
 
 #include <algorithm>
@@ -43,8 +43,9 @@ bool HasZero(const std::vector<int64_t>& lengths) {
   return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
 }
 
-// The devices that hold a block, and how many other devices have been sent a
-// part of it.
+// The devices that hold a block, and the number of devices that have been sent
+// a part of it. The holders take turns: the next sender is number `sent` modulo
+// the number of holders.
 struct Holders {
   std::vector<int64_t> devices;
   size_t sent = 0;
