@@ -1,9 +1,10 @@
 // Computes the bytes of the activations of a layer from its projections. An
-// activation is the input or the output of a projection. On a device it has as
-// many rows as the device has tokens. Its width is divided over the axes that
-// shard this width of the weight while the weight is used. Attention logits are
-// included only for operations that store all of them; fused kernels keep one
-// log-sum per token and head instead.
+// activation is the input or the output of a projection. It has one row for
+// each token of the device, and its width is the input or the output dimension
+// of the projection's weight. The width is divided over the mesh axes that
+// shard this dimension, except the axes over which the weight is gathered
+// before its use. Attention logits are included only for operations that store
+// all of them; fused kernels keep one log-sum per token and head instead.
 //
 // Example: the bytes of a layer of GPT-3 in 16 bits, with s tokens in a row, b
 // rows and the hidden size h:
@@ -97,7 +98,8 @@ class Layers {
   }
 
   // Returns whether `predicate` is true for some weights of a role and false
-  // for others, such as for weights of experts next to an MLP without experts.
+  // for others. For example, only some of the down projections belong to
+  // experts if a model has experts next to an MLP.
   template <class Predicate>
   bool Differ(Role role, const Predicate& predicate) const {
     bool some = false, others = false;
@@ -112,10 +114,11 @@ class Layers {
   // `layers_` is the number of down or output projections. A layer has two of
   // them if two of its blocks read the same input: an MLP next to experts
   // (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). For such
-  // models the limit is the number of layers in the configuration. The limit
-  // applies only if `layers_` exceeds it by more than three or is twice it.
-  // A checkpoint may hold up to three layers for predicting further tokens,
-  // which the configuration does not count.
+  // models the limit is the number of layers in the configuration: 35 layers
+  // with 70 down projections have the limit 35. A checkpoint may also hold up
+  // to three layers that predict further tokens and that the configuration does
+  // not count. So there is no limit if `layers_` exceeds the number by at most
+  // three and is less than twice the number.
   int64_t MostLayers() const {
     const auto& model = work_.model;
     const bool parallel =
@@ -444,6 +447,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   }
   out.kept = *kept;
   // One layer is computed at a time, either of the encoder or of the decoder.
+  // So the device needs the memory of only one of them, the larger one.
   out.encoder_works = *encoder_working > *working || IsEncoderAlone(work);
   out.working = settings.remat.Recomputes() || !train
                     ? std::max(*working, *encoder_working)

@@ -1,4 +1,5 @@
-// The activations of a model's layers on a device, and the logits.
+// Computes the bytes of the activations of a model's layers, and of the logits,
+// on a device.
 #ifndef SHARDC_COST_ACTIVATIONS_H_
 #define SHARDC_COST_ACTIVATIONS_H_
 
@@ -16,7 +17,7 @@ struct LayerTensor {
   Candidate what;
   int64_t layers = 0;    // number of layers that have this tensor
   int64_t bytes = 0;     // bytes of one layer's tensor on one device
-  bool kept = false;     // true if the policy keeps it for the backward pass
+  bool kept = false;     // true if it is kept for the backward pass
   bool encoder = false;  // true if the tensor is of an encoder's layers
 };
 
@@ -35,14 +36,16 @@ struct Activations {
 struct Tokens {
   int64_t rows = 1;    // rows of a micro-batch on one device
   int64_t length = 1;  // tokens of each row on one device
-  int64_t keys = 1;    // keys, over all devices, that a token attends to
+  // The number of keys, summed over all devices, that a token attends to.
+  int64_t keys = 1;
   // The number of the encoder's tokens on a device for each row. It is 0 if the
   // model has no encoder, and in decoding, which does not run the encoder.
   // `encoder_keys` is the number of the encoder's tokens on all devices.
   int64_t encoder_length = 0;
   int64_t encoder_keys = 0;
   int64_t All() const { return (Size(rows) * length).value(); }
-  // Returns the number of tokens that a parameter of the stream is applied to.
+  // Returns the number of tokens that the parameters of `stream` are applied
+  // to. For Stream::kEncoder, for example, these are the tokens of the encoder.
   int64_t Of(Stream stream) const;
 };
 // Returns the tokens of a micro-batch on a device. Returns nullopt if the

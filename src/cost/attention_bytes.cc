@@ -1,9 +1,9 @@
-// Computes the bytes that an attention operation (exec::Operation) sends. The
-// operation is run on arrays that have a shape but no elements, only to check
-// that the operation supports the shardings (specs) of its operands. The bytes
-// come from the operation's own formula. For example, in a ring over sp of size
-// 8, a device sends a block of K and a block of V, 64 MiB each, 7 times: 896
-// MiB.
+// Computes the bytes that an attention operation (exec::Operation) sends. Each
+// operation has its own formula for these bytes. Before the formula is used,
+// the operation is run on arrays that have a shape but no elements. This run
+// only checks that the operation supports the shardings (specs) of its
+// operands. For example, in ring attention over an axis sp of size 8, a device
+// sends a block of K and a block of V, 64 MiB each, 7 times: 896 MiB.
 #include <algorithm>
 #include <utility>
 

@@ -1,8 +1,9 @@
-// Computes the bytes that attention sends in a step. The bytes of one layer are
-// multiplied by the number of layers and micro-batches, and the bytes of the
-// backward pass are added. For example, a ring sends 1 MiB of keys and values
-// in the forward pass of a layer. With 32 layers and 2 micro-batches it sends
-// 64 MiB in the forward pass and 128 MiB in the backward pass.
+// Computes the bytes that attention sends in a step. The bytes of the forward
+// pass of one layer are multiplied by the number of layers and micro-batches.
+// The bytes of the backward pass are added. For example, in ring attention a
+// device sends 1 MiB of keys and values in the forward pass of a layer. With 32
+// layers and 2 micro-batches it sends 64 MiB in the forward pass and 128 MiB in
+// the backward pass.
 #include "cost/attention_transfers.h"
 
 #include <algorithm>

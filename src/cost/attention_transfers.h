@@ -1,4 +1,5 @@
-// Computes what the attention operation sends in all layers of a step.
+// Computes the bytes that the attention operation sends in all layers of a
+// step.
 #ifndef SHARDC_COST_ATTENTION_TRANSFERS_H_
 #define SHARDC_COST_ATTENTION_TRANSFERS_H_
 

@@ -1,10 +1,11 @@
-// Fits a profile's figures, such as the efficiency of matrix products, to
-// measured steps. In each of 20 rounds, every figure to fit is set in turn to
-// its best value while the others are constant. The best value minimises the
-// sum of the squared errors. A step's time falls as an efficiency grows, so the
-// sum is assumed to have a single minimum along each figure.
+// Fits a device profile's figures, such as the efficiency of matrix products,
+// to the measured times of steps. There are 20 rounds. In each round, one
+// figure after the other is set to its best value, while all others keep their
+// values. The best value minimises the sum of the squared errors. A step's time
+// falls as an efficiency grows, so the sum is assumed to have a single minimum
+// along each figure.
 //
-// Two steps can determine two figures. A step on 8 devices with short sequences
+// For example, two steps can determine two figures. A step with short sequences
 // spends little time in attention, so it determines the efficiency of matrix
 // products. A step with 32,768 tokens in each sequence then determines the
 // efficiency of attention.
@@ -26,12 +27,13 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// If only one step was measured, it is used only if the time that the base
-// profile predicts differs from the measured time by more than this fraction. A
-// smaller difference may be noise.
+// If only one step was measured, figures are fitted only if the measured time
+// differs by more than this fraction from the time that the base profile
+// predicts. A smaller difference may be noise.
 constexpr double kNoise = 0.10;
-// The efficiency of attention is fitted only if attention's fraction of the
-// time in one step is more than this many times its fraction in another step.
+// The efficiency of attention is fitted only if attention takes a different
+// fraction of the time in two of the steps: the larger fraction must be more
+// than this many times the smaller one.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {

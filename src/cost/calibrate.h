@@ -62,12 +62,12 @@ struct Calibration {
 // squares of log(expected / measured). The efficiency of matrix products is
 // fitted for each dtype that the steps use. The efficiency of an attention
 // kernel is fitted if attention's fraction of the time differs by more than a
-// factor of 1.5 between the steps that run this kernel. The growth with the
-// number of hosts is fitted if there are three or more steps, not all on the
-// same number of devices. If there is only one step and the base predicts its
-// time within 10 %, nothing is fitted, because the difference may be noise.
-// Returns nullopt and sets `why` if there is no step, or if a step has no
-// expected time.
+// factor of 1.5 between the steps that run this kernel. The fraction by which a
+// step becomes longer with each doubling of the hosts is fitted if there are
+// three or more steps, not all on the same number of devices. If there is only
+// one step and the base predicts its time within 10 %, nothing is fitted,
+// because the difference may be noise. Returns nullopt and sets `why` if there
+// is no step, or if a step has no expected time.
 std::optional<Calibration> Calibrate(const DeviceProfile& base,
                                      std::span<const MeasuredStep> steps,
                                      std::string& why);

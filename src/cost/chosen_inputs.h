@@ -1,4 +1,5 @@
-// Makes the inputs of the cost model for some of a plan's parameters.
+// Makes the inputs of the cost model for a chosen part of a plan's parameters,
+// such as the parameters of one pipeline stage.
 #ifndef SHARDC_COST_CHOSEN_INPUTS_H_
 #define SHARDC_COST_CHOSEN_INPUTS_H_
 

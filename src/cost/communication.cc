@@ -37,7 +37,8 @@
 namespace shardc::cost {
 namespace {
 
-// The loss reduces this many numbers for each row of logits.
+// The number of values that the loss all-reduces for each row of logits: the
+// largest logit, the sum of exponentials and the label's logit.
 constexpr int64_t kStatistics = 3;
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
@@ -124,8 +125,9 @@ class StepCollectives {
       }
       return;
     }
-    // The step does not use a parameter with Stream::kNone, such as one of a
-    // tower for images, so the parameter has no gradient either.
+    // The step does not use a parameter with Stream::kNone, such as a parameter
+    // of a vision tower next to a language model. So the parameter has no
+    // gradient either.
     if (param.stream == Stream::kNone) return;
     const auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
@@ -324,8 +326,9 @@ class StepCollectives {
   }
 
   // Returns the axes over which the experts of a weight are distributed. These
-  // are the experts' axes (axis rule `expert`) that shard a dimension which
-  // counts experts, and the axis along which a `place` puts the tensors.
+  // are the axes of the axis rule `expert` that shard a dimension of experts.
+  // If the `place` of a rule puts each expert at one coordinate of an axis,
+  // that axis is added.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

@@ -48,7 +48,8 @@ Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
 // Returns whether the backward pass recomputes the output projection of
-// attention. It then also repeats the collective that sums partial results.
+// attention. If so, the backward pass also repeats the collective that sums the
+// projection's partial results.
 bool RecomputesOutputProjection(const Settings& settings);
 
 // The unsharded sizes of the operands of one attention operation.

@@ -1,25 +1,22 @@
-// Estimates the time of a training step.
+// Estimates the time of a training step. The step has these parts:
 //
 // - A matrix product takes as long as its floating-point operations at a
 //   fraction of the peak rate, or as long as reading and writing its operands
 //   if this is longer.
-//
 // - Attention runs at a fraction of the peak rate that depends on the kernel.
-//
 // - Norms and activation functions take as long as reading and writing their
 //   operands.
+// - An all-gather of weights runs while another layer is computed, so only the
+//   longer of the two counts. A hidden all-gather also slows the computation
+//   down, by a fraction of the all-gather's own time.
+// - The time of collectives of activations is added.
 //
-// - All-gathers of weights run while other layers are computed. The longer of
-//   the two determines the time. A hidden all-gather also slows the computation
-//   down by a fraction of the all-gather's own time.
+// For example, a layer's forward pass takes 20.96 ms, and the all-gather of a
+// layer's weights takes 1.08 ms. If the fraction is 15 %, both together take
+// max(20.96 + 0.15 * 1.08, 1.08) = 21.12 ms.
 //
-// - Collectives of activations make the step longer.
-//
-// Example: a layer's forward pass takes 20.96 ms and its all-gather takes 1.08
-// ms. At a fraction of 15 %, the two together take max(20.96 + 0.15 * 1.08,
-// 1.08) = 21.12 ms.
-//
-// The collectives come from Communication, as for all other figures of `cost`.
+// Which collectives a step has, and their bytes, come from Communication, as
+// for all other figures of `shardc cost`.
 #include "cost/expected.h"
 
 #include <algorithm>
@@ -39,13 +36,17 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;  // element-wise kernels of a forward layer
-constexpr double kLossBytes = 20;    // bytes per logit, forward and backward
-constexpr double kScoreBytes = 11;   // bytes per score of unfused attention
+// The number of element-wise kernels in the forward pass of a layer.
+constexpr double kOtherKernels = 8;
+// The bytes of memory that the loss reads and writes for each logit, in the
+// forward and the backward pass together.
+constexpr double kLossBytes = 20;
+// The bytes of memory that unfused attention reads and writes for each score.
+constexpr double kScoreBytes = 11;
 // The fraction of a ring transfer's time that is added even if it is hidden.
 constexpr double kRingCost = 0.1;
-// Computation hides reductions of gradients for at most this fraction of the
-// time of one micro-batch.
+// Reductions of gradients run while a micro-batch is computed. At most this
+// fraction of the micro-batch's time can hide them.
 constexpr double kGradientsHidden = 0.8;
 // The fraction of the reductions' time that is added to the step even if the
 // reductions are hidden.
@@ -238,7 +239,8 @@ class StepTime {
   // bytes per element.
   double OtherBytes() const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
-    double outputs = 0;  // rows of attention's outputs, summed over all layers
+    // The number of rows of attention's output projections, summed over layers.
+    double outputs = 0;
     for (const Product& one : products_) {
       const double layer_rows = one.rows * one.layers;
       switch (one.role) {
@@ -283,8 +285,9 @@ class StepTime {
     return 2 * elements;
   }
 
-  // Returns the number of parts into which the heads are sharded by the axes
-  // that shard no tokens.
+  // Returns the number of parts into which the heads are divided. It is the
+  // product of the sizes of the axes that shard the heads and do not shard the
+  // tokens.
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
     const AxisGroup tokens = work_.TokenAxes();
@@ -317,7 +320,7 @@ class StepTime {
         return "up_proj";
       case Role::kRouter:
         return "router";
-      case Role::kOther:  // projects into a mixer
+      case Role::kOther:  // the input projection of a mixer, as in Mamba
         return "in_proj";
       default:
         return {};

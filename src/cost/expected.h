@@ -45,7 +45,8 @@ struct ExpectedTime {
   double model_flops_share = 0, tokens_per_second = 0;
   const Stack* stack = nullptr;
   bool stack_assumed = false;
-  // True if published runs cover the device and the model.
+  // True if the device's rates were fitted to published runs, and the model has
+  // no experts. The published runs are of models without experts.
   bool calibrated = false;
 };
 

@@ -3,8 +3,9 @@
 // Reductions of gradients over replicas are hidden by the backward pass. All
 // other collectives are partly exposed. The bytes come from Communication.
 //
-// Example: in an all_gather over fsdp 8, in one host of H100s, each device
-// sends 382 MB. The links reach 0.8 of their 450 GB/s, so it takes 1.1 ms.
+// For example, eight H100s of one host all-gather weights, and each device
+// sends 382 MB. A device's links have a peak rate of 450 GB/s and reach 0.8 of
+// it, so the all-gather takes 382 MB / 360 GB/s = 1.1 ms.
 #include "cost/exposure.h"
 
 #include <algorithm>
@@ -45,10 +46,10 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // `gathered_` lists the axes of collectives that run layer by layer. In
-    // ZeRO stage 2, gradients are reduced layer by layer over the axes of
-    // replicas too. In stage 3, weights are also gathered over these axes. So
-    // they are added.
+    // `gathered_` lists the axes of collectives that run layer by layer. The
+    // axes of replicas shard tokens, but not this parameter. They are added
+    // because ZeRO stage 2 reduces gradients over them layer by layer, and
+    // stage 3 gathers weights over them as well.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();

@@ -20,9 +20,12 @@ struct PassMoves {
   // All-gathers of weights and, in the backward pass, reductions of their
   // gradients.
   double weights = 0;
-  double tensor = 0;   // collectives of tensor-parallel activations
-  double ring = 0;     // transfers of keys and values over the sequence axis
-  double experts = 0;  // exchanges of tokens with experts
+  // Seconds of collectives of tensor-parallel activations.
+  double tensor = 0;
+  // Seconds of transfers of keys and values over the axis of the sequence.
+  double ring = 0;
+  // Seconds of collectives that exchange tokens with experts.
+  double experts = 0;
 };
 struct Moves {
   PassMoves forward, backward;

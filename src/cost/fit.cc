@@ -1,6 +1,7 @@
-// Evaluates the meshes on which a model may run, for `shardc fit`. 64 devices
-// have 28 meshes of three axes and 84 meshes of four axes. Because there are so
-// few, every mesh is compiled.
+// Evaluates the meshes on which a model may run, for `shardc fit`. The meshes
+// are all factorisations of the number of devices into the sizes of the axes.
+// For example, 64 devices have 28 meshes of three axes and 84 meshes of four
+// axes. Because there are so few, a plan is compiled and costed for every mesh.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -103,9 +104,9 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
-  // The mesh for this first compilation has every axis, each with size 1, which
-  // shards nothing. The axes are needed because `place` in a rule distributes
-  // tensors along an axis that it names.
+  // The mesh for this first compilation has every axis with size 1, so it
+  // shards nothing. The mesh needs all axes because the `place` of a rule may
+  // name one. `place` puts each tensor at one coordinate of this axis.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -301,9 +302,9 @@ void SortByCost(std::vector<FitMesh>& meshes) {
   const auto ranked = [](const FitMesh& one) {
     return (one.Fits() || one.MayFit()) && HasTime(one);
   };
-  // Each group of FitOrder is sorted by time, with the meshes of unknown time
-  // at its end, which get no rank. So meshes that may fit, the second group,
-  // can follow a mesh without a rank.
+  // Only meshes of known time get a rank. In each group of FitOrder, the meshes
+  // of unknown time come last. So meshes without a rank may stand between the
+  // meshes that fit and the meshes that may fit. The loop skips them.
   for (auto first = std::find_if(meshes.begin(), meshes.end(), ranked);
        first != meshes.end();
        first = std::find_if(first, meshes.end(), ranked)) {

@@ -30,7 +30,8 @@ struct FitInputs {
   Manifest manifest;
   CompileOptions options;
   std::optional<ModelConfig> model;
-  Mesh like;  // the `device` of this mesh is used for all meshes
+  // The mesh of the target. Only its `device` is used, for all meshes.
+  Mesh like;
   Mode mode = Mode::kTrain;
   Settings settings;
   // The pipeline for which the model is divided into stages; nullopt if the
@@ -40,20 +41,22 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // If a step is faster with the batch sharded over the experts' axis too, the
-  // axes that shard the batch in that case. Empty if the sharding of the batch
-  // that the rules define is used.
+  // The axes that shard the batch, if a step is faster when the batch is
+  // sharded over the experts' axis too. Empty if it is not faster: the axes of
+  // the batch are then those of the rules.
   AxisGroup batch;
   bool legal = false;
-  std::vector<std::string> reasons;  // the reasons why it is illegal
+  std::vector<std::string> reasons;  // why the mesh is illegal
   Memory memory;
-  std::optional<int64_t> communication;  // bytes a device sends per step
+  // The bytes that the busiest device sends in a step.
+  std::optional<int64_t> communication;
   std::optional<Time> time;
   std::optional<ExpectedTime> expected;
-  std::optional<double> flops;  // operations per device and step
+  // The floating-point operations of a device in a step.
+  std::optional<double> flops;
   std::optional<FitStages> stages;
   std::vector<Finding>
-      // The findings that refuse the stages; empty if the stages are accepted.
+      // The errors in dividing the model into stages; empty if there are none.
       refused;
   // The rank of the mesh by cost, which SortByCost sets for a mesh that fits or
   // may fit and whose time is known. The best mesh has rank 1. Meshes of the
@@ -94,19 +97,20 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 // graph is built.
 class MeshEvaluator {
  public:
-  // Makes an evaluator for meshes with these axes. Returns null after findings
-  // if the target cannot be compiled. Keeps a reference to the inputs.
+  // Makes an evaluator for meshes with these axes. Keeps a reference to the
+  // inputs. If the target cannot be compiled, adds errors to `findings` and
+  // returns null.
   static std::unique_ptr<MeshEvaluator> Make(
       const FitInputs& inputs, const std::vector<std::string>& axes,
       Findings& findings);
 
-  // Evaluates a mesh. Returns nullopt after findings if the mesh cannot be
-  // compiled. If the mesh is legal and has several devices along the experts'
-  // axis, it is also evaluated with the batch sharded over that axis
+  // Evaluates a mesh. If the mesh cannot be compiled, adds errors to `findings`
+  // and returns nullopt. If the mesh is legal and has several devices along the
+  // experts' axis, it is also evaluated with the batch sharded over that axis
   // (batch_over_experts_), and the better result is returned.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
-  // Evaluates several meshes, on at most `threads` threads. Returns nullopt
-  // with findings if one cannot be compiled.
+  // Evaluates several meshes, on at most `threads` threads. If one of them
+  // cannot be compiled, adds errors to `findings` and returns nullopt.
   std::optional<std::vector<FitMesh>> OnEach(std::span<const Mesh> meshes,
                                              int threads, Findings& findings);
 
@@ -164,9 +168,9 @@ inline constexpr int64_t kTiePerHundred = 5;
 // (MemoryOrder), the other legal meshes, and illegal meshes. Each group is
 // sorted by time, then by bytes sent, then by memory. A mesh with an unknown
 // figure follows the meshes that have the figure. In the first two groups, the
-// meshes that tie with the fastest mesh are then sorted by memory, then by the
-// number of axes in use, then by time. The same is done with the fastest of the
-// remaining meshes and the meshes that tie with it, and so on.
+// fastest mesh and the meshes that tie with it are then sorted again: by
+// memory, by the number of axes in use, and by time. The same is done with the
+// fastest of the remaining meshes, and so on.
 void SortByCost(std::vector<FitMesh>& meshes);
 // Returns the legal mesh on which a device holds the fewest known bytes.
 // Returns the first legal mesh if the bytes are unknown on all of them, and
@@ -202,8 +206,10 @@ struct FitReport {
   Mode mode = Mode::kTrain;
   Settings settings;
   std::vector<AxisSize> sizes;
-  std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
-  std::optional<FitChange> change;  // set only if no mesh fits
+  // The meshes from best to worst; empty if no number of devices is given.
+  std::vector<FitMesh> meshes;
+  // The smallest change with which a mesh fits; set only if no mesh fits.
+  std::optional<FitChange> change;
   std::vector<std::string> unknown;
   // True if the user gave no number of micro-batches, so that each mesh uses
   // the default number of its schedule.

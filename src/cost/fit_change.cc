@@ -1,7 +1,10 @@
-// Finds the smallest change of the settings with which a mesh fits. The changes
-// are tried one after the other:
+// Finds a change of the training settings with which a mesh fits the memory, if
+// no mesh fits without a change. The changes are to keep fewer activations for
+// the backward pass, and to use more micro-batches. They are tried from the
+// smallest to the largest, and the first with which a mesh fits is the result.
+// For example:
 //
-//   everything kept for the backward pass, 1 micro-batch: no mesh fits
+//   without a change, 1 micro-batch: no mesh fits
 //   --remat nothing_saveable: no mesh fits
 //   --microbatches 2: the mesh dp=8 fits
 #include <algorithm>

@@ -1,6 +1,7 @@
-// Reduces the cost of a pipeline to the figures by which meshes are compared. A
-// pipeline fits if each of its ranks fits, so each estimate of its memory is
-// the largest of all ranks:
+// Reduces the cost of a pipeline to the figures by which `shardc fit` compares
+// meshes. A pipeline fits if each of its ranks fits. The memory of the pipeline
+// is therefore between two numbers: the largest lower estimate of all ranks,
+// and the largest upper estimate of all ranks. For example:
 //
 //   rank 0 takes 40 to 52 GiB, rank 1 takes 44 to 50 GiB  ->  44 to 52 GiB
 #include "cost/fit_stages.h"

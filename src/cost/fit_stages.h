@@ -23,13 +23,16 @@ namespace shardc::cost {
 struct StagesOfMeshes {
   std::string axis;  // a mesh without this axis has no stages
   // Returns the request to divide the model on a mesh. If `microbatches` is
-  // given, it replaces the number of micro-batches that the target declares.
-  // Returns nullopt after a finding. Several threads may call the function.
+  // given, it replaces the number of micro-batches that the target declares. On
+  // failure, adds an error to `findings` and returns nullopt. Several threads
+  // may call the function.
   std::function<std::optional<StageRequest>(const Mesh& mesh,
                                             std::optional<int64_t> microbatches,
                                             Findings& findings)>
       request;
-  bool exposed = false;  // true if a rank computes nothing while it sends
+  // True if the messages between ranks are exposed: a rank computes nothing
+  // while it sends.
+  bool exposed = false;
 };
 
 struct FitStages {
@@ -49,9 +52,9 @@ struct StagedFit {
   int64_t communication = 0;
 };
 
-// Returns the cost of the model's stages on the mesh of `compiled`, as `cost`
-// computes it, or nullopt after a finding of DivideIntoStages or
-// PipelineCostOf.
+// Returns the cost of the model's stages on the mesh of `compiled`, with the
+// formulas of the command `cost`. If DivideIntoStages or PipelineCostOf fails,
+// adds the error to `findings` and returns nullopt.
 std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
                                      const CostInputs& work,
                                      const Settings& settings,

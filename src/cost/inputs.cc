@@ -1,9 +1,10 @@
-// Groups the parameters of a plan for the cost model. Parameters whose names
-// differ only in numbers and that have the same type and sharding form one
-// class. Whether a weight is stored as [out, in] or [in, out] follows from the
-// last part of its name (`weight` or `kernel`), unless the sizes contradict it:
-// the input of a q, k or v projection has the hidden size, and so has the
-// output of an output projection.
+// Groups the parameters of a plan for the cost model. Parameters that have the
+// same type and sharding, and whose names differ only in numbers, form one
+// class. A class of weights also has an input and an output dimension. Whether
+// a weight is stored as [out, in] or as [in, out] follows from the last part of
+// its name (`weight` or `kernel`). The sizes take precedence: the input of a q,
+// k or v projection has the hidden size, and so has the output of an output
+// projection. For example:
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2 tensors, output dimension 0, input dimension 1
@@ -63,8 +64,9 @@ void FindSecondUps(CostInputs& work, char separator) {
   }
 }
 
-// Finds the output and the input dimension of a projection by its name. Swaps
-// them if the hidden size is only in the dimension that should not have it.
+// Finds the output and the input dimension of a projection by its name. The
+// input of a query projection, for example, has the hidden size. If only its
+// output dimension has this size, the two dimensions are swapped.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
@@ -136,8 +138,10 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
 }
 
 // Replaces the layer dimension of a layer stack by a first dimension whose size
-// is the slice's number of layers. A stack may have three layer dimensions, as
-// StackSlice describes, which are all replaced.
+// is the slice's number of layers. For 8 of 32 layers, [4096, 32, 128] becomes
+// [8, 4096, 128]. A stack may have three layer dimensions: [virtual stages,
+// ranks, layers of a stage]. All three are then replaced by the first
+// dimension.
 void Take(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;

@@ -40,27 +40,31 @@ enum class Stream : uint8_t {
   // and values. These are constant while a row is decoded, so decoding does not
   // compute them.
   kCrossed,
-  // No tokens: the parameter belongs to a tower for images or sound next to a
-  // language model. The step of such a model is assumed to have only text, so
-  // it does not run the tower.
+  // No tokens: the parameter belongs to a vision or audio tower, an encoder
+  // next to a language model. The step of such a model is assumed to have only
+  // text, so it does not run the tower.
   kNone
 };
 
 // Parameters whose names differ only in numbers and that have the same type and
 // sharding.
 struct ParamClass {
-  std::string name;  // the name with `*` for numbers, or the only name
+  // The name of the parameters, with `*` in place of each number.
+  std::string name;
   TensorType type;
-  Spec spec;  // the spec in this mode; one entry per dimension
+  // The spec in the mode that is costed, with one entry per dimension.
+  Spec spec;
   ParameterRole role;
   int64_t count = 0;
-  // Tensors that are placed at single coordinates of an axis (`place` in a
-  // rule), and are not held by all devices.
-  std::string placed_along;  // the axis of `placed`; empty if not placed
-  std::map<int64_t, int64_t> placed;  // coordinate -> number of tensors there
+  // A rule with `place` puts each tensor at a single coordinate of an axis, so
+  // that only the devices there hold it. `placed_along` is this axis, or empty
+  // without such a rule. `placed` has the number of tensors at each coordinate.
+  std::string placed_along;
+  std::map<int64_t, int64_t> placed;
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
-  int64_t packing = 1;  // the number of weights in one stored number
+  // The number of weights that one stored number of a quantised tensor holds.
+  int64_t packing = 1;
   Stream stream = Stream::kModel;
   // True if the parameter is a projection into or out of a mixer: a state-space
   // block, or linear attention that has its own names of projections. The
@@ -141,10 +145,13 @@ struct CostInputs {
   // Returns those of `axes` that Kept(axes) does not return.
   AxisGroup Gathered(const AxisGroup& axes) const;
   // Return Kept() and Gathered() for the axes of a parameter's dimension. A
-  // dimension that counts experts is an exception, because tokens are sent to
-  // the experts and experts are not gathered. It stays sharded over its leading
-  // axes that are experts' axes, even if these axes shard tokens too. Without
-  // rules, all axes of such a dimension are assumed to be experts' axes.
+  // dimension of experts is an exception, because tokens are sent to the
+  // experts, and experts are not gathered. It stays sharded over its first axes
+  // that belong to the axis rule `expert`, even if they shard tokens. For
+  // example, with `expert: ep` and tokens sharded over ep and fsdp, a dimension
+  // sharded over (ep, fsdp) stays sharded over ep and is gathered over fsdp.
+  // Without rules, all axes of such a dimension are assumed to be experts'
+  // axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   // Returns whether a parameter is gathered over any axis before it is used.
@@ -185,7 +192,8 @@ struct CostInputs {
   bool Keeps(const std::string& axis) const;
   // Calls take(axis, kept) for each axis of more than one device that shards a
   // parameter's dimension. A search calls this function for every parameter of
-  // every sharding, so it makes no lists of axes.
+  // every sharding. So, to be fast, the function does not allocate lists of
+  // axes.
   template <typename Take>
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
@@ -207,9 +215,10 @@ class LayerCounts {
   int64_t experts_ = 0;
 };
 
-// A part of a tensor that holds `all` stacked layers: `layers` of them. The
-// layers are in dimension `dim`, or in three dimensions from `dim` on, which
-// are [virtual stages, ranks, layers of a stage].
+// Some of the layers in a tensor of stacked layers: `layers` layers of the
+// tensor's `all` layers. The layers are in dimension `dim`, or in three
+// dimensions from `dim` on, which are [virtual stages, ranks, layers of a
+// stage].
 struct StackSlice {
   int dim = 0;
   int64_t layers = 0, all = 0;

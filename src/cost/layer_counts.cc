@@ -1,5 +1,5 @@
 // Counts the layers and the experts of a model by the shapes and names of its
-// parameters, and by its configuration:
+// parameters, and by its configuration. For example:
 //
 //   32 down projections `layers.*.mlp.down_proj`  ->  32 layers with an MLP
 //   down projections of experts of shape [32, 8, 14336, 4096]  ->  8 experts

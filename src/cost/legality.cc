@@ -1,11 +1,11 @@
 // Decides whether the plan of a mesh is legal for a model. A plan is legal if
 // every spec is legal, if no head and no block of quantised weights is split,
-// and if the mesh axes divide the batch's rows and tokens:
+// and if the mesh axes divide the batch's rows and tokens. For example:
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //
-// The policy for illegal specs applies to the specs of attention as well: axes
-// that do not divide the heads are an error under `illegal: error`, and are
+// The policy for illegal specs applies to the specs of attention as well. Axes
+// that do not divide the heads are an error under `illegal: error`. They are
 // dropped or shrunk under `drop` and `shrink`.
 #include "cost/legality.h"
 

@@ -1,16 +1,18 @@
-// Finds the matrices of weights that are stored in more or in fewer dimensions
-// than a matrix has:
+// Gives weights the two dimensions of a matrix if they are stored with more or
+// with fewer dimensions. For example:
 //
 //   MaxText, query       [4096, 32, 128]   -> [4096, 32 * 128]
 //   MaxText, out         [32, 128, 4096]   -> [32 * 128, 4096]
 //   Gemma, gating_einsum [2, 2048, 16384]  -> [2048, 2 * 16384]
 //   DBRX, experts.mlp.w1 [16 * 10752, 6144] -> [16, 10752, 6144]
 //
-// The dimension with the hidden size is one side of the matrix. The others are
-// joined to its other side if their product is a number of columns that the
-// configuration gives, such as heads times head size, or if the first dimension
-// of a query is the hidden size, which shows that heads have a dimension of
-// their own. Dimensions that count layers come first and are not changed.
+// The dimension that has the hidden size becomes one dimension of the matrix.
+// All other dimensions are joined into the second dimension of the matrix in
+// two cases. In the first case, the product of their sizes is a width that the
+// configuration gives, such as heads times head size. In the second case, the
+// model stores heads in a dimension of their own. This is known if a query has
+// three dimensions and the first of them has the hidden size. Dimensions that
+// count layers come first and are not changed.
 #include "cost/matrix_dims.h"
 
 #include <algorithm>
@@ -27,8 +29,8 @@ bool IsFeedForward(Role role) {
          role == Role::kFusedGateUp;
 }
 
-// Whether a projection is one of attention that reads or gives the hidden
-// state.
+// Returns whether a projection of this role belongs to attention and reads or
+// computes the hidden state.
 bool IsHeads(Role role) {
   return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
          role == Role::kFusedQkv || role == Role::kFusedKeyValue ||
@@ -81,9 +83,11 @@ class MatrixFinder {
     return (*param.type.shape)[AsIndex(dim)];
   }
 
-  // Replaces all dimensions from `first` on by the two of a matrix: `side`, and
-  // the others in their order. The matrix is [side, others] if `reads`, and
-  // else [others, side].
+  // Joins the dimensions from `first` on into the two dimensions of a matrix.
+  // One of them is the dimension `side`, and the other is the product of the
+  // remaining dimensions. The matrix is [side, other] if `reads` is true, and
+  // [other, side] if it is false. With `side` 0 and `reads`, [4096, 8, 128]
+  // becomes [4096, 1024].
   static void Join(ParamClass& param, int first, int side, bool reads) {
     Shape& shape = *param.type.shape;
     int64_t size = 1;
@@ -107,7 +111,8 @@ class MatrixFinder {
     param.role.in_first = true;
   }
 
-  // Returns whether the sizes of heads multiply to this number of columns.
+  // Returns whether a projection of this role has this number of columns by the
+  // configuration: the number of its heads times a size of a head.
   bool AreColumns(Role role, int64_t columns) const {
     if (!work_.model || !work_.model->heads) return false;
     const ModelConfig& model = *work_.model;
@@ -142,8 +147,9 @@ class MatrixFinder {
     int64_t all = 1;
     for (int d = layers; d < rank; ++d) all = Times(all, SizeOf(param, d));
     for (int i = layers; i < rank; ++i) {
-      // The hidden size may be that of two dimensions. It is the first one of a
-      // projection that reads the hidden state, and else the last one.
+      // Several dimensions may have the hidden size. The first of them is tried
+      // first if the projection reads the hidden state, and the last of them if
+      // the projection computes the hidden state.
       const int side = reads ? i : rank - 1 - (i - layers);
       if (SizeOf(param, side) != hidden_) continue;
       const bool outer = side == (reads ? layers : rank - 1);
@@ -151,8 +157,10 @@ class MatrixFinder {
         return Join(param, layers, side, reads);
       }
     }
-    // A tower for images has a width and heads of its own. DenseGeneral of Flax
-    // stores them in this order.
+    // A vision tower has a hidden size and heads of its own, so no dimension
+    // has the model's hidden size. Flax's DenseGeneral stores a query of such a
+    // tower as [hidden size, heads, head size], and the output projection in
+    // reverse order: [heads, head size, hidden size].
     if (rank - layers == 3 && param.role.leaf == Leaf::kKernel &&
         std::find(param.type.shape->begin(), param.type.shape->end(),
                   hidden_) == param.type.shape->end()) {
@@ -160,8 +168,8 @@ class MatrixFinder {
     }
   }
 
-  // A projection from the latent to the heads, [latent, heads, columns of a
-  // head].
+  // Joins the heads of a projection from the latent to the heads. The
+  // projection is stored as [latent, heads, columns of a head].
   void JoinHeadsOfLatent(ParamClass& param, int layers) const {
     if (heads_apart_ ||
         (work_.model && work_.model->heads == SizeOf(param, layers + 1))) {
@@ -169,13 +177,14 @@ class MatrixFinder {
     }
   }
 
-  // The gate and the up projection in one weight, with a dimension of size 2
-  // for the choice between them.
+  // Joins the gate and the up projection of a weight that has both. The weight
+  // is stored with a dimension of size 2, such as [2, 2048, 16384].
   void JoinHalves(ParamClass& param, int layers) const {
     const int rank = param.Rank();
     if (param.role.module_role == Role::kDown) return;
     // A first dimension of size 2 may also count the layers of a stack that was
-    // not found, unless the name has both projections.
+    // not recognised. So it is joined only if the weight's name has both
+    // projections.
     const bool fused = param.role.module_role == Role::kFusedGateUp;
     for (int side = layers; side < rank; ++side) {
       const int half = side == layers ? layers + 1 : layers;
@@ -186,8 +195,9 @@ class MatrixFinder {
     }
   }
 
-  // The matrices of all experts one under the other. The leading axes that
-  // divide the number of experts shard the experts.
+  // Splits a weight that holds the matrices of all experts one below the other.
+  // The experts become the first dimension of the weight. The leading axes
+  // whose sizes divide the number of experts shard this dimension.
   void SplitExperts(ParamClass& param, int layers) const {
     if (param.role.counted_expert || param.role.shared_expert) return;
     if (experts_ < 2 || !work_.model) return;
@@ -217,15 +227,16 @@ class MatrixFinder {
 
   const CostInputs& work_;
   int64_t hidden_;
-  int64_t experts_ = 0;  // of a layer; 0: none, or unknown
-  // Whether a query is [hidden size, heads, size of a head].
+  int64_t experts_ = 0;  // experts of a layer; 0 if there are none or unknown
+  // True if a query is stored as [hidden size, heads, size of a head].
   bool heads_apart_ = false;
 };
 
 }  // namespace
 
 void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims) {
-  // A dimension may have the size 0, and the hidden size is a divisor below.
+  // A checkpoint may have dimensions of size 0. If the hidden size is 0,
+  // nothing is changed, because JoinHeads divides by the hidden size.
   const auto hidden = work.Hidden();
   if (!hidden || *hidden <= 0) return;
   MatrixFinder finder(work, *hidden);

@@ -1,5 +1,6 @@
-// Gives every weight the dimensions that the cost model expects: those that
-// count layers and experts first, and then the two of a matrix.
+// Gives every weight the dimensions that the cost model expects: first the
+// dimensions that count layers and experts, then the two dimensions of a
+// matrix.
 #ifndef SHARDC_COST_MATRIX_DIMS_H_
 #define SHARDC_COST_MATRIX_DIMS_H_
 
@@ -9,13 +10,13 @@
 
 namespace shardc::cost {
 
-// Changes the shapes and specs of weights whose stored dimensions are others:
-// attention by heads, the two halves of a fused gate and up projection in a
-// dimension of their own, and experts whose matrices are joined in one. The
-// number of elements, of a device too, stays the same. Sets
-// ParameterRole::expert of weights that only their sizes show to be those of
-// experts. `layer_dims` has the number of leading dimensions of each parameter
-// that count layers.
+// Changes the shapes and specs of weights that are not stored as a matrix.
+// There are three cases: projections of attention with a dimension of heads,
+// fused gate and up projections with a dimension of size 2, and weights that
+// hold all experts in one matrix. The number of elements stays the same, in
+// total and on a device. Sets ParameterRole::expert of weights that only their
+// sizes show to be those of experts. `layer_dims` has the number of leading
+// dimensions of each parameter that count layers.
 void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims);
 
 }  // namespace shardc::cost

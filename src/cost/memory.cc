@@ -1,9 +1,10 @@
 // Computes the bytes that devices hold. Parameters, gradients and optimizer
 // states take the same bytes on every device, except for tensors placed at one
-// coordinate. If a size does not divide, the bytes of cache, activations and
-// logits are computed for the fullest device.
+// coordinate of an axis. If an axis does not divide a size, the bytes of cache,
+// activations and logits are computed for the fullest device.
 //
-// Example: 7.5e9 parameters in bfloat16, 64 replicas, adamw. Each device holds
+// For example, 7.5e9 parameters in bfloat16 are trained with adamw on 64
+// replicas. Each device holds:
 //
 //   without ZeRO   parameters 15 GB, gradients 15 GB, states 90 GB: 120 GB
 //   ZeRO 1         31.4 GB, because the states are divided over the replicas

@@ -1,4 +1,5 @@
-// The bytes that devices hold, by component.
+// Computes the bytes that devices hold, by component, such as parameters and
+// logits.
 #ifndef SHARDC_COST_MEMORY_H_
 #define SHARDC_COST_MEMORY_H_
 
@@ -55,9 +56,12 @@ struct Held {
 // The device memory that a training step uses: its tensors, the reserve of the
 // allocator, the device's context and its communicators.
 struct TakenBytes {
-  int64_t least = 0;     // lower estimate: only tensors
-  int64_t expected = 0;  // the device's tensors and the allocator's reserve
-  int64_t most = 0;      // upper estimate, with all additions
+  // The lower estimate includes only tensors.
+  int64_t least = 0;
+  // The expected bytes include tensors and the reserve of the allocator.
+  int64_t expected = 0;
+  // The upper estimate includes the context and the communicators as well.
+  int64_t most = 0;
   Moment moment = Moment::kLoss;  // the moment of the peak
   const Stack* stack = nullptr;
   bool stack_assumed = false;
@@ -79,8 +83,9 @@ struct Memory {
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // bytes of memory of a device
   std::optional<Activations> activations;
-  std::optional<GatheredWeights> weights;  // only in training
-  std::vector<std::string> unknown;  // the unknown parts, each with the reason
+  std::optional<GatheredWeights> weights;  // set only in training
+  // The components whose bytes are unknown, each with the reason.
+  std::vector<std::string> unknown;
 
   // Returns the bytes that a device is expected to use. If `taken` is set, they
   // are taken->expected. Otherwise they are the sum of the known components, or

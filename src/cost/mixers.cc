@@ -1,5 +1,7 @@
-// A mixer is known by the names of its projections. The same word names the
-// attention of some models:
+// Recognises mixers: the state-space blocks and linear attention that some
+// models have in place of attention. Some models call their attention `mixer`
+// too. A mixer is therefore recognised by the names of its projections. For
+// example:
 //
 //   layers.*.mixer.in_proj, layers.*.mixer.out_proj   ->  a state-space mixer
 //   h.*.mixer.Wqkv, h.*.mixer.out_proj                ->  attention (Phi-2)
@@ -33,10 +35,10 @@ std::string_view ParentPath(const ParameterRole& role, char separator) {
   return end == path.npos ? std::string_view() : path.substr(0, end);
 }
 
-// Returns the paths of mixers that are attention: a fused projection of
-// queries, keys and values is in them. The first files of Phi-2 and of models
-// of the library flash-attn name their attention so: `h.*.mixer.Wqkv` and
-// `h.*.mixer.out_proj`.
+// Returns the paths of modules with a fused projection of queries, keys and
+// values. A module called `mixer` is attention if its path is among them. For
+// example, the first checkpoints of Phi-2 have `h.*.mixer.Wqkv` and
+// `h.*.mixer.out_proj`, and so have models of the library flash-attn.
 std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
                                                    char separator) {
   std::set<std::string, std::less<>> out;
@@ -48,10 +50,11 @@ std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
   return out;
 }
 
-// Recognises the projection into or out of a mixer. The projection out of a
-// mixer, such as `layers.*.mamba.out_proj.weight`, is assigned the role of an
-// output projection. The projections of a mixer that is attention are those of
-// attention.
+// Recognises a projection into or out of a mixer, and sets ParamClass::mixes. A
+// projection out of a mixer, such as `layers.*.mamba.out_proj.weight`, gets the
+// role of an output projection. If the mixer is attention (its path is in
+// `attention`), its projections get the roles of attention, and `mixes` is
+// false.
 void FindMixer(ParamClass& param, char separator,
                const std::set<std::string, std::less<>>& attention) {
   ParameterRole& role = param.role;

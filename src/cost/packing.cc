@@ -1,8 +1,9 @@
 // Finds how many weights are packed into one stored number of a quantised
-// matrix. An integer may hold several weights, along the inputs
-// (compressed-tensors, GPTQ) or along the outputs (AWQ). The number of weights
-// follows from a matrix that reads the hidden state, and is the same for all
-// matrices of that dtype:
+// matrix. An integer may hold several weights along the input dimension
+// (compressed-tensors, GPTQ) or along the output dimension (AWQ). The number of
+// weights follows from a matrix whose unpacked sizes are known, because it
+// reads the hidden state. It is the same for all matrices of that dtype. For
+// example:
 //
 //   up_proj.weight_packed I32 [2048, 896], hidden size 7168
 //     ->  8 weights, because 8 * 896 = 7168
@@ -60,8 +61,9 @@ std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
   const auto gives = [&](int64_t size) {
     return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
   };
-  // Either dimension may be the input. The input dimension was found as the one
-  // of the hidden size, but a packed input is smaller than the hidden size.
+  // `in_dim` was chosen as the dimension of the hidden size. But a packed input
+  // dimension is smaller than the hidden size, so `in_dim` may be the output
+  // dimension. So both orders are tried.
   const std::pair<int64_t, int64_t> orders[] = {{in, out}, {out, in}};
   std::optional<int64_t> certain, likely;
   bool one_certain = true, one_likely = in != hidden && out != hidden;

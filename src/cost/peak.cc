@@ -1,14 +1,15 @@
 // Computes the peak memory of a training step. A layer's backward pass and the
-// loss do not run at the same time, so the expected peak includes the larger of
-// the two. (The upper estimate adds both.)
+// loss do not run at the same time. The expected peak therefore includes only
+// the larger of the two, and the upper estimate includes both.
 //
-// Example: Llama 3 8B with one row of 32,768 tokens per device on fsdp:8, where
-// only the inputs of layers are kept. The peak is at the loss:
+// For example, Llama 3 8B runs on fsdp:8 with one row of 32,768 tokens per
+// device, and only the inputs of layers are kept. The peak is at the loss:
 //
 //   parameters, gradients and states 15 GiB, kept inputs 8, gathered weights
 //   1.4, and 3.5 copies of the logits of 15.7 each: in total 79.2 GiB
 //
-// The allocator reserves 81.5 GiB; torchtitan reports 83.9.
+// With the reserve of the allocator, the expected memory is 81.5 GiB.
+// torchtitan reports 83.9 GiB for this step.
 #include "cost/peak.h"
 
 #include <algorithm>

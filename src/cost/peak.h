@@ -1,8 +1,9 @@
 // Computes the peak of the bytes that a device holds during a training step in
-// addition to parameters, gradients and optimizer states. The peak is either
-// while the loss is computed or in the backward pass of a layer. If gradients
-// do not exist during the entire step (StepGradients), the peak includes those
-// that exist at that moment.
+// addition to parameters, gradients and optimizer states. The peak is at one of
+// two moments: while the loss is computed, or in the backward pass of a layer.
+// On some software, gradients exist only for a part of the step
+// (StepGradients). The peak then also includes the gradients that exist at its
+// moment.
 #ifndef SHARDC_COST_PEAK_H_
 #define SHARDC_COST_PEAK_H_
 

@@ -1,11 +1,12 @@
-// Computes the cost of a pipeline. A stage is treated as a model with fewer
-// layers on the mesh without the pipeline's axis. Its cost is computed by the
-// same formulas as for a complete model. The parameters of a rank are the sums
-// over its stages. The activations of a rank are the most bytes that it keeps
-// at any point of its row of the schedule.
+// Computes the cost of a pipeline. A stage is costed as a model with fewer
+// layers, on the mesh without the pipeline's axis, by the same formulas as a
+// complete model. The parameters of a rank are those of all its stages. The
+// number of micro-batches whose activations a rank keeps changes during the
+// schedule. The activations of a rank are the most bytes that it keeps at any
+// time.
 //
-// Example: the bytes of parameters of Llama 3 8B in bfloat16 on pp:4,tp:2, with
-// 8 layers on each rank:
+// For example, Llama 3 8B in bfloat16 on pp:4,tp:2, with 8 layers on each rank,
+// has these bytes of parameters on each device:
 //
 //   rank 0         2,270,298,112, with the embedding
 //   ranks 1 and 2  1,744,961,536
@@ -37,11 +38,13 @@ constexpr double kClearlyBetter = 0.99;
 // The largest number of divisions that are tried to find one that fits in
 // memory.
 constexpr size_t kMostDivisions = 4;
-// The largest number of operations in one search for a division, which is
-// stages * units^2.
+// The largest number of operations in one search for a division of the layers.
+// A search takes stages * units^2 operations, where the units are the layers,
+// the embedding and the head.
 constexpr int64_t kMostSteps = int64_t{1} << 30;
 
-// Returns the bytes of the fullest stage, by the formula of AssignUnits.
+// Returns the bytes of the fullest stage, as AssignUnits computes them: the
+// states of its units, and their activations for each micro-batch in flight.
 int64_t FullestStageBytes(std::span<const schedule::Unit> units,
                           std::span<const int64_t> in_flight,
                           const schedule::StageBounds& bounds) {
@@ -97,7 +100,7 @@ class Pipeline {
   using StageBounds = schedule::StageBounds;
 
   // Returns true if the number of micro-batches divides the rows of a replica.
-  // Otherwise adds a finding and returns false.
+  // Otherwise adds an error to `findings_` and returns false.
   bool CheckRows() {
     const int64_t parts = work_.Parts(work_.Batch());
     const int64_t rows = *settings_.batch / parts;
@@ -245,7 +248,8 @@ class Pipeline {
   // A division of the layers into stages that Search has tried.
   struct Division {
     StageBounds bounds;
-    Fit fit = Fit::kFits;  // kFits also if the memory is not known
+    // Whether the division fits the memory. kFits also if this is unknown.
+    Fit fit = Fit::kFits;
     double step = 0;
     // Bytes by which the fullest rank exceeds the capacity.
     int64_t missing = 0;
@@ -453,7 +457,10 @@ class Pipeline {
 
   const StagedModel model_;
   const CostInputs& work_;
-  Settings settings_;  // with the table's micro-batches and a profile
+  // The caller's settings, adapted to the pipeline: the number of micro-batches
+  // is that of the schedule, and a missing profile is replaced by the mesh's
+  // profile.
+  Settings settings_;
   const PlannedStages& planned_;
   const StageUnits& units_;
   const bool exposed_;

@@ -32,13 +32,20 @@ struct PipelineCost {
   schedule::Table table;
   std::vector<StageCost> stages;
   std::vector<RankCost> ranks;
-  int64_t boundary = 0;  // bytes of a message to the next stage
-  double hop = 0;        // seconds that such a message takes
-  bool timed = false;    // true if times are seconds, false if FLOPs
+  // The bytes of a message from a stage to the next stage, and its seconds.
+  int64_t boundary = 0;
+  double hop = 0;
+  // True if the times of tasks are seconds, false if they are floating-point
+  // operations.
+  bool timed = false;
   schedule::Timeline timeline;
-  double after = 0;  // seconds after the tasks, on the slowest rank
+  // The seconds between the last micro-batch and the end of the step, on the
+  // slowest rank: the reduction of gradients and the optimizer's update.
+  double after = 0;
   std::optional<int64_t> capacity;
-  Settings settings;  // with the table's number of micro-batches
+  // The caller's settings, adapted to the pipeline. For example, the number of
+  // micro-batches is that of the schedule.
+  Settings settings;
   // The number of layers of each stage in the best division that a search
   // finds, and the time of a step with that division. Both are set only if that
   // step is clearly faster than the step with the requested division.
@@ -81,8 +88,9 @@ std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
 // StageBalance::kSearched, the layers are divided by the times of their tasks.
 // With `exposed`, a rank computes nothing while it sends. The number of
 // micro-batches comes from the table of `stages`, not from the settings. If the
-// settings have no profile, the mesh's profile is used. Returns nullopt after a
-// finding (microbatches-indivisible).
+// settings have no profile, the mesh's profile is used. If the micro-batches do
+// not divide the batch's rows, adds the error microbatches-indivisible to
+// `findings` and returns nullopt.
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,

@@ -1,7 +1,7 @@
 // Combines the figures of a pipeline's stages and ranks. It decides whether all
-// ranks fit, and lists the collectives and messages that a device of a rank
-// sends in a step. A rank with several stages sends the collectives of all of
-// them:
+// ranks fit the memory. It also lists the collectives and messages that a
+// device of a rank sends in a step. A rank with several stages sends the
+// collectives of all of them. For example:
 //
 //   a rank with two stages of 4 layers each, all_reduce over tp of 2 GiB each
 //     ->  all_reduce over tp of 4 GiB, and the messages of both stages

@@ -1,12 +1,12 @@
 // Lists the matrix products of a plan, with their sizes on a device. Each
-// weight has one product. An output head that shares the embedding has a
-// product too. For example, the weight `up` [4096, 14336] with 14336 sharded
-// over tp 8, in 32 layers and for 16,384 tokens, has the product
+// weight has one product. An output head that shares the embedding table has a
+// product too. The products inside attention have no weight, and are not in the
+// list: AttentionFlops computes their floating-point operations.
+//
+// For example, the weight `up` [4096, 14336] is in 32 layers, and its dimension
+// 14336 is sharded over tp=8. With 16,384 tokens on a device, its entry is:
 //
 //   rows 16,384, in 4,096, out 1,792, layers 32
-//
-// The products inside attention have no weight. AttentionFlops computes their
-// floating-point operations.
 #include "cost/products.h"
 
 #include <algorithm>
@@ -67,11 +67,11 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
   return Real(work.Parts(axes));
 }
 
-// Returns the product of a convolution before the layers of an encoder of
-// sound. The convolution's weight is [out, in, window]. Returns nullopt for
-// other parameters. A token is two frames of sound. The first convolution has a
-// result for each frame. The last one, whose input has the hidden size, has a
-// result for each token.
+// Returns the product of a convolution before the layers of an audio encoder,
+// such as Whisper's. The convolution's weight is [out, in, window]. Returns
+// nullopt for other parameters. Two frames of audio become one token. The first
+// convolution has a result for each frame. The last one, whose input has the
+// hidden size, has a result for each token.
 std::optional<Product> ConvolutionOf(const CostInputs& work,
                                      const ParamClass& param,
                                      const Tokens& tokens) {

@@ -1,4 +1,4 @@
-// The matrix products of a step on a device.
+// Lists the matrix products of a step on a device.
 #ifndef SHARDC_COST_PRODUCTS_H_
 #define SHARDC_COST_PRODUCTS_H_
 
@@ -15,16 +15,19 @@ namespace shardc::cost {
 struct Product {
   Role role = Role::kOther;
   bool expert = false;
-  double rows = 0, in = 0, out = 0;  // sizes on a device
-  double matrices = 1;  // number of weights among which the rows are divided
-  double layers = 1;    // number of layers that have this product
+  // The sizes of the product on a device: [rows, in] times [in, out].
+  double rows = 0, in = 0, out = 0;
+  // The number of weights among which the rows are divided, such as experts.
+  double matrices = 1;
+  // The number of layers that have this product.
+  double layers = 1;
 
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 
 // Returns the products with the weights of all layers, with the convolutions of
-// an encoder of sound, and with the head. If the head shares the embedding
-// table, the product of the head is that with the table.
+// an audio encoder, and with the head. If the head shares the embedding table,
+// the product of the head is that with the table.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
 // Returns the number of parts into which a step divides the query heads. Axes

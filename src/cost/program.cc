@@ -1,11 +1,17 @@
-// Assigns the collectives of a step's program to the parts of the report, such
-// as parameters, gradients, experts and layers. The part follows from the value
-// that a collective moves. A parameter, or a value computed from parameters
-// only, belongs to "parameters", a gradient to "gradients", and a value with a
-// dimension of experts to "experts". For any other value, the part follows from
-// the op for which the value is moved. The optimizer is part of the backward
-// phase. In these two examples, `d:linear down` is the gradient of the op
-// `linear down`:
+// Assigns each collective of a step's program to a part of the report, such as
+// parameters, gradients, experts or layers. The part follows from the value
+// that the collective moves:
+//
+// - A parameter, or a value computed from parameters only, belongs to
+//   "parameters".
+// - A gradient of a parameter belongs to "gradients".
+// - A value with a dimension of experts belongs to "experts".
+// - For any other value, the part follows from the op for which the collective
+//   runs.
+//
+// Collectives of the optimizer are reported with the backward pass. In these
+// two examples, `d:linear down` is an op of the backward pass, which computes
+// the gradient of the weight of `linear down`:
 //
 //   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
 //   forward   add            [b,t,d] partial tp               ->  layers
@@ -48,8 +54,9 @@ size_t RankOf(std::string_view part) {
                  kParts.begin());
 }
 
-// Returns the name of the forward op to which a backward op belongs. Other
-// names are returned unchanged.
+// Returns the name of the forward op to which a backward op belongs: `linear
+// down` for the gradient `d:linear down` and for the recomputation `r:linear
+// down`. Returns other names unchanged.
 std::string_view ForwardName(std::string_view name) {
   const bool of_another = name.starts_with("d:") || name.starts_with("r:");
   return of_another ? name.substr(2) : name;
@@ -125,8 +132,11 @@ class MoveClassifier {
 
   const step::Graph& graph_;
   const step::Program& program_;
-  const std::vector<char> weight_;    // indexed by ValueId
-  const std::vector<char> gradient_;  // indexed by ValueId
+  // weight_[id] is 1 if the value is a parameter or is computed from parameters
+  // only.
+  const std::vector<char> weight_;
+  // gradient_[id] is 1 if the value is a parameter's gradient.
+  const std::vector<char> gradient_;
   std::set<step::ValueId> updated_;
   std::vector<std::string_view> begin_;
 };
@@ -220,9 +230,10 @@ int64_t RowsOf(const StepInputs& inputs) {
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // Returns the default form, a fused kernel in the global view. It applies if
-  // the settings name no operation, if the operation is written in the global
-  // view, and if it is the operation that the mode uses by default.
+  // Attention is by default a fused kernel for which the compiler inserts
+  // collectives (the global view). This default is used in three cases: the
+  // settings name no operation, the operation is written in the global view, or
+  // the mode uses the operation by default.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {

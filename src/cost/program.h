@@ -41,9 +41,10 @@ Communication CommunicationOf(const step::Graph& graph,
                               std::span<const int64_t> times = {});
 
 // Computes the communication of a target's step for any number of meshes. The
-// step's graph is built once for each form of attention, and is lowered for
-// each mesh. The graph has only a few of the identical layers and one of the
-// micro-batches. The bytes include all layers and micro-batches.
+// step's graph is built once for each AttentionForm, such as ring attention,
+// and is lowered for each mesh. The graph has only a few of the identical
+// layers and one of the micro-batches. The bytes include all layers and
+// micro-batches.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. The object keeps references to
@@ -76,8 +77,9 @@ class StepTraffic {
   int64_t lowered_ops() const { return lowered_ops_; }
 
  private:
-  // Returns the form of attention on the mesh of `work`. Returns nullopt and
-  // sets `why` if the attention operation cannot run on the mesh.
+  // Returns how attention runs on the mesh of `work`, for example as a ring of
+  // 4 devices. Returns nullopt and sets `why` if the attention operation cannot
+  // run on the mesh.
   std::optional<step::AttentionForm> FormFor(const CostInputs& work,
                                              std::string& why) const;
   StepInputs InputsFor(const Compiled& compiled, Mode mode,

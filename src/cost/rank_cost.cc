@@ -1,14 +1,18 @@
-// Adds up the bytes that a rank of a pipeline holds. During the entire step, a
-// rank holds the states of all its stages, and the weights that the stages
-// gather once a step. It also holds activations: the most bytes that it keeps
-// at any point of its row of the schedule. If it sends messages, it holds two
-// of them. Some bytes are needed only while a stage runs a micro-batch. A rank
-// runs one stage at a time, so only the largest such number of its stages is
-// added. The peak is then converted to memory as for a step without stages
-// (TakenOf):
+// Adds up the bytes that a rank of a pipeline holds at its peak. During the
+// entire step, a rank holds the states of all its stages, and the weights that
+// the stages gather once a step. The activations that it keeps change during
+// the schedule, and the most bytes are added. A rank that sends messages also
+// holds two of them.
+//
+// Some bytes are needed only while a stage runs a micro-batch. A rank runs one
+// stage at a time, so only the bytes of the stage that needs the most are
+// added. For example:
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB in addition to states and activations
+//
+// TakenOf then adds the memory of the software to this peak, as for a step
+// without stages.
 #include "cost/rank_cost.h"
 
 #include <algorithm>
@@ -18,7 +22,8 @@
 namespace shardc::cost {
 namespace {
 
-constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
+// The number of messages that a rank holds: one received, and one to be sent.
+constexpr int64_t kBuffers = 2;
 
 class Ranks {
  public:

@@ -19,13 +19,16 @@ struct RankCost {
   std::vector<int32_t> stages;
   // For each of `stages`, how many of its micro-batches the rank runs.
   std::vector<int64_t> microbatches;
-  Held held;  // the bytes at the peak of the rank
-  // `held` and what runtime and allocator add; nullopt if a part is unknown.
+  // The bytes that a device of the rank holds at the peak of its step.
+  Held held;
+  // `held` plus the bytes that the runtime and the allocator add; nullopt if
+  // the bytes of a component are unknown.
   std::optional<TakenBytes> taken;
   // The bytes of messages to other ranks in a step, in the forward and in the
   // backward pass.
   int64_t sent_forward = 0, sent_back = 0;
-  // The seconds of work after the rank's tasks, summed over its stages.
+  // The seconds of the reduction of gradients and of the optimizer's update,
+  // which follow the last micro-batch, summed over the rank's stages.
   double after = 0;
 };
 

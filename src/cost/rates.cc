@@ -1,4 +1,5 @@
-// Computes the rates of a device from its profile and from the software stack:
+// Computes the rates at which a device runs the parts of a step, from its
+// profile and from the software stack. For example:
 //
 //   h100-sxm under torch.compile: products at 0.71 of 989 TFLOP/s, attention at
 //   0.30 of 989 TFLOP/s, norms at 0.70 of 3.35 TB/s
@@ -10,10 +11,13 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kProductMemory = 0.7;    // fraction of memory_rate
-constexpr double kOptimizerMemory = 0.8;  // fraction of memory_rate
-constexpr double kLaunch = 10e-6;         // seconds to start a kernel
-constexpr double kHostLatency = 2e-6;     // seconds per host and gathered layer
+// The fractions of the profile's memory_rate at which matrix products and the
+// optimizer's update read and write memory.
+constexpr double kProductMemory = 0.7;
+constexpr double kOptimizerMemory = 0.8;
+constexpr double kLaunch = 10e-6;  // seconds to start a kernel
+// The seconds that each host adds to the gather of a layer's weights.
+constexpr double kHostLatency = 2e-6;
 constexpr double kNarrowHead = 64;
 constexpr double kExpertsExposed = 0.6;
 // The worst published runs reach this fraction of the expected rates.

@@ -25,7 +25,9 @@ struct Rates {
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;
-  double near = 0, far = 0;  // fractions of the links' rates
+  // The fractions of their peak rates that the links inside a host (`near`) and
+  // the links between hosts (`far`) reach.
+  double near = 0, far = 0;
   // The latencies of a collective in seconds. A gather of weights takes
   // `host_latency` in addition for each host.
   double latency = 0, host_latency = 0;

@@ -1,8 +1,8 @@
 // Makes the report of a plan's costs. The report lists the assumptions behind
-// its figures:
+// its figures as sentences. For example, if the user gives no --master-dtype,
+// the sentence about the optimizer ends with:
 //
-//   no --master-dtype  ->  "optimizer adamw: ..., and an F32 copy of narrower
-//   parameters"
+//   "and an F32 copy of narrower parameters"
 #include "cost/report.h"
 
 #include <cmath>
@@ -196,8 +196,9 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.memory = MemoryOf(work, out.settings);
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
-  // Memory counts an uneven dimension at its fullest device, and the program of
-  // the step leaves it unsharded.
+  // Some numbers of rows or tokens do not divide evenly. MemoryOf then computes
+  // the bytes of the fullest device. The program of the step leaves such a
+  // dimension unsharded, so it may send more bytes than needed.
   for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
     out.communication.unknown.push_back(
         "the exact cost: " + uneven +

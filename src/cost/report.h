@@ -26,12 +26,16 @@ struct Report {
   Settings settings;
   Memory memory;
   Communication communication;
-  std::optional<Time> time;  // nullopt without a profile or tokens
+  // Nullopt if the device has no profile, or if the tokens are unknown.
+  std::optional<Time> time;
   // Set only in training, if `time` is set.
   std::optional<ExpectedTime> expected;
-  std::optional<double> flops;           // operations per device and step
-  std::optional<int64_t> tokens;         // tokens in a step on all devices
-  std::vector<std::string> assumptions;  // sentences that the report prints
+  // The floating-point operations of a device in a step.
+  std::optional<double> flops;
+  // The tokens of a step, summed over all devices.
+  std::optional<int64_t> tokens;
+  // Sentences that the report prints about the assumptions behind its figures.
+  std::vector<std::string> assumptions;
 };
 
 // Makes the report. If `program` is given, the report uses this communication

@@ -1,8 +1,11 @@
-// Reads the kind of loss from the rules: `model: {loss: {kind: fused, chunk:
-// 4096}}` in a rules file means the same as the flags `--loss` and
-// `--loss-chunk`. A flag that changes a default takes precedence.
+// Completes the settings of a cost report from the rules, and writes settings
+// as flags.
 //
-// Also writes settings as flags:
+// A rules file may give the kind of loss, as in `model: {loss: {kind: fused,
+// chunk: 4096}}`. This has the same meaning as the flags `--loss` and
+// `--loss-chunk`. If a flag is given, it takes precedence over the rules.
+//
+// Settings are written as flags if they differ from the defaults. For example:
 //
 //   gradients F32, the stack megatron
 //     ->  "--grad-dtype F32", "--stack megatron"

@@ -80,7 +80,8 @@ struct Settings {
   // Owns the profile if it was read from a file. The pointer `profile` then
   // points to this object.
   std::shared_ptr<const DeviceProfile> read_profile;
-  // Bytes of a device; overrides the mesh's memory.
+  // The bytes of memory of a device. The value takes precedence over the memory
+  // that the mesh file states.
   std::optional<int64_t> memory;
 };
 

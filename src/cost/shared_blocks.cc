@@ -1,7 +1,8 @@
-// Finds how often blocks that several layers share are applied. A checkpoint
-// has each shared block once, below the first layer that uses it. For example,
-// 2 blocks `layers.*.shared_transformer` serve 9 layers with attention. Both
-// blocks together run 9 times, so a block runs 4.5 times on average.
+// Finds how many times a step applies the weights of a block that several
+// layers share. In a checkpoint, the weights of a shared block are stored only
+// once, under the name of the first layer that uses them. For example, if 2
+// blocks `layers.*.shared_transformer` serve 9 layers with attention, both
+// blocks together run 9 times. A block then runs 4.5 times on average.
 //
 // Adapters inside a block are not shared: each of them belongs to one layer.
 #include "cost/shared_blocks.h"

@@ -1,4 +1,5 @@
-// Counts how often blocks that several layers share are applied.
+// Counts how many times a step applies the weights of blocks that several
+// layers share.
 #ifndef SHARDC_COST_SHARED_BLOCKS_H_
 #define SHARDC_COST_SHARED_BLOCKS_H_
 

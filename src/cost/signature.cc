@@ -1,10 +1,13 @@
-// Writes the signature of a target: the mesh, then a line for each class of
-// parameters with the axes of each dimension, then the axes of activations.
-// Targets with the same signature are evaluated only once. For example, the
-// rules of a pack and the rules that are suggested for a mesh often define the
-// same shardings. A line has the name, the number of tensors with the dtype,
-// the sizes and, after the colon, the axes of each dimension. Here 32 tensors
-// of shape [14336, 4096] are sharded over fsdp in dimension 0:
+// Writes the signature of a target: a text that has all shardings on which the
+// cost of a step depends. Targets with the same signature are evaluated only
+// once. For example, the rules of a pack and the rules that are suggested for a
+// mesh often define the same shardings.
+//
+// A signature begins with the mesh. A line follows for each class of
+// parameters, and the axes of activations come last. A line of parameters has
+// the name, the number of tensors with the dtype, the sizes and, after the
+// colon, the axes of each dimension. In this example, 32 tensors of shape
+// [14336, 4096] are sharded over fsdp in dimension 0:
 //
 //   fsdp=64
 //   layers.*.up.weight 32BF16 14336 4096:fsdp,;;

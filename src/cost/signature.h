@@ -11,14 +11,13 @@
 
 namespace shardc::cost {
 
-// Returns a text with everything that the figures of a training step depend on,
-// except for the settings, the model's configuration and the `model:` section
-// of the rules. The text has the mesh, the sharding of parameters, and the mesh
-// axes of activations. If two targets have equal texts and the same settings,
-// configuration and `model:` section, their figures are equal. `work` are the
-// inputs made of `compiled`. Returns nullopt if a spec of training is illegal.
-// Also returns nullopt if parameters whose names differ only in numbers have
-// different types or shardings, because the text has one entry for them.
+// Returns a text with the mesh, the sharding of the parameters, and the mesh
+// axes of the activations. If two targets have equal texts, and also the same
+// settings, model configuration and `model:` section of the rules, the figures
+// of their training steps are equal. `work` are the inputs made of `compiled`.
+// Returns nullopt if a spec of training is illegal. Also returns nullopt if
+// parameters whose names differ only in numbers have different types or
+// shardings, because the text has one entry for them.
 std::optional<std::string> SignatureOf(const Compiled& compiled,
                                        const CostInputs& work);
 

@@ -1,49 +1,53 @@
-// The table of software stacks. The figures of time are fitted to 364 published
-// runs of dense models on GPUs and TPUs. If the user names no stack, the stack
-// is xla for devices in a torus. For other devices it is guessed from the names
-// of the parameters:
+// The table of software stacks, such as Megatron or XLA. A stack has figures
+// that determine the time and the memory of a step. The figures of time are
+// fitted to 364 published runs of dense models on GPUs and TPUs. The figures of
+// memory come from published peaks and from compiled programs.
+//
+// If the user names no stack, the stack is xla for devices in a torus. For
+// other devices it follows from the names of the parameters. For example:
 //
 //   model/layers/0/mlp/kernel  ->  xla;  model.layers.0.mlp.weight -> compiled
 //
-// The figures of memory come from published peaks and from compiled programs.
+// Logits (`loss`): the loss holds several copies of the logits, counted in
+// copies of float32. The stack `compiled` holds 3.5 copies: bfloat16 logits
+// (0.5), a float32 copy (1), the log-softmax (1) and its gradient (1). This
+// agrees with torchtitan, where the peaks of runs with one and with two rows
+// differ by 3.6 copies. Eager ops hold 4 copies, and a step that XLA compiles
+// holds 2.
 //
-// Copies of the logits that the loss holds, where a float32 copy counts as 1:
-// 3.5 in the stack `compiled`, which are bfloat16 logits (0.5), a float32 copy
-// (1), the log-softmax (1) and its gradient (1). The peaks of torchtitan's runs
-// with one and with two rows differ by 3.6 copies. Eager ops hold 4 copies; a
-// step that XLA compiles holds 2.
+// Kept tensors (`kept`): a step keeps more bytes for the backward pass than the
+// tensors that derivatives read. The factor is 1.03 to 1.06 in Megatron's logs.
+// It is 1.7 in eager Hugging Face models, which keep norms in float32
+// (DeepSpeed 0.14 without checkpointing). It is 2 in programs compiled for TPU
+// v5e. If such a program rematerialises a layer, however, it holds only 0.3 of
+// the layer's tensors at once (`layer`).
 //
-// Kept tensors, as a multiple of the tensors that derivatives read: 1.03 to
-// 1.06 in Megatron's logs; 1.7 in eager Hugging Face models, which keep norms
-// in float32 (DeepSpeed 0.14 without checkpointing); 2 in programs compiled for
-// TPU v5e, which in turn hold only 0.3 of the tensors of a rematerialised
-// layer.
+// Gradients (`keeps_gradients`): PyTorch's optimizers set gradients to None
+// after the update. On a single device, gradients therefore exist only from the
+// backward pass to the update. On several devices they are reduced in buffers
+// that exist during the entire step. Megatron has such buffers on a single
+// device too (param_and_grad_buffer.py). How XLA shares the memory of gradients
+// on one device was not measured.
 //
-// PyTorch's optimizers set gradients to None after the update. On a single
-// device, gradients exist only from the backward pass to the update. On several
-// devices they are reduced in buffers that exist during the entire step.
-// Megatron has such buffers on a single device too (param_and_grad_buffer.py).
-// How XLA shares the memory of gradients on one device was not measured.
+// Reserved memory (`allocator`): in 16 ranks of Megatron, the allocator
+// reserves 1.006 to 1.058 times the allocated memory.
 //
-// Reserved memory is 1.006 to 1.058 times the allocated memory in 16 ranks of
-// Megatron.
+// llm-foundry (`kFoundryMemory`): its norms read and write the products' dtype
+// (low_precision_layernorm). Its loss is flash-attn's fused_crossentropy, which
+// reads bfloat16 logits and writes their gradient: 0.5 copies each. The 137
+// published runs of llm-foundry used the largest micro-batch that fits. With
+// the figures of eager ops (4 copies of the logits, a factor of 1.7 for kept
+// tensors), these runs would not have fitted.
 //
-// llm-foundry's norms read and write the products' dtype
-// (low_precision_layernorm), and its loss is flash-attn's fused_crossentropy,
-// which reads bfloat16 logits and writes their gradient. Each of the two takes
-// half a float32 copy. The 137 published runs of llm-foundry used the largest
-// micro-batch that fits. With four copies of the logits and 1.7 times the kept
-// tensors, these runs would not have fitted.
-//
-// Pipelines gather the weights of a stage once a step: torchtitan sets
-// `reshard_after_forward` to false if the model has stages, and Llama 3's
-// weights are not resharded after the forward pass (arXiv 2407.21783, section
-// 3.3.2). PyTorch's stages keep them in the backward pass as well, and reduce
-// the sum of the gradients after the last micro-batch
+// Pipelines (`gathers_stages_once`): a rank gathers the weights of a stage once
+// a step. torchtitan sets `reshard_after_forward` to false if the model has
+// stages. Llama 3's weights are not resharded after the forward pass (arXiv
+// 2407.21783, section 3.3.2). PyTorch's stages keep the weights in the backward
+// pass as well, and reduce the sum of the gradients after the last micro-batch
 // (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync). Megatron
 // gathers weights after the optimizer's update and reduces gradients with the
-// last micro-batch. MaxText gathers weights in each iteration of a pipeline
-// (`pipeline_fsdp_ag_once: False` by default).
+// last micro-batch. MaxText is an exception: it gathers weights in each
+// iteration of a pipeline (`pipeline_fsdp_ag_once: False` by default).
 #include "cost/stack.h"
 
 #include <algorithm>

@@ -28,8 +28,8 @@ struct StackMemory {
   // True if a product that a rematerialisation policy saves is kept even if no
   // derivative reads it, as PyTorch's selective checkpointing does.
   bool keeps_unread = true;
-  // The bytes of the layer whose backward pass runs, as a fraction of all its
-  // tensors and of the gradients inside the layer.
+  // The fraction of a layer's tensors, and of the gradients inside the layer,
+  // that a device holds at the same time in the layer's backward pass.
   double layer = 1;
   // The number of copies of the logits at the peak of the loss: the expected
   // number, and the lower and upper estimates that are used if the kind of loss

@@ -1,12 +1,13 @@
-// Divides the expected time of a stage into the tasks of one micro-batch:
-// forward (F), gradient of the input (I) and gradient of the weight (W). The
-// expected time is computed as for a separate model. For a matrix product the
-// three tasks take the same time:
+// Divides the expected time of a stage into the three tasks of a micro-batch:
+// the forward pass (F), the gradient of the input (I) and the gradient of the
+// weights (W). The expected time is computed as for a separate model. For a
+// matrix product the three tasks take the same time. For example:
 //
 //   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
 //
-// Attention has no weight, so its time belongs to F and I. Rematerialisation
-// belongs to I. Half of the time of collectives belongs to F and half to I.
+// Attention has no weight, so its time belongs to F and I. The time of
+// rematerialisation belongs to I. Half of the time of collectives belongs to F
+// and half to I.
 #include "cost/stage_cost.h"
 
 #include <algorithm>

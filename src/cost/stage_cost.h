@@ -19,11 +19,14 @@ namespace shardc::cost {
 // The cost of one stage on one device. Activations and the times of tasks are
 // for one micro-batch.
 struct StageCost {
-  int64_t begin = 0, end = 0;  // the stage has the units [begin, end)
+  // The stage has the units from `begin` to before `end`. Unit 0 is the
+  // embedding, unit n + 1 is layer n, and the last unit is the head.
+  int64_t begin = 0, end = 0;
   std::optional<int64_t> parameters, gradients, optimizer;
   // The bytes of weights that are gathered once and held during the step.
   int64_t gathered = 0;
-  Peak peak;  // while a device runs one micro-batch
+  // The peak of the bytes of a device while it runs one micro-batch.
+  Peak peak;
   // The reason why the activations are unknown; empty if they are known. If
   // they are unknown, `peak` does not include them.
   std::string unknown;
@@ -34,9 +37,13 @@ struct StageCost {
   // stages. The member is set only if several ranks share the micro-batches of
   // the stage.
   Communication of_one;
-  schedule::StageTimes times;  // seconds, or floating-point operations
-  double after = 0;            // seconds after the tasks: gradients, update
-  bool timed = false;          // true if `times` are seconds
+  // The times of the tasks of one micro-batch. They are seconds if `timed` is
+  // true, else floating-point operations.
+  schedule::StageTimes times;
+  // The seconds after all tasks, in which gradients are reduced and parameters
+  // are updated.
+  double after = 0;
+  bool timed = false;
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns
@@ -58,8 +65,9 @@ struct StageCost {
 Settings StageSettings(const CostInputs& work, Settings settings,
                        int64_t ranks);
 
-// Computes the cost of the stage with the units from `begin` to before `end`.
-// `work` are the inputs of this stage (StageInputs).
+// Computes the cost of the stage with the units from `begin` to before `end`. A
+// unit is the embedding, a layer or the head. `work` are the inputs of this
+// stage (StageInputs).
 StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       const StageUnits& units, int64_t begin, int64_t end);
 

@@ -1,8 +1,9 @@
-// Makes the inputs of one stage. Parameters of other stages get the count 0. A
-// tensor that holds the layers of several stages is replaced by a smaller
-// tensor:
+// Makes the inputs of the cost model for one pipeline stage. Parameters of
+// other stages are left out. A tensor may stack the layers of several stages in
+// one dimension. It is replaced by a smaller tensor, which has only the layers
+// of this stage. For example, for the stage with the first 8 of 32 layers:
 //
-//   layers/up/kernel [32, 4096, 14336], units 1 to 8  ->  [8, 4096, 14336]
+//   layers/up/kernel [32, 4096, 14336]  ->  [8, 4096, 14336]
 #include "cost/stage_inputs.h"
 
 #include <algorithm>

@@ -1,14 +1,17 @@
 // Computes the sizes of optimizer states, which have the sharding of their
-// parameter. Adafactor keeps sums over rows and columns of the two largest
-// dimensions if the second largest is at least 128, and one number per element
-// otherwise. Muon keeps one number per element of a projection, and two
-// numbers, as Adam does, for other parameters.
+// parameter. Adafactor replaces the second moments of a tensor by sums over the
+// rows and over the columns of its two largest dimensions. If the second
+// largest dimension is below 128, it keeps one number per element instead. Muon
+// keeps one number per element of a projection. For other parameters it keeps
+// two numbers, as Adam does.
 //
-// [4096, 11008] sharded [8, 1] under adafactor: 512 rows and 11008 columns
+// For example, under adafactor a device keeps 512 sums of rows and 11,008 sums
+// of columns for a tensor [4096, 11008] whose dimension 0 is split into 8
+// shards.
 //
 // Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054); optax's adamw, lion and
-// adafactor. The number K of the first source, the bytes of states per
-// parameter, is 12 here: master copy, momentum and variance, each in float32.
+// adafactor. In the ZeRO paper, K is the number of bytes of states per
+// parameter. Here K is 12: master copy, momentum and variance, each in float32.
 #include "cost/states.h"
 
 #include <algorithm>

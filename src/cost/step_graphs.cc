@@ -1,7 +1,8 @@
-// Builds each graph of a step at most once. For example, a search has 24 rules
-// files, 7 rematerialisation policies and two threads. If the same layers are
-// identical under all rules files, it needs 14 graphs: for each policy, one
-// graph with a single micro-batch and one with several.
+// Builds each graph of a step at most once. For example, a search evaluates 24
+// rules files with 7 rematerialisation policies in two threads. If the same
+// layers are identical under all rules files, the search needs only 14 graphs.
+// For each policy these are one graph with a single micro-batch, and one with
+// several.
 #include "cost/step_graphs.h"
 
 #include <algorithm>

@@ -27,10 +27,12 @@ struct StepGraph {
   std::string why_not = {};  // the reason why there is no graph; else empty
 };
 
-// The sizes of a graph's labels.
+// The sizes of a graph's dimension labels, such as the batch b and the tokens
+// t.
 struct StepSizes {
   step::Sizes sizes = {};
-  // The reason why no step has these sizes; may be empty.
+  // The reason why a step cannot have these sizes: the bytes of all values do
+  // not fit in 64 bits. Empty if they fit.
   std::string why_not = {};
 };
 
@@ -64,7 +66,9 @@ class StepGraphs {
     step::AttentionForm form = {};
     int64_t element_bytes = 0, cache_bytes = 0;
     std::optional<int64_t> gradient_bytes = {};
-    std::vector<int64_t> layer_times = {};  // LayerFold::times of the graph
+    // LayerFold::times of the graph: for each layer, the number of layers of
+    // the model that this layer represents.
+    std::vector<int64_t> layer_times = {};
     bool operator==(const Key&) const = default;
   };
   struct Entry {

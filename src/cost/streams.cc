@@ -1,14 +1,16 @@
 // Finds the tokens that parameters are applied to. In a model with an encoder
-// and a decoder, the parameters whose names have a part `encoder` run on the
-// encoder's tokens. The keys and values of cross-attention are computed from
-// the encoder's result:
+// and a decoder, the parameters whose names have a part `encoder` are applied
+// to the encoder's tokens. The weights of keys and values in cross-attention
+// are applied to the encoder's result (crossed). All other parameters are
+// applied to the decoder's tokens (model). For example:
 //
 //   encoder.block.*.layer.*.SelfAttention.q.weight   -> encoder
 //   decoder.block.*.layer.*.EncDecAttention.k.weight -> crossed
 //   decoder.block.*.layer.*.EncDecAttention.q.weight -> model
 //
-// A language model that also reads images has a tower for them. The number of
-// image patches is not known, and a step of text does not run the tower.
+// A language model that also reads images has a vision tower, which encodes
+// them. The number of image patches is not known, so a step is assumed to have
+// only text. It does not run the tower.
 #include "cost/streams.h"
 
 #include <algorithm>
@@ -52,10 +54,10 @@ Stream EncoderStream(const ParamClass& param, char separator) {
                                                              : Stream::kModel;
 }
 
-// Sets Stream::kNone for the parameters of towers for images and sound, because
-// a step of a language model does not run the towers. A model that consists
-// only of a tower runs the tower. So does a model that compares texts with
-// images (`text_model`).
+// Sets Stream::kNone for the parameters of vision and audio towers, because a
+// step of a language model does not run the towers. A model that consists only
+// of a tower runs the tower. A model that compares texts with images, as CLIP
+// does (`text_model`), also runs its tower.
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;

@@ -1,4 +1,4 @@
-// The tokens that each parameter of a model is applied to.
+// Finds the tokens that each parameter of a model is applied to.
 #ifndef SHARDC_COST_STREAMS_H_
 #define SHARDC_COST_STREAMS_H_
 
@@ -9,12 +9,13 @@
 
 namespace shardc::cost {
 
-// Sets the stream of all parameters, by their names and by whether the model
-// has an encoder.
+// Sets ParamClass::stream of all parameters: whether a parameter is applied to
+// the tokens of the step, to the encoder's tokens, or to no tokens. The stream
+// follows from the parameter's name and from whether the model has an encoder.
 void SetStreams(CostInputs& work, char separator);
 
 // Returns the number of tokens that an encoder reads in each row, if the
-// parameters determine this number: an encoder of sound reads as many tokens as
+// parameters determine this number: an audio encoder reads as many tokens as
 // its table of positions has rows. Returns nullopt for other encoders.
 std::optional<int64_t> EncoderLength(const CostInputs& work);
 
@@ -28,7 +29,8 @@ bool HasStream(const CostInputs& work, Stream stream);
 // logits.
 bool IsEncoderAlone(const CostInputs& work);
 
-// Returns the inputs with only the parameters of these two streams.
+// Returns the inputs with only the parameters that are applied to the tokens of
+// `first` or of `second`.
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
 
 }  // namespace shardc::cost

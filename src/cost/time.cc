@@ -1,17 +1,19 @@
-// Computes the seconds of collectives, and the time of a step. In a switched
-// network, bytes from the same host arrive over the device's own links, and
-// bytes from other hosts over the links of the host. Both transfers run at the
-// same time, so the slower transfer determines the time. Groups that span the
-// same hosts share the bandwidth of these hosts. For example, 64 devices in 8
-// hosts gather S bytes in total. The links of a device reach 450e9 bytes per
-// second, and the links of a host to other hosts reach 400e9:
+// Computes the seconds of collectives, and the time of a step.
+//
+// In a switched network, each device has fast links to the other devices of its
+// host, and each host has links to other hosts. Transfers inside hosts and
+// between hosts run at the same time, so the slower one determines the time.
+// Groups over the same hosts share the bandwidth of these hosts. For example,
+// 64 devices in 8 hosts gather S bytes in total. The links of a device reach
+// 450e9 bytes per second, and the links of a host to other hosts reach 400e9:
 //
 //   7/8 S / 450e9 s inside a host, 7/8 S / 400e9 s between hosts
 //
-// In a torus each axis is a ring. Each of its two directions carries half of
-// the bytes, or one direction carries all of them if the ring is not closed.
-//
-//   a ring of 4, 256 bytes: 2 hops of at least a microsecond each
+// In a torus each axis is a ring. In a closed ring, each of the two directions
+// carries half of the bytes. Otherwise one direction carries all of them. A
+// collective takes at least the latency of its hops. For example, an all-gather
+// on a closed ring of 4 needs 2 hops of a microsecond each. It takes at least 2
+// microseconds, even if it gathers only a few bytes.
 //
 // Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
 // Communication Operations in MPICH", 2005; github.com/jax-ml/scaling-book,
@@ -151,8 +153,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   const int most = network.fabric == Fabric::kTorus2d ? 2 : 3;
   const double dims = std::min<double>(most, Real(std::ssize(rings)));
   if (!rings.empty()) seconds /= Real(std::ssize(rings)) * dims;
-  // In an all-to-all the bytes travel half as far on average, and a closed ring
-  // halves the distance again.
+  // In an all-to-all, a byte travels on average half as far as in an
+  // all-gather, and a quarter as far if the rings are closed.
   if (exchange) seconds /= closed ? 4 : 2;
   const double inside = std::max(hops * network.step, seconds);
   const double out = exchange ? 0 : Across(network, place, whole);

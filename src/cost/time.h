@@ -21,9 +21,12 @@ namespace shardc::cost {
 // seconds.
 struct Network {
   Fabric fabric = Fabric::kSwitch;
-  double device_rate = 0;  // of all links of a device, in one direction
-  double link_rate = 0;    // of one link, in one direction
-  int64_t inside = 1;      // number of devices that the fast links join
+  // The bytes per second in one direction of all links of a device together,
+  // and of one link.
+  double device_rate = 0;
+  double link_rate = 0;
+  // The number of devices that the fast links join.
+  int64_t inside = 1;
   // The bytes per second that `inside` devices together send to other devices.
   double leaving = 0;
   // Latencies: `start` of each collective, `step` of a hop over the fast links,
@@ -41,10 +44,14 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 // network. A domain is the set of devices that the fast links join.
 struct Place {
   int64_t members = 1;
-  int64_t near = 1;     // members in one domain, with the device itself
-  int64_t domains = 1;  // members / near
-  int64_t sharing = 1;  // groups that share the outgoing links of a domain
-  std::vector<int64_t> sides;  // members in one domain along each axis
+  // The number of members in one domain, including the device itself.
+  int64_t near = 1;
+  // The number of domains over which the group extends: members / near.
+  int64_t domains = 1;
+  // The number of groups that share the outgoing links of a domain.
+  int64_t sharing = 1;
+  // The number of members in one domain along each axis.
+  std::vector<int64_t> sides;
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 

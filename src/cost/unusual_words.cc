@@ -1,7 +1,7 @@
-// Recognises roles by words that only one or two families of models use. The
-// words are not in roles/words.h, because the words of that file are also used
-// to suggest rules, where a wrong role is harmful. The words of this file only
-// decide which products and activations a step has:
+// Recognises roles by words that only one or two families of models use. These
+// words only decide which products and activations a step has. They are not in
+// roles/words.h: the words of that file are also used to suggest rules, where a
+// wrong role is harmful. For example:
 //
 //   layers.*.self_attn.W_pack.weight                  query, key and value
 //   layers.*.block_sparse_moe.input_linear.weight     gate and up of experts
@@ -28,7 +28,8 @@ struct UnusualWord {
 constexpr std::array<UnusualWord, 7> kWords = {{
     {"W_pack", Where::kAttention, Role::kFusedQkv},  // Baichuan
     {"wqkv", Where::kAttention, Role::kFusedQkv},    // InternLM2
-    // The experts of Granite, and its shared block.
+    // Granite has these names in its experts and in the MLP that all tokens
+    // share.
     {"input_linear", Where::kElsewhere, Role::kFusedGateUp},
     {"output_linear", Where::kElsewhere, Role::kDown},
     // ModernBERT.

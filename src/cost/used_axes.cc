@@ -1,6 +1,8 @@
-// Decides over which axes a parameter stays sharded while it is used, and over
-// which axes it is gathered before. For a weight sharded over fsdp and tp, with
-// the batch over fsdp:
+// Decides over which axes a parameter stays sharded while a step uses it, and
+// over which axes it is gathered before. An axis that shards the tokens is
+// gathered, unless it also shards the heads or the experts. All other axes are
+// kept. For example, for a weight sharded over fsdp and tp, with the batch
+// sharded over fsdp:
 //
 //   [fsdp, tp]  ->  kept [null, tp], gathered over fsdp
 #include <algorithm>
