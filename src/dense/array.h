@@ -1,7 +1,7 @@
-// Room: dense. The reference implementations with which other implementations
-// are compared: plain loops over unsharded tensors. They cover attention (with
-// its rotary embedding, masks, dropout and the rounding of cached rows) and the
-// training step of a model.
+// Room: dense. The reference implementations with which faster or sharded
+// implementations are compared: plain loops over unsharded tensors. They cover
+// attention (with its rotary embedding, masks, dropout and the rounding of
+// cached rows) and the training step of a model.
 // Includes: source, model.
 //
 // This header declares an unsharded array in float64.

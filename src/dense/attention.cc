@@ -7,16 +7,17 @@
 //   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
 //
 // A masked s_j is -inf, so its exp is 0. If a query sees no key and has no
-// sink, its output is zeros. With `mean_of_masked`, a masked s_j is kMasked
-// instead. A query that sees no key and has no sink then has equal weights for
-// all keys, so its output is the mean of the values. With a sink, its output is
-// zeros, because exp(kMasked - sink) is 0.
+// sink, its output is zeros. With `mean_of_masked`, a masked s_j is the finite
+// number kMasked instead. A query that sees no key and has no sink then has
+// equal weights for all keys, so its output is the mean of the values. With a
+// sink, its output is zeros, because exp(kMasked - sink) is 0.
 //
 // For example, two keys with logits 0 and 0 and one sink of 0 have the weights
 // 1/3 and 1/3. The output is (v_0 + v_1)/3.
 //
-// The loops are not blocked; the number of operations is B*T*H*S*(D + Dv).
-// Tests in tests/dense check hand-made cases and properties, and
+// The loops are not blocked. Their number of operations is the product of the
+// sizes of batch, queries, heads and keys, times the sum of the head sizes of
+// key and value. Tests in tests/dense check hand-made cases and properties, and
 // tests/vectors/numeric.cc compares with recorded outputs of other
 // implementations.
 #include "dense/attention.h"
@@ -254,6 +255,7 @@ class Rows {
                                  in_.KeyPosition(b, j), options_.dropout);
         weight = drops ? 0 : weight / (1 - options_.dropout);
       }
+      // Skip the product, because 0 times infinity would be NaN.
       if (weight == 0) continue;  // values of masked keys may be infinite
       const double* const v = in_.value.Row(b, j, h / n_.group);
       for (int64_t d = 0; d < n_.value_dim; ++d) o[d] += weight * v[d];
@@ -305,7 +307,7 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 namespace {
 
 // `x` is the output of attention whose values are the latent rows of the
-// tokens. Multiplies it by the value matrix `up` of each head. The product is
+// tokens. Multiplies `x` by the value matrix `up` of each head. The product is
 // linear, so the result is the attention over the head's own values.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});

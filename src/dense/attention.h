@@ -59,7 +59,7 @@ struct Inputs {
 
   Array bias;           // [B|1, H|K|1, T|1, S]
   Array mask;           // [B|1, H|K|1, T|1, S]; 0 hides the key
-  Array additive_mask;  // [B|1, H|K|1, T|1, S]; at most kMasked/2 hides the key
+  Array additive_mask;  // [B|1, H|K|1, T|1, S]; <= kMasked/2 hides the key
   // Additional logits in the denominator of the softmax. With shape [H], each
   // query head has one. With shape [sinks, K], each key head has several, which
   // its query heads share. [K] has the same meaning as [1, K].
@@ -81,9 +81,10 @@ struct Inputs {
   // [B]: keys with pk < start are hidden; 0 if absent.
   std::vector<int64_t> key_starts;
 
-  // Dropout depends on the indices of the batch row and of the query head. If
-  // these inputs are a part of a larger attention, the two numbers are the
-  // indices in the larger attention of this part's first row and first head.
+  // Dropout depends on the indices of the batch row and of the query head. The
+  // inputs may be a part of a larger attention, such as the shard of one
+  // device. The numbers are then the indices of the part's first row and first
+  // head in the larger attention.
   int64_t first_row = 0, first_head = 0;
 
   int64_t KeyLength(int64_t b) const;

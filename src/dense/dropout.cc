@@ -3,10 +3,10 @@
 namespace shardc::dense {
 
 // Computes the random number generator Philox 4x32-10 (J. Salmon et al., SC
-// 2011). Each round multiplies words 0 (a) and 2 (c) by constants. The high
-// half of c's product, XORed with word 1 and a round key, becomes word 0, and
-// the low half becomes word 1. Words 2 and 3 are computed from a's product and
-// word 3 in the same way.
+// 2011). Each round changes the words a, b, c and d. First, a and c are
+// multiplied by constants. The product of c gives the new a (its high half XOR
+// b XOR a round key) and the new b (its low half). The product of a gives the
+// new c (its high half XOR d XOR a round key) and the new d (its low half).
 bool Drops(uint64_t seed, int64_t row, int64_t head, int64_t query, int64_t key,
            double rate) {
   constexpr uint64_t kWord = 0xffffffffu;

@@ -1,12 +1,14 @@
-// Computes latent attention, in which keys and values are products of a cached
-// latent row and a matrix of each head. Expand() computes keys and values by
-// this definition. Absorb() rewrites the inputs so that the same sums are
-// computed in another order, which needs fewer operations if there are few
-// queries. Both compute in double, so the order of the sums makes no visible
-// difference:
+// Computes latent attention, in which the keys and values of a head are
+// products of a cached latent row and a matrix of the head. Expand() computes
+// keys and values by this definition. Absorb() instead multiplies the query by
+// the key matrix, and the value matrix is applied after the attention
+// (Inputs::value_up). The result is the same, and needs fewer operations if
+// there are few queries. All sums are in double, so their different order makes
+// no visible difference.
 //
-//   2,048 tokens, 128 heads of 128 + 128 dims, rank 512: Expand needs 34 G
-//   products, and attention of one query over absorbed rows needs 0.3 G
+// For example, with 2,048 cached tokens, a latent size of 512 and 128 heads
+// whose keys and values have 128 dims each, Expand() needs 34e9
+// multiplications. Attention of one query over absorbed rows needs 0.3e9.
 #include "dense/latent.h"
 
 #include <algorithm>

@@ -27,9 +27,9 @@ Counts CountsOf(std::span<const int64_t> segments) {
   return out;
 }
 
-// Returns the number of each token within its segment, or -1 for a token with a
-// negative id. The numbers of a segment begin at the segment's entry in
-// `first`, or at 0 if the segment has no entry.
+// Returns the position of each token within its segment, or -1 for a token with
+// a negative id. The first token of a segment has the position `first[id]`, or
+// 0 if `first` has no entry for the segment.
 std::vector<int64_t> Numbered(std::span<const int64_t> segments, Counts first) {
   std::vector<int64_t> out;
   for (int64_t id : segments) out.push_back(id < 0 ? -1 : first[id]++);

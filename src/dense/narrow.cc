@@ -1,16 +1,19 @@
-// Computes the reference of attention in narrow arithmetic, and its slack: how
-// much float32's errors may change the output. The dense reference computes
-// every weight and the log of the denominator, from which the logits follow. A
-// row of logits (or of weights, if the softmax is in float32) is then rounded
-// as the settings require. This is done three times: for the exact values, and
-// for the lower and the upper ends of the intervals in which float32 may
-// compute them. The slack is the larger distance from the exact result to the
-// result of one of the ends. In this example, weights are rounded to multiples
-// of a step:
+// Computes the reference for attention in narrow arithmetic, and its slack. The
+// slack bounds how much the errors of float32 may change an element of the
+// output.
+//
+// The dense reference computes every weight and the log of the denominator,
+// from which the logits follow. A row of logits is then rounded as the settings
+// require. (If the softmax is in float32, a row of weights is rounded instead.)
+// Three versions of each number are rounded: its exact value, and both ends of
+// the interval in which float32 may compute it. The slack is the larger
+// distance between the result of the exact value and the result of an end.
+//
+// In this example, weights are rounded to multiples of a step:
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, so 0.31 is 4.65 steps.
-//   The ends of its interval, 4.6499 and 4.6501, round to 5 as 4.65 does, so
-//   only the step itself has slack.
+//   The ends of its interval, 4.6499 and 4.6501, also round to 5 steps. The
+//   slack is then only the error of the step.
 //
 //   The ends for 4.5000001 steps may round to 4 and to 5: a slack of one step.
 #include "dense/narrow.h"
@@ -35,8 +38,9 @@ double RoundTo(double x, double step, int bits) {
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
-// Rounds `count` numbers, from index `at` and `stride` apart, to multiples of
-// one step. The step depends on the largest magnitude among them.
+// Rounds the `count` numbers x[at], x[at + stride], x[at + 2 * stride] and so
+// on to multiples of one step. The step depends on the largest magnitude of
+// these numbers.
 void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
                  int bits) {
   const auto number = [&](int64_t i) -> double& {
@@ -110,7 +114,7 @@ class NarrowRows {
   bool Softens() const { return narrow_.softmax != Dtype::kF32; }
 
   // Returns the largest error of a logit in float32. The error of the dot
-  // product is at most dim + 2 roundoffs of sum |q_d k_d|; it is 0 if the
+  // product is at most (dim + 2) * kUnit * sum |q_d k_d|; it is 0 if the
   // operands are integers. Scale, cap, bias and rounding each add a few
   // roundoffs of the number that they change.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
@@ -131,8 +135,8 @@ class NarrowRows {
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 
-  // Returns the logits of a row. They are computed as log(weight) plus the log
-  // of the denominator. The logit of a key with weight 0 is -inf.
+  // Returns the logits of a row. Each logit is computed as log(weight) plus the
+  // log of the denominator. The logit of a key with weight 0 is -inf.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
     const double lse = exact_.lse.At(b, t, h, 0);
     std::vector<Range> out;

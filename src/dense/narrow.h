@@ -1,26 +1,28 @@
 // The dense reference for attention whose settings require narrower arithmetic
-// than float32: products of operands rounded to few bits, and softmax in 16
+// than float32: products of operands rounded to few bits, or softmax in 16
 // bits. Attention without these roundings is not a useful reference. With 4
 // bits, the correct result differs from it by more than a tensor of zeros does.
 // This reference therefore repeats the same roundings, from their definition,
 // in double.
 //
-// Quantised products. The numbers of a group become integers times a common
-// step = max |x| / (2^(bits-1) - 0.5). The magnitude of an integer is at most
-// 2^(bits-1) - 1. A group is a row of the query, a row of the key, one dim of
-// the values of a block of keys, or a query's weights over the keys of a block.
-// Query, key and value are given and not computed, so their integers are exact.
+// Quantised products: groups of numbers are rounded to integers times a step. A
+// group is a row of the query, a row of the key, one dim of the values of a
+// block of keys, or a query's weights over the keys of a block. All numbers of
+// a group share the step max |x| / (2^(bits-1) - 0.5). The magnitude of an
+// integer is at most 2^(bits-1) - 1. Query, key and value are inputs and not
+// computed, so their integers are exact.
 //
-// Softmax in a dtype. Logits and sinks are rounded to the dtype. So are
+// Softmax in a 16-bit dtype: logits and sinks are rounded to the dtype. So are
 // distances from the maximum, exponentials, their sum and the quotients. A
-// finite logit below the lowest float16, such as kMasked, becomes the lowest
-// float16.
+// finite logit below the lowest finite float16, such as kMasked, becomes that
+// number.
 //
-// Logits and weights that reach these roundings have float32's error. This
-// error may move a number across a tie, and the rounded number then differs by
-// a step. The effect is computed as an interval that passes through every
-// rounding; all roundings are monotone. If no tie is near, the interval is as
-// narrow as float32's error, so it hides no other error.
+// Slack: logits and weights that reach these roundings have float32's error.
+// This error may move a number across a tie, and the rounded number then
+// differs by a step. Each number is therefore an interval that passes through
+// every rounding. This is possible because all roundings are monotone. If no
+// tie is near, the interval is as narrow as float32's error, so it hides no
+// other error.
 #ifndef SHARDC_DENSE_NARROW_H_
 #define SHARDC_DENSE_NARROW_H_
 
@@ -52,7 +54,7 @@ Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // the largest change of `output` by errors of float32
+  Array slack;   // how much errors of float32 may change each output
 };
 
 // Computes attention for settings with narrow.IsNarrow(). If the shapes do not

@@ -1,15 +1,17 @@
-// Computes rotary position embeddings. Pair i of a head at position p is a
-// vector (x, y), which is rotated by the angle a = p * base^(-2i/dim):
+// Computes rotary position embeddings. The elements of a head form pairs. Pair
+// i at position p is a vector (x, y), which is rotated by the angle a = p *
+// base^(-2i/dim):
 //
 //   x cos a - y sin a,  y cos a + x sin a
 //
-//   dim 4, base 100, position 3  ->  pair 0 by 3 radians, pair 1 by 0.3
+// For example, with dim 4 and base 100, pair 0 at position 3 is rotated by 3
+// radians, and pair 1 by 0.3.
 //
-// If a model's context was extended, the frequencies are smaller. kLinear
-// divides all of them by `factor`, and kDynamic increases the base. kYarn and
-// kLlama3 divide the frequencies that make few turns over the original length
-// by `factor`. They keep the frequencies that make many turns, and interpolate
-// in between.
+// A model whose context was extended has lower frequencies (angles per
+// position). kLinear divides all frequencies by `factor`, and kDynamic
+// increases the base. kYarn and kLlama3 divide only low frequencies, which make
+// few turns over the original length. They keep high frequencies, and
+// interpolate in between.
 #include "dense/rotary.h"
 
 #include <algorithm>
@@ -123,8 +125,8 @@ Rotary::RotatedValue Rotary::RotatedElement(int64_t position,
   const double x = head[AsIndex(d)], y = head[AsIndex(Partner(d))];
   const double turned =
       x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
-  // The errors of sin, cos, both products and their sum, and the error that
-  // double arithmetic makes in the angle.
+  // `off` bounds the relative error: 4 roundoffs for sin, cos, the products and
+  // their sum, and the error of the angle, which is computed in double.
   const double off = 4 * kUnit + std::fabs(angle) * 0x1p-50;
   return {amplitude_ * turned,
           amplitude_ * off * (std::fabs(x) + std::fabs(y)) + 0x1p-149};

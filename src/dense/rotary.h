@@ -14,10 +14,15 @@ namespace shardc::dense {
 
 enum class Stretch : uint8_t {
   kNone,
-  kLinear,   // all frequencies are divided by `factor`
-  kDynamic,  // the base is larger for sequences beyond the original length
-  kYarn,    // divides low frequencies; interpolates between two counts of turns
-  kLlama3,  // divides low frequencies; interpolates between two wavelengths
+  // Divides all frequencies by `factor`.
+  kLinear,
+  // Increases the base for sequences that are longer than the original length.
+  kDynamic,
+  // Divides by `factor` the frequencies that make few turns over the original
+  // length (Rope::slow_turns).
+  kYarn,
+  // Divides by `factor` the frequencies with long wavelengths (Rope::low_part).
+  kLlama3,
 };
 
 struct Rope {
@@ -41,7 +46,8 @@ struct Rope {
   std::optional<double> amplitude;
 };
 
-// Which elements form pair i: i and i + dim/2, or 2i and 2i + 1.
+// The elements of pair i are i and i + dim/2 (kHalves), or 2i and 2i + 1
+// (kNeighbours).
 enum class Pairs : uint8_t { kHalves, kNeighbours };
 
 // The rotation of heads with `dim` elements. `length` is the largest number of

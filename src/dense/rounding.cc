@@ -1,12 +1,12 @@
-// Rounds to the nearest number of a narrower dtype, ties to even. Half a unit
-// of the last kept bit is added to the bits of a double (minus 1 if that bit is
-// 0). Then the lower bits are dropped:
+// Rounds a double to the nearest number of a narrower dtype, ties to even. Half
+// a unit of the last kept bit is added to the bits of the double (minus 1 if
+// the last kept bit is 0). Then the lower bits are dropped. For example:
 //
 //   BF16 keeps 7 of 52 bits after the point. 1 + 2^-8 is a tie and becomes 1;
 //   numbers between 1 + 2^-8 and 1 + 3 * 2^-8 become 1 + 2^-7
 //
 // The subnormal numbers of a dtype are multiples of one step. A number below
-// the least normal one is therefore rounded to a multiple of this step.
+// the smallest normal number is therefore rounded to a multiple of this step.
 #include "dense/rounding.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace shardc::dense {
 namespace {
 
 struct Format {
-  int cut;        // number of mantissa bits that a double has in addition
-  double normal;  // the least normal number
-  double step;    // the distance between subnormal numbers
+  int cut;        // number of mantissa bits of a double that are dropped
+  double normal;  // the smallest positive normal number
+  double step;    // the distance between two subnormal numbers
   double most;    // the largest finite number
 };
 constexpr Format kF16 = {42, 0x1p-14, 0x1p-24, 65504};
@@ -79,8 +79,8 @@ float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   if (largest == 0 || !std::isfinite(largest)) {
     return static_cast<float>(largest);
   }
-  // The number of steps per unit. If it overflows float32, the steps of each
-  // number are computed in double.
+  // A number x has x * `steps` steps. If `steps` overflows float32, x * 127.5 /
+  // largest is computed in double instead.
   const double steps = NearestIn(kF32, 127.5 / largest);
   for (size_t i = 0; i < x.size(); ++i) {
     const double count = std::isfinite(steps)

@@ -1,11 +1,15 @@
-// Runs a training step on one device, as the reference for sharded runs: the
-// ops of a graph in order, over unsharded tensors. The table kOps has the
+// Runs a training step on one device, as the reference for sharded runs. The
+// ops of a graph run in order, over unsharded tensors. The table kOps has the
 // function of each op. No code is shared with exec/step, whose results are
-// compared with this reference. Comparisons (maxima, choices, kinks of
-// functions) compare real parts. A run over complex numbers then follows the
-// same branches, and computes a derivative along a direction v:
+// compared with this reference.
 //
-//   loss(p + ihv) / h has the imaginary part d loss / d p along v
+// A run over complex numbers computes a derivative without finite differences.
+// The parameters p are changed by an imaginary number ih along a direction v,
+// where h is tiny. Functions such as max or relu compare real parts, so this
+// run takes the same branches as a run over real numbers. The derivative of the
+// loss along v is then:
+//
+//   imaginary part of loss(p + ihv) / h
 #include "dense/step.h"
 
 #include <algorithm>

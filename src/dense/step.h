@@ -1,7 +1,10 @@
 // Runs a model's step on one device: every op of a graph over unsharded
-// tensors, in plain loops. It is the reference for sharded runs. A run over
-// complex numbers checks the gradients: the imaginary part of the loss at p +
-// ihv, divided by h, is the derivative along v, exact to roundoff.
+// tensors, in plain loops. It is the reference for sharded runs.
+//
+// A run over complex numbers checks the gradients by the complex-step method.
+// For parameters p, a direction v and a tiny number h, the derivative of the
+// loss along v is the imaginary part of loss(p + ihv), divided by h. It is
+// exact to roundoff.
 #ifndef SHARDC_DENSE_STEP_H_
 #define SHARDC_DENSE_STEP_H_
 
@@ -20,8 +23,8 @@ template <typename T>
 struct StepTensor {
   std::vector<int64_t> shape = {};
   std::vector<T> data = {};
-  // If the value is the result of a dropout, the factor of each element: 0 or
-  // 1/(1 - rate). If empty, no element is dropped.
+  // For the result of a dropout: 0 for each dropped element and 1/(1 - rate)
+  // for each other element. If empty, no element is dropped.
   std::vector<double> factors = {};
 };
 
@@ -32,9 +35,10 @@ using StepValues = std::vector<StepTensor<T>>;
 std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value);
 
-// Runs the ops of all phases up to `last`, inclusive, and stores their results
-// in `values`. `values` must already have the inputs and the factors of
-// dropouts. T is float, double or std::complex<double>.
+// Runs the ops of the forward pass, the backward pass and the optimizer, up to
+// and including `last`. Stores the results in `values`. `values` must already
+// have the inputs and the factors of dropouts. T is float, double or
+// std::complex<double>.
 template <typename T>
 void RunStep(const step::Graph& graph, const step::Sizes& sizes,
              step::Phase last, StepValues<T>& values);

@@ -1,12 +1,13 @@
 // The arithmetic ops of the dense reference: products, sums, functions, maxima,
 // dropout and AdamW. Dropout and AdamW loop over the elements. Each other op is
 // a loop nest with one loop for each dimension label of the result, and for
-// each label that is summed. Each operand has a stride for each label. If the
-// operand does not have the label, the stride is 0, which broadcasts the
-// operand. In the strides of this example, d is the size of the label d:
+// each label that is summed. An operand has a stride for each label: the
+// distance between its elements if the label's index grows by 1. If the operand
+// lacks the label, the stride is 0, which broadcasts the operand.
 //
-//   einsum(a [b d], w [f d] -> b f)   labels b f d:  strides of a: d 0 1,
-//                                    strides of w: 0 d 1
+// For example, `einsum(a [b d], w [f d] -> b f)` loops over b, f and d. If D is
+// the size of d, the strides of a are D, 0 and 1, and those of w are 0, D and
+// 1.
 #include "dense/step_ops.h"
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// What the ops of the dense reference have in common: the values of a run, and
-// loops over labels with a stride for each array.
+// Declares what all ops of the dense reference use: the arrays of a run's
+// values, and loops over dimension labels. In a loop, each array has its own
+// strides.
 #ifndef SHARDC_DENSE_STEP_CONTEXT_H_
 #define SHARDC_DENSE_STEP_CONTEXT_H_
 

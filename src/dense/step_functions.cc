@@ -1,6 +1,7 @@
 // The scalar functions of a step and their derivatives, over float, double and
 // complex numbers. step/functions.h lists which function is the derivative of
-// which, such as `silu_d` of `silu`. Functions with a kink compare real parts:
+// which: for example, `silu_d` is the derivative of `silu`. Functions with a
+// kink compare only the real parts of complex numbers. For example:
 //
 //   relu at 2 + 1e-30i is 2 + 1e-30i, at -1 + 1e-30i it is 0
 #include "dense/step_functions.h"
@@ -27,8 +28,8 @@ T Exp(const T& x) {
   return std::exp(x);
 }
 
-// Computes erf of a complex number to first order in the imaginary part. This
-// is enough for derivatives by a complex step.
+// Computes erf of a complex number to first order in the imaginary part. The
+// first order is enough for derivatives by a complex step.
 template <typename T>
 T Erf(const T& x) {
   if constexpr (std::is_floating_point_v<T>) {

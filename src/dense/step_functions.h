@@ -1,4 +1,5 @@
-// The scalar functions that the graph of a step names, for the dense reference.
+// The scalar functions of the dense reference. The graph of a step refers to
+// them by name.
 #ifndef SHARDC_DENSE_STEP_FUNCTIONS_H_
 #define SHARDC_DENSE_STEP_FUNCTIONS_H_
 

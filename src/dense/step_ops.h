@@ -19,20 +19,20 @@ template <typename T>
 void RunFn(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
 void RunReduction(StepContext<T>& c, const step::Op& op,
-                  StepTensor<T>& out);  // kSum, kMax
+                  StepTensor<T>& out);  // runs kSum and kMax
 template <typename T>
 void RunCopy(StepContext<T>& c, const step::Op& op,
-             StepTensor<T>& out);  // kIdentity, kBroadcast
+             StepTensor<T>& out);  // runs kIdentity and kBroadcast
 template <typename T>
 void RunDropout(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
 void RunAdamW(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
 void RunReshape(StepContext<T>& c, const step::Op& op,
-                StepTensor<T>& out);  // kSplit, kMerge
+                StepTensor<T>& out);  // runs kSplit and kMerge
 template <typename T>
 void RunSlice(StepContext<T>& c, const step::Op& op,
-              StepTensor<T>& out);  // kPart, kIndex, kUnpart, kUnindex
+              StepTensor<T>& out);  // runs kPart, kIndex, kUnpart and kUnindex
 template <typename T>
 void RunRename(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
@@ -42,10 +42,10 @@ template <typename T>
 void RunRoll(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
 void RunRows(StepContext<T>& c, const step::Op& op,
-             StepTensor<T>& out);  // kLookup, kScatter
+             StepTensor<T>& out);  // runs kLookup and kScatter
 template <typename T>
 void RunPick(StepContext<T>& c, const step::Op& op,
-             StepTensor<T>& out);  // kPick, kPlace
+             StepTensor<T>& out);  // runs kPick and kPlace
 template <typename T>
 void RunCacheWrite(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
@@ -56,7 +56,7 @@ template <typename T>
 void RunMask(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 template <typename T>
 void RunChoice(StepContext<T>& c, const step::Op& op,
-               StepTensor<T>& out);  // kTopK, kTopGroups
+               StepTensor<T>& out);  // runs kTopK and kTopGroups
 template <typename T>
 void RunSlots(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
 

@@ -1,7 +1,8 @@
 // The ops of the dense reference that depend on positions: rotary embeddings
-// and attention masks.
+// and attention masks. For example, in a causal mask with a window of 4, the
+// query at position 9 sees the keys at these positions:
 //
-//   causal mask, window 4, query at 9: keys at 6, 7, 8 and 9 are seen
+//   6, 7, 8 and 9
 #include "dense/step_ops.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The ops of the dense reference for expert routing. They compute which experts
-// a token chooses, and its position in their queues. Results are 0 or 1. If two
-// scores are equal, the first is chosen first:
+// a token chooses, and the token's position in the queue of each of these
+// experts. All results are arrays of zeros and ones. If two scores are equal,
+// the expert with the lower index is chosen first. For example:
 //
 //   top 1 of [3, 1, 3, 2] -> [1, 0, 0, 0], top 2 -> [1, 0, 1, 0]
 #include "dense/step_ops.h"

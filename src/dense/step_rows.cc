@@ -1,6 +1,7 @@
-// The ops of the dense reference that find rows by ids or positions: tables,
-// picked logits, caches, and position biases by distance. An id or a position
-// for which there is no row is skipped:
+// The ops of the dense reference that read or write the rows of an array by ids
+// or positions. They look up embedding tables, pick the logits of the targets,
+// write caches, and look up position biases by distance. An id or a position
+// for which there is no row is skipped. For example:
 //
 //   cache write at position 3: row 3 of the cache is replaced
 //   cache write at position -1: the cache is unchanged
@@ -18,12 +19,13 @@ using step::OpKind;
 using step::ValueId;
 
 // Returns the row of a table of position biases (T5's buckets) for a key that
-// is `apart` positions after its query. The first half of the rows are for one
+// is `apart` positions after its query. Rows in the first half are for one
 // distance each. Each later row is for a range of distances, which is longer
 // than the range before it by a constant factor. The last row is for all
-// distances from `most` on. If `both` is true, the table has two such parts of
-// equal size, and the second is for keys after the query. If `both` is false, a
-// key after the query has row 0.
+// distances from `most` on. If `both` is true, the table consists of two such
+// tables: one for keys before the query, and one for keys after it. If `both`
+// is false, a key after the query has row 0. For example, 32 rows with `both`
+// give a key 3 before its query row 3, and a key 3 after it row 19.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {

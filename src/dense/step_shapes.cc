@@ -1,8 +1,9 @@
-// The ops of the dense reference that move elements. They split, merge, slice,
-// index, rename and roll dimensions, and repeat heads for groups of heads. The
-// sum over groups of heads is here too:
+// The ops of the dense reference that move elements without computing. They
+// split, merge, slice, index, rename and roll dimensions, and repeat heads for
+// groups of heads. The sum over groups of heads is in this file too. For
+// example, a dimension of 8 elements is split into n of size 2 and h of size 4:
 //
-//   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
+//   split (n h) -> n h: element 5 of (n h) is at n = 1, h = 1
 #include "dense/step_ops.h"
 
 #include <variant>
