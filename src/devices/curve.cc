@@ -19,7 +19,8 @@ double SecondsAt(const Curve& rates, double bytes) {
   double out = bytes / ValueAt(rates, bytes);
   for (const CurvePoint& point : rates) {
     // Between two points of the curve, the time only rises or only falls. So
-    // the fastest larger message is at one of the points.
+    // among all larger messages, one at a point of the curve takes the shortest
+    // time.
     if (point.at > bytes) out = std::min(out, point.at / point.value);
   }
   return out;

@@ -20,10 +20,11 @@ using Curve = std::vector<CurvePoint>;
 // that point. The curve must not be empty.
 double ValueAt(const Curve& curve, double at);
 // Returns the seconds of one collective in which a device sends `bytes`.
-// `rates` is a curve of bytes per second, and must not be empty. More bytes
-// never take less time. Where a network changes its protocol, a larger message
-// of the curve may be faster. A smaller message can be padded to that size, so
-// the seconds of the larger message are returned.
+// `rates` is a curve of bytes per second, and must not be empty. In
+// measurements, a larger message may take less time than a smaller one, because
+// the network uses another protocol for it. The smaller message could be padded
+// to that size. The function therefore returns the shortest time of any message
+// of at least `bytes`.
 double SecondsAt(const Curve& rates, double bytes);
 // Returns whether no point has a smaller value than the point before it.
 bool Ascends(const Curve& curve);

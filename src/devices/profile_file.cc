@@ -1,10 +1,12 @@
-// Reads a device profile. A file with a `base`, the name of a built-in profile,
-// may omit any other figure. An omitted figure is copied from the base:
+// Reads a device profile. A user's file may have a `base`: the name of a
+// built-in profile. The file may then omit any other figure. An omitted figure
+// is copied from the base. For example:
 //
 //   {schema: shardc.profile/v1, base: h100-sxm, memory: {bandwidth: 2.4e12},
 //    efficiency: {matmul: {bf16: 0.52}}}
 //
-// In a file without a base, a figure that has no default is required:
+// In a file without a base, a figure that has no default is required. For
+// example:
 //
 //   {schema: shardc.profile/v1, name: acme-1,
 //    memory: {bytes: 48GiB, bandwidth: 1e12}, peaks: {bf16: 200e12},
@@ -140,7 +142,7 @@ class ProfileReader {
   }
 
   // Returns whether a file without a base lacks required sections. Reports all
-  // of them in one finding.
+  // missing sections in one error.
   bool Lacks(const Fields& fields, const YamlNode& root) const {
     std::vector<std::string_view> missing;
     for (const std::string_view key :

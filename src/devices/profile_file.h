@@ -21,12 +21,14 @@ namespace shardc {
 struct OwnProfile {
   std::string text, alias;
   DeviceProfile profile;  // profile.name is a view of `text`
-  // The sources of the figures, indexed by FigureGroup.
+  // The texts that the file cites as the sources of its figures, by
+  // FigureGroup.
   std::array<std::vector<std::string>, kFigureGroups.size()> sources;
 };
 
 // Reads a user's profile. Figures that are missing in the file are copied from
-// its `base`, except `runs`, which is then 0. Without a base they get their
+// its `base`. Only `runs`, the number of runs to which the figures were fitted,
+// is not copied and is then 0. Without a base, missing figures get their
 // defaults, and a missing figure without a default is an error. Returns null
 // after an error.
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,

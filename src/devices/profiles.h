@@ -48,13 +48,15 @@ struct Efficiency {
   // The fraction of memory_rate that norms, activations and rotary embeddings
   // reach.
   double memory_ops = 0.7;
-  double near = 0.8;  // fraction of the rate of links in a host or a torus
-  double far = 0.85;  // fraction of the network rate between hosts or slices
+  // The fractions of their peak rates that links reach: `near` inside a host or
+  // a torus, and `far` between hosts or slices.
+  double near = 0.8;
+  double far = 0.85;
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
-  // The fraction of the step's time that each doubling of the number of hosts
-  // adds.
+  // Each doubling of the number of hosts lengthens the step by this fraction of
+  // its time.
   double scale = 0.007;
   // Measured rates of collectives within a host or a torus, in the order of
   // kCurveCollectives. A curve maps the bytes that a device sends in one
@@ -87,7 +89,7 @@ struct ProfileSource {
 };
 
 // The figures of an accelerator: bytes, bytes per second, and operations per
-// second of dense products.
+// second of dense matrix products.
 struct DeviceProfile {
   std::string_view name;
   // Another common name of the accelerator; empty if it has no other name.
@@ -103,8 +105,8 @@ struct DeviceProfile {
   Fabric fabric = Fabric::kSwitch;
   int64_t chips_per_host = 1;
   double host_rate = 0;  // bytes per second of one host's network connection
-  // The number of devices that a framework counts on a chip; each has an equal
-  // part of the chip's memory and rates.
+  // The number of devices that a framework counts on a chip: JAX counts 2 on a
+  // TPU7x. Each device has an equal part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
   // For a torus, the number of chips that the fast links connect; 0 means all
   // chips of a slice. The fast links of other fabrics connect the chips of a
@@ -120,8 +122,8 @@ struct DeviceProfile {
 // Returns the built-in profiles, sorted by name. Their files are parsed at the
 // first call.
 std::span<const DeviceProfile> DeviceProfiles();
-// Returns the sources of the built-in profile that has this profile's name;
-// empty if there is none.
+// Returns the sources of the built-in profile that has this profile's name.
+// They are empty if no built-in profile has this name.
 FigureSources SourcesOf(const DeviceProfile& profile);
 // Returns all sources of the built-in profiles, in the order of their letters.
 std::span<const ProfileSource> ProfileSources();
