@@ -1,5 +1,5 @@
-// Room: emit. Writes plans, findings, costs and verdicts as bytes. The
-// subfolders have the writers.
+// Room: emit. Writes plans, findings, costs and results of verification as
+// text, JSON and other formats. The subfolders have the writers.
 // Includes: source, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
@@ -20,16 +20,18 @@ struct Compiled;
 // is written only if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// Writes the same bytes as WritePlanJson above. If the sink can change bytes
-// that it has written and `threads` is 2 or more, one thread computes the
-// fingerprint of a large plan while the rest is written.
+// Writes the same bytes as WritePlanJson above, but faster for a large plan.
+// One thread writes the plan and leaves a gap for the fingerprint. Another
+// thread computes the fingerprint, which then fills the gap. This is done only
+// if `threads` is at least 2 and the sink can change bytes that it has written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
-// Returns the summary that `shardc plan` prints: totals, bytes per device, the
-// largest replicated parameters, the number of parameters that each rule is the
-// first to match, and corrections with the bytes that they add. Unmatched
-// parameters are listed with the rule whose pattern is the most similar.
+// Returns the summary that `shardc plan` prints. It has totals, bytes per
+// device, the largest replicated parameters, and for each rule the number of
+// parameters that it is the first to match. A list of the corrected specs has
+// the bytes that each correction adds. Unmatched parameters are listed with the
+// rule whose pattern is the most similar.
 std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {

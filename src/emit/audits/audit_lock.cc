@@ -1,13 +1,15 @@
 // Writes the committed summary of an audit, which lists the collectives of a
 // compiled program. Collectives that send bytes share one entry if they have
-// the same kind and axes and send the same tensor in the same function:
+// the same kind and axes and send the same tensor in the same function. For
+// example, all gathers of the parameter `up` in the function `layer` share this
+// entry:
 //
 //   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
 //    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",
 //    "shape": "f32[32,64]", "line": {"function": "layer"}}
 //
-// Line numbers and the number of collectives in an entry are left out. Both
-// change with the compiler and with edits of other code.
+// An entry has neither line numbers nor the number of its collectives, because
+// both change with the compiler and with edits of other code.
 #include "emit/audits/audit_lock.h"
 
 #include <cstdint>

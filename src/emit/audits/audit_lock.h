@@ -1,7 +1,7 @@
 // Writes the committed summary of an audit (`shardc.audit-lock/v1`): the bytes
-// that a program sends, and the findings of the audit. Line numbers and the
-// number of collectives are left out, because another version of the compiler
-// may change both.
+// that a program sends, and the mistakes that the audit finds in it. Line
+// numbers and the number of collectives are left out, because another version
+// of the compiler may change both.
 #ifndef SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 #define SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 

@@ -1,6 +1,9 @@
-// Prints an audit as a table: a row for each kind of traffic, in descending
-// order of bytes, and then the total. Remarks on the total follow. For a
-// compiled program of one step:
+// Prints an audit as a table. By default, collectives share a row if they are
+// of the same kind, send the same tensor over the same axes, and come from the
+// same source line and pass of the step. The rows are in descending order of
+// bytes, and the total follows. The last lines name the instructions that make
+// the total inexact, such as loops with an unknown number of iterations. For
+// example, two lines for a compiled program of one step are:
 //
 //   sent per device  axes  times  bytes    phase    what  shape    line
 //     all_gather     fsdp  12     96 KiB   forward  gate  f32[32]  m.py:28
@@ -27,7 +30,9 @@ using audit::Report;
 using audit::Row;
 using audit::Traffic;
 
-constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
+// The largest number of instructions that one line of remarks names, such as
+// the line of loops with an unknown number of iterations.
+constexpr size_t kRemarks = 5;
 
 std::string TimeText(const Report& report,
                      const std::optional<double>& seconds) {
@@ -93,8 +98,9 @@ std::string RemarkText(const Remark& remark) {
   return out;
 }
 
-// Returns one line with `before` and the first kRemarks remarks. Returns an
-// empty text if there are no remarks.
+// Returns one line: the words `before`, and then the names of the first
+// kRemarks instructions of the list. Returns an empty text if the list is
+// empty.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
   std::string out(before);

@@ -26,13 +26,14 @@ struct AuditText {
   // The traffic that grew since an earlier audit; nullopt if there is no
   // earlier audit.
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
-  // The differences of the program from a plan; nullopt if no plan is given.
+  // The comparison of the shardings of the program's arguments with a plan;
+  // nullopt if no plan is given.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // The differences from the collectives that shardc plans for the step;
-  // nullopt if no step program is given.
+  // The comparison of the program's collectives with the collectives that
+  // shardc plans for the step; nullopt if no step program is given.
   std::optional<StepCompared> compared = std::nullopt;
-  // The findings that are added to the JSON. AuditReportText() does not print
-  // them.
+  // The errors and warnings about the program. They are added to the JSON, and
+  // AuditReportText() does not print them.
   std::span<const Finding> findings = {};
 };
 

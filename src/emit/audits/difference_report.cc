@@ -1,6 +1,7 @@
 // Prints the difference between a compiled program and the step program that
-// shardc planned: a row for each kind of collective and its axes, then the
-// collectives that only one of the programs has:
+// shardc planned. The first table has a row for each kind of collective and its
+// axes. The second table lists the collectives that only one of the two
+// programs has. For example:
 //
 //   compared with the step  axes  planned  bytes   compiled  bytes
 //     all_gather            fsdp  16       96 KiB  24        128 KiB  more
@@ -25,7 +26,8 @@ using audit::Difference;
 using audit::RouteCompared;
 using audit::Unmatched;
 
-constexpr size_t kShown = 20;  // most rows in a list of unmatched collectives
+// The most collectives that are listed of those that only one program has.
+constexpr size_t kShown = 20;
 
 std::string RoutesText(const Difference& difference) {
   Columns table;

@@ -1,4 +1,5 @@
-// Writes how a compiled program's collectives differ from the planned ones.
+// Writes how the collectives of a compiled program differ from the collectives
+// that shardc planned.
 #ifndef SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 #define SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 

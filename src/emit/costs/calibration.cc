@@ -1,6 +1,6 @@
-// Writes a calibrated profile, and a table of the expected and measured times.
-// Figures have four significant digits, because measurements are not more
-// precise:
+// Writes a calibrated profile, and a table of the expected and the measured
+// times. Figures have four significant digits, because measurements are not
+// more precise. For example:
 //
 //   efficiency:
 //     matmul: {bf16: 0.6612}

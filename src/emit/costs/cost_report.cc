@@ -1,6 +1,6 @@
 // Writes a cost report as text or JSON. In the text, columns are aligned, and
-// an unknown number of bytes is a dash. Lines that begin with `not known:`
-// follow and give the reasons:
+// an unknown number of bytes is a dash. The reasons follow in lines that begin
+// with `not known:`. For example, two lines of a report are:
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free

@@ -1,6 +1,7 @@
-// Writes which meshes fit. First come the possible sizes of each axis: a legal
-// size with its figures, and any other size with the reasons why it is illegal.
-// Then the meshes are listed, from the best to the worst:
+// Writes which meshes fit, for `shardc fit`. First come the possible sizes of
+// each axis: a legal size with its figures, and any other size with the reasons
+// why it is illegal. Then the meshes are listed, from the best to the worst.
+// For example, a line of a mesh is:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"

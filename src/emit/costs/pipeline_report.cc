@@ -1,6 +1,7 @@
 // Writes the cost of a pipeline: a line for each rank, with the layers of its
-// stages and the bytes of one of its devices. The time of a step is the time of
-// the schedule, plus the time of the work that all ranks do after the schedule:
+// stages and the bytes of one of its devices. The time of a step has two parts:
+// the time of the schedule, and the time of the work that all ranks do after
+// it. For example:
 //
 //   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
 //   and the optimizer
@@ -115,10 +116,9 @@ std::string LeftText(int64_t needs, int64_t has) {
 }
 
 // Returns a line on the memory of the fullest rank, including the bytes that
-// the software stack allocates. If a component of the memory is unknown, only
-// the known tensors are counted. The line then states by how much they exceed
-// the device's capacity. The line is empty if they fit, or if the capacity is
-// unknown.
+// the software stack allocates. If a component of the memory is unknown, the
+// line states by how much the known tensors exceed the device's capacity. The
+// line is then empty if the known tensors fit, or if the capacity is unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

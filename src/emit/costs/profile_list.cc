@@ -1,7 +1,8 @@
-// Lists the accelerators in a table, one per line. A second table has the
+// Lists the accelerators in two tables, one per line. The first table has an
+// accelerator's names, memory, peak rates and links. The second table has the
 // fractions of the peak rates that programs reach. The letters after a figure
-// name its sources, which are listed last. A line of the first table, here in
-// two parts:
+// name its sources, which are listed last. For example, a line of the first
+// table, here in two parts, is:
 //
 //   h100-sxm  h100-80gb  79.65 GiB A  3350 GB/s I  989, 1979, 1979 IL
 //       18 x 25 GB/s I ...

@@ -1,4 +1,5 @@
-// Lists the accelerators with known figures, and the source of each figure.
+// Lists the accelerators that shardc has profiles of, with the source of each
+// figure.
 #ifndef SHARDC_EMIT_COSTS_PROFILE_LIST_H_
 #define SHARDC_EMIT_COSTS_PROFILE_LIST_H_
 

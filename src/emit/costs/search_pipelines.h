@@ -13,8 +13,9 @@ namespace shardc {
 // Returns the mesh, the schedule and the settings of a pipeline:
 // "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
-// Returns the sentence about the accuracy of the time of a pipeline: "no time
-// of a pipeline is calibrated".
+// Returns "no time of a pipeline is calibrated". Reports print this text after
+// a pipeline's time, because the time was not fitted to measured runs of
+// pipelines.
 std::string_view PipelineAccuracyText();
 // Returns a sentence if the fastest pipeline is clearly faster than the winner:
 // "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated".
@@ -29,7 +30,8 @@ std::string SearchPipelinesText(const SearchReport& report);
 // Writes `pipeline` (the fastest pipeline, or null) and `pipelines` (counts).
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
 
-// Writes the member `proved`, which is null if the proof was not run.
+// Writes the member `proved`: true if `verify step` proved that the sharding is
+// correct, false if it did not, and null if it was not run.
 void WriteProved(JsonWriter& json, const SearchProof& proof);
 
 }  // namespace shardc

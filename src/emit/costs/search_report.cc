@@ -1,6 +1,7 @@
-// Writes the result of a search: the winner, its proof and its time, then the
-// Pareto front, and the shardings that tie with the winner. Then each
-// alternative is listed with the reason why it loses:
+// Writes the result of a search: the winner, its time, and whether `shardc
+// verify step` proved it. The Pareto front and the shardings that tie with the
+// winner follow. Then each alternative is listed with the reason why it loses.
+// For example:
 //
 //   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
 //   why not

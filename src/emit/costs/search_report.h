@@ -18,7 +18,8 @@ namespace shardc {
 struct SearchProof {
   enum class Status : uint8_t { kNotRun, kPass, kFail, kUnsupported };
   Status status = Status::kNotRun;
-  std::string text;  // what was proved, or why there is no proof
+  // What was proved, or the reason why there is no proof.
+  std::string text;
 };
 
 struct SearchReport {

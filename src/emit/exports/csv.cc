@@ -1,7 +1,6 @@
 // Exports a plan as a table for spreadsheets and scripts (RFC 4180), with one
-// row per parameter. There is a column for the specs in train mode. Another
-// mode has its own column if at least one parameter has a different spec in
-// that mode.
+// row per parameter. One column has the specs of train mode. Another mode has
+// its own column if at least one parameter has a different spec in that mode.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"

@@ -1,10 +1,10 @@
-// Exports a plan as a graph for Graphviz: the mesh's axes on one side,
-// parameters on the other, and an edge where an axis shards a dimension. An
-// edge's label is the index of the dimension. If the spec of a mode differs
-// from that of train, the label begins with the mode (`decode 1`). If the
-// parameter is placed at one coordinate of the axis, the label is `place`.
-// Parameters whose names differ only in numbers share a node if they have the
-// same type and specs.
+// Exports a plan as a graph for Graphviz. The mesh's axes are on one side and
+// the parameters are on the other. An edge joins an axis and a parameter if the
+// axis shards a dimension of the parameter. The edge's label is the index of
+// the dimension. If the spec of a mode differs from that of train, the label
+// begins with the mode (`decode 1`). If the parameter is placed at one
+// coordinate of the axis, the label is `place`. Parameters whose names differ
+// only in numbers share a node if they have the same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"

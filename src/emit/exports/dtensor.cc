@@ -3,7 +3,7 @@
 // major axis of a dimension may come later in the mesh than the minor axis.
 // DTensor then applies the minor axis first, so the minor axis must divide each
 // block of the major axis. Such a placement is a `_StridedShard` whose split
-// factor is the number of these blocks:
+// factor is the number of these blocks. For example:
 //
 //   mesh dp:2, tp:4 and spec [["tp", "dp"]], in which tp is the major axis
 //     ->  dp: _StridedShard(0, split_factor=4), tp: Shard(0)
@@ -59,7 +59,7 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
 }
 
 // Returns whether all parameters can be expressed without `_StridedShard`. If
-// not, adds a finding about the first parameter that needs it.
+// not, reports the first parameter that needs `_StridedShard`.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

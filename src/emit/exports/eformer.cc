@@ -1,7 +1,7 @@
-// Exports axis rules as eformer's PartitionAxis. Every axis rule is written
-// with its effective value, so that the result does not depend on eformer's
-// defaults. The format requires a rules file, because a plan file does not
-// contain axis rules:
+// Exports axis rules as a PartitionAxis of the library eformer. Every axis rule
+// is written with its effective value, so that the result does not depend on
+// eformer's defaults. The format requires a rules file, because a plan file
+// does not contain axis rules. For example:
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"

@@ -1,5 +1,5 @@
-// The Python source that is in both the Python package and the modules that are
-// exported for JAX.
+// Python source code that is embedded in the program. The same code is in the
+// Python package and in the modules that are exported for JAX.
 #ifndef SHARDC_EMIT_EXPORTS_EMBEDDED_H_
 #define SHARDC_EMIT_EXPORTS_EMBEDDED_H_
 

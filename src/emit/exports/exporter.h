@@ -2,9 +2,9 @@
 // Includes: source, model, roles, schedule, plan.
 //
 // Exports a plan to the formats of other systems. Each format has a file and a
-// line in table.h; the formats of pipelines share one file. A part of the plan
-// that a format cannot express is a finding (inexpressible). If that finding is
-// an error, the caller discards the output.
+// line in table.h; the formats of pipelines share one file. If a format cannot
+// express a part of the plan, the exporter reports it as an error or a warning
+// (`inexpressible`). After an error, the caller discards the output.
 #ifndef SHARDC_EMIT_EXPORTS_EXPORTER_H_
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
@@ -26,11 +26,14 @@ namespace shardc::exports {
 // Options of the command line. An empty string means that the option was not
 // given.
 struct Options {
-  bool json = false;         // true to write JSON instead of text
-  Mode mode = Mode::kTrain;  // the exported mode, for formats with one mode
-  std::string form{};        // `--form`
-  std::string axis{};        // `--axis`
-  std::string version{};     // `--transformers`
+  // True to write JSON, false to write text.
+  bool json = false;
+  // The mode that is exported, for formats that can express only one mode.
+  Mode mode = Mode::kTrain;
+  // The values of `--form`, `--axis` and `--transformers`.
+  std::string form{};
+  std::string axis{};
+  std::string version{};
   std::vector<std::string> priorities{};
   bool open = false;
   bool replicated = false;
@@ -51,8 +54,10 @@ struct Request {
   const RuleSet* rules = nullptr;  // null if the plan was read from a file
   // The logical axes of each parameter (`--names`); null if not given.
   const std::vector<LogicalNames>* names = nullptr;
-  const Manifest* state = nullptr;           // `--state`; null if not given
-  const PipelineChoice* pipeline = nullptr;  // `--stages`; null if not given
+  // The arrays of a train state (`--state`); null if not given.
+  const Manifest* state = nullptr;
+  // The stages of a pipeline (`--stages`); null if not given.
+  const PipelineChoice* pipeline = nullptr;
 };
 
 struct Exporter {
@@ -69,8 +74,10 @@ struct Exporter {
   bool of_stage = false;
   // True if the format lists the ranks that hold a parameter.
   bool lists_ranks = false;
-  // Whether only people read the format. Such a format shows illegal specs too.
-  // Other programs would shard tensors in another way than the plan states.
+  // True if the format shows a plan to people, as a table or a drawing. Such a
+  // format shows illegal specs too. Other formats are for programs, which would
+  // shard tensors by an illegal spec in another way than the plan states. A
+  // plan with an illegal spec is therefore not exported to them.
   bool for_people = false;
 };
 

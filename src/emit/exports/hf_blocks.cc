@@ -1,16 +1,16 @@
-// Finds the blocks of a model in which the outputs of projections may stay
-// sharded. A column-wise projection may leave its output sharded only if the
-// computation after it, up to a row-wise projection, works on each part
-// separately. The plan does not contain that computation. A block is therefore
-// local only if its modules have one of the forms for which transformers is
-// known to compute in that way:
+// Finds the local blocks of a model: the blocks in which the outputs of
+// projections may stay sharded. A column-wise projection may leave its output
+// sharded only if the computation after it, up to a row-wise projection, works
+// on each part separately. The plan does not contain that computation. A block
+// is therefore local only if its modules have one of the forms for which
+// transformers is known to compute in that way:
 //
 //   mlp        gate, up -> element by element -> down
 //   self_attn  q, k, v -> norms of each head, attention by heads -> o
 //   self_attn  q or q_b, kv_b -> attention by heads -> o   (latent attention)
 //   attention  query_key_value -> attention by heads -> dense  (GPT-NeoX)
 //
-// Examples:
+// For example:
 //
 //   mlp.up_proj ["tp"], mlp.down_proj [null, "tp"]     -> both local
 //   mlp.gate_up_proj ["tp"], which holds two parts     -> not local
@@ -129,7 +129,9 @@ class Block {
           up = true;
           break;
         case Role::kDown:
-        // In other layers, this block may hold experts and their router.
+        // One name stands for this block in all layers. In some of these
+        // layers, the block may have experts and a router instead of one MLP,
+        // so a router is accepted here.
         case Role::kRouter:
           break;
         default:

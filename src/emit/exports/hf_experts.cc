@@ -1,9 +1,11 @@
-// Chooses the styles of experts for transformers. If all tensors are sharded
-// over the experts, each tensor has the style `grouped_gemm`. Otherwise each
-// device computes its part of every expert's inner width, and the module's hook
-// `moe_tp_experts` sums the results of all devices. The sum is correct only if
-// all projections are sharded over the inner width. Which dimension this is
-// depends on the orientation of the tensors:
+// Chooses the styles of experts for transformers. A style is the name of the
+// way in which transformers shards a module or tensor. If all tensors are
+// sharded over the experts, each tensor has the style `grouped_gemm`.
+//
+// Otherwise each device computes its part of every expert's inner width, and
+// the module's hook `moe_tp_experts` sums the results of all devices. The sum
+// is correct only if all projections are sharded over the inner width. Which
+// dimension this is depends on the orientation of the tensors. For example:
 //
 //   gate_up_proj [experts, 2 * inner, width], down_proj [experts, width, inner]
 //     -> "packed_colwise", "rowwise"
@@ -36,9 +38,11 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Returns whether dimension `up_dim` of `up`, which holds `parts` projections,
-// and dimension `down_dim` of `down` may be the inner width by their shapes.
-// Returns true if a shape is unknown or differs between layers.
+// Returns whether dimension `up_dim` of `up` and dimension `down_dim` of `down`
+// have the size of one inner width. Dimension 1 of `up` [experts, 2 * inner,
+// width] and dimension 2 of `down` [experts, width, inner] have it. `parts` is
+// the number of projections that `up` holds, 2 in the example. Returns true if
+// a shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

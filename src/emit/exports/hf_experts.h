@@ -1,5 +1,6 @@
-// The styles of experts that are tensors of one module: `mlp.experts` with
-// `gate_up_proj` [experts, 2 * inner, width] and `down_proj`.
+// Chooses the styles of experts in a tensor parallel plan of transformers. The
+// experts are the tensors of one module: `mlp.experts` with `gate_up_proj`
+// [experts, 2 * inner, width] and `down_proj`.
 #ifndef SHARDC_EMIT_EXPORTS_HF_EXPERTS_H_
 #define SHARDC_EMIT_EXPORTS_HF_EXPERTS_H_
 
@@ -11,10 +12,15 @@
 namespace shardc::exports {
 
 struct ExpertStyles {
-  std::string module;                         // style of the module
-  std::map<std::string, std::string> leaves;  // styles by tensor name
-  std::string reason;      // the reason if no styles express the sharding
-  bool by_expert = false;  // each device has some of the experts
+  // The style of the module that has the experts.
+  std::string module;
+  // The style of each tensor of the module, by the tensor's name.
+  std::map<std::string, std::string> leaves;
+  // The reason why no styles express the sharding; empty if some do.
+  std::string reason;
+  // True if the tensors are sharded over the experts, so that each device has
+  // some of the experts.
+  bool by_expert = false;
 };
 
 // Returns whether some experts are identities, as in LongCat-Flash: they return

@@ -1,5 +1,6 @@
-// Groups parameters into the modules that own them. Numbers in names become
-// `*`, as in transformers' plans:
+// Groups parameters into the modules that own them. Modules whose names differ
+// only in numbers become one module. Its name has `*` for each number, as in
+// transformers' plans. For example:
 //
 //   model.layers.0.mlp.up_proj.weight, .bias, model.layers.1.mlp.up_proj.weight
 //     -> `model.layers.*.mlp.up_proj` with the tensors `weight` and `bias`

@@ -1,4 +1,5 @@
-// The modules of a plan as transformers' tensor parallel plans name them.
+// Groups a plan's parameters into modules, by the module names that the tensor
+// parallel plans of transformers have.
 #ifndef SHARDC_EMIT_EXPORTS_HF_MODULES_H_
 #define SHARDC_EMIT_EXPORTS_HF_MODULES_H_
 
@@ -18,11 +19,15 @@ namespace shardc::exports {
 
 // The dimension of one tensor that the tensor parallel axis shards, and how.
 struct AxisSharding {
-  int64_t dim = -1;  // the dimension that the axis shards; -1 if none
+  // The dimension that the axis shards; -1 if the axis shards none.
+  int64_t dim = -1;
   // The product of the sizes of the axes that split `dim` before this axis.
   int64_t stride = 1;
-  int64_t rank = 0;     // rank of the shape or, if it is unknown, of the spec
-  bool placed = false;  // the tensor is at only one coordinate of some axis
+  // The number of dimensions of the tensor's shape or, if the shape is unknown,
+  // of its spec.
+  int64_t rank = 0;
+  // True if a rule places the tensor at only one coordinate of some axis.
+  bool placed = false;
 
   bool split() const { return dim >= 0; }
   auto operator<=>(const AxisSharding&) const = default;
@@ -31,7 +36,8 @@ struct AxisSharding {
 // Tensors whose names differ only in numbers.
 struct HfTensor {
   std::set<AxisSharding> shardings;
-  std::set<Shape> shapes;  // the known shapes
+  // The shapes of the tensors whose shape is known.
+  std::set<Shape> shapes;
 
   // Returns the sharding if all tensors have the same sharding, else null.
   const AxisSharding* Same() const;
@@ -54,7 +60,7 @@ struct HfModule {
 };
 
 struct HfModules {
-  // Keyed by the name of the module, in which `*` replaces numbers.
+  // The modules by name. In the names, `*` replaces numbers.
   std::map<std::string, HfModule, std::less<>> of;
   std::vector<std::string> order;  // names in plan order
 };
@@ -65,7 +71,8 @@ HfModules ModulesOf(const Request& request, const std::string& axis);
 // `model.layers.*.mlp.up_proj`; empty for a name of one part.
 std::string_view ParentOf(std::string_view name);
 
-// Returns a module's role by its name, such as kDown; kOther if not certain.
+// Returns the role that a module's name shows, such as kDown for `down_proj`.
+// Returns kOther if the name does not show a role with certainty.
 Role RoleOfModule(const std::string& name);
 
 // Returns whether the last part of the name is `experts`. A module of this name

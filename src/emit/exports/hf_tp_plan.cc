@@ -1,21 +1,22 @@
 // Exports the tensor parallel plan of transformers: a style for each module
 // name, with `*` for the numbers in it. A style determines how a module's
 // weight and bias are sharded, and what is communicated before and after the
-// module:
+// module. For example:
 //
 //   h.0.up.weight ["tp"], .bias ["tp"]          ->  "h.*.up": "colwise"
 //   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
 //   h.0.norm.weight [null]                      ->  "h.*.norm": "replicate"
 //
-// Outside of local blocks (hf_blocks.h), outputs are gathered and inputs split:
-// `colwise_gather_output`, `rowwise_split_input`. The export uses only the axis
-// of tensor parallelism. If no style expresses the sharding of a module, the
-// module is replicated, and a finding is added.
+// In a local block (hf_blocks.h), activations stay sharded between modules.
+// Outside of local blocks, outputs are gathered and inputs are split, with the
+// styles `colwise_gather_output` and `rowwise_split_input`. The export uses
+// only the axis of tensor parallelism. If no style expresses the sharding of a
+// module, the module is replicated, and a finding is added.
 //
-// From version 5.16 on, transformers merges the plan into the model's own plan.
-// A module without a style in the export would keep the style of the model's
-// own plan. For these versions replicated modules therefore get a style too.
-// For earlier versions they get no style.
+// From version 5.16 on, transformers merges the exported plan into the model's
+// own plan. A module without an exported style then keeps the style of the
+// model's own plan. For these versions replicated modules therefore get the
+// style `replicate`. For earlier versions they get no style.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -43,16 +44,17 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// The reason that a finding gives for replicating a module that contains other
-// modules. For example, the experts of MuseSpark normalise their results. With
-// a style, each device would normalise only its own summand.
+// The reason why a module that contains other modules is replicated. For
+// example, the experts of MuseSpark normalise their results. If a style sharded
+// the experts, each device would normalise its own summand instead of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
-// The last part of the name of the module for experts that return their input.
-// The module is inside the module of all experts.
+// In LongCat-Flash, some experts return their input. The name of their module
+// is the name of the module of all experts with this suffix.
 constexpr std::string_view kIdentity = ".identity_expert";
-// The last part of the name of DeepSeek V4's output projection. Its tensor
-// stacks one weight for each group of heads.
+// The last part of the name of DeepSeek V4's output projection. It has no
+// style, because it is not a linear layer: its tensor stacks one weight for
+// each group of heads.
 constexpr std::string_view kGroupedLinear = "o_a_proj";
 
 // A style, or the reason why no style expresses the sharding.
@@ -107,7 +109,7 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // true if it has a weight or a bias
+    bool is_module = false;  // true if the module has a weight or a bias
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
@@ -131,8 +133,8 @@ class TpPlanWriter {
       return;
     }
     if (!is_module) {
-      // The model's own plan may shard these parameters and have a hook for
-      // them. The style here replaces both.
+      // The model's own plan may shard these parameters and communicate for
+      // them. The style `replicate` replaces both.
       if (replicated && !name.empty()) Replicate(name, json);
       return;
     }
@@ -264,9 +266,11 @@ class TpPlanWriter {
                     bias == nullptr ? nullptr : bias->Same());
   }
 
-  // Returns whether the module is a Conv1D, whose weight is [in, out]. Its name
-  // shows this. But if its bias has the length of the weight's first dimension
-  // and not of the second, the module is a linear layer.
+  // Returns whether the module is a Conv1D of GPT-2, whose weight is [in, out].
+  // A Conv1D has a name such as `c_fc`, but other models have linear layers of
+  // these names, whose weight is [out, in]. A bias has the length of `out`. The
+  // module is therefore a linear layer if the bias has the length of the
+  // weight's first dimension and not of the second.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
     if (!Classify(name + ".weight", '.').conv1d) return false;

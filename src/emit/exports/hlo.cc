@@ -1,17 +1,17 @@
-// Exports a plan as shardings in XLA's text format. XLA describes the device of
-// each tile by transposing a grid of device numbers, whose dimensions are the
-// mesh's axes. Axes of size 1 are dropped. The other axes are transposed into
-// the order in which the tensor's dimensions use them. Unused axes come last,
-// as one dimension of replicas. Dimensions that are adjacent both in the grid
-// and in the tiles are merged into one, as XLA prints them:
+// Exports a plan as shardings in XLA's text format. XLA describes which device
+// has which tile by a grid of device numbers, whose dimensions are the mesh's
+// axes. The grid is transposed into the order in which the tensor's dimensions
+// use the axes. Unused axes come last, as one dimension of replicas. Axes of
+// size 1 are dropped. Dimensions that are adjacent both in the grid and in the
+// tiles are merged into one, as XLA prints them. For example:
 //
 //   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: the tiles use fsdp, tp and then dp;
 //   fsdp and tp merge into one dimension of 8
 //     ->  {devices=[2,4,2]<=[2,8]T(1,0) last_tile_dim_replicate}
 //
-// If an axis runs over several slices (groups of devices with a fast network),
-// it is two dimensions of the grid, because all devices of one slice are
-// numbered before the devices of the next slice:
+// A slice is a group of devices with a fast network. If an axis runs over
+// several slices, it is two dimensions of the grid, because all devices of one
+// slice are numbered before the devices of the next slice. For example:
 //
 //   dp:2, tp:4, two slices along tp and [null, "tp"]: the dimensions of the
 //   grid [2,2,2] are the slices, dp, and the devices of a slice along tp
@@ -102,7 +102,8 @@ std::string Listed(const Numbers& numbers) {
 }
 
 // Returns the grid in XLA's iota form, which has the sizes of the grid and
-// their permutation: `[2,8]T(1,0)`.
+// their permutation: `[2,8]T(1,0)`. Dimensions that are adjacent both in the
+// grid and in `order` are merged into one, here called a run.
 std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   struct Run {
     size_t first;  // the run's first dimension of the grid

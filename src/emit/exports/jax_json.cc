@@ -1,5 +1,5 @@
-// Writes mesh and specs as JSON, for programs that cannot run the Python module
-// of jax.cc.
+// Writes the mesh and the specs of a plan as JSON, for programs that cannot run
+// the Python module that jax.cc writes.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "model/mesh_layout.h"

@@ -1,8 +1,9 @@
 // Exports a plan as MaxText's logical axis rules: an ordered list of (logical
 // name, mesh axis). The rules must give every parameter its spec from the
-// logical names of its dimensions. MaxText applies a rule to a dimension only
-// if no earlier rule has applied to the dimension, and if no earlier rule has
-// used the rule's axis in that parameter.
+// logical names of its dimensions. MaxText applies the rules in order. A rule
+// applies to a dimension with its name only in this case: no earlier rule has
+// applied to the dimension, and no earlier rule has used the rule's axis in
+// that parameter. For example:
 //
 //   parameter A: names [embed, mlp], spec ["fsdp", "tp"]
 //   parameter B: names [embed], spec ["tp"]
@@ -10,13 +11,14 @@
 //
 // The rules are the pairs of a name and axes that occur in the plan, so only
 // their order must be found. In the example, the rule (embed, tp) must not
-// apply to `embed` of A. It does not, because (mlp, tp) uses tp in A first. In
-// general, a rule R must not apply to a dimension that has the name of R and is
-// sharded over other axes. Two kinds of rules prevent this if they come before
-// R. One is the rule of that dimension. The other is the rule of another
-// dimension of the same parameter that uses an axis of R. One of these rules is
-// enough. The order is found greedily: the next rule is any rule whose
-// requirements are met. If an order exists, this algorithm finds one.
+// apply to `embed` of A. It does not, because (mlp, tp) uses tp in A first.
+//
+// In general, a rule R must not apply to a dimension that has the name of R and
+// is sharded over other axes. It suffices that one of these rules comes before
+// R: the rule of that dimension, or the rule of another dimension of the same
+// parameter that uses an axis of R. The order is found greedily: the next rule
+// is any rule whose requirements are met. If an order exists, this algorithm
+// finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>

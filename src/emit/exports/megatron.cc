@@ -1,7 +1,7 @@
 // Exports the attributes that Megatron-Core sets on each weight: the dimension
-// that tensor parallelism splits, and its stride. If other axes split the
-// dimension first, a rank's part consists of several pieces, and the stride is
-// the number of pieces:
+// that tensor parallelism splits, and its stride. If another axis splits the
+// dimension before the tensor parallel axis does, a rank's part consists of
+// several pieces. The stride is the number of these pieces. For example:
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 #include "emit/exports/tensor_parallel.h"

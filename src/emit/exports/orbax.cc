@@ -1,8 +1,9 @@
 // Exports the `_sharding` file of an orbax checkpoint. The file is a JSON
-// object whose keys are names of arrays in base64 and whose values are JSON
-// strings. orbax restores a checkpoint without a target only if each of its
-// arrays has an entry. So with the option `--state` the file has entries for a
-// complete train state:
+// object. Its keys are names of arrays in base64, and its values are JSON
+// strings. If orbax restores a checkpoint without a target, each array of the
+// checkpoint must have an entry. A checkpoint of a train state also has arrays
+// of the optimizer. The option `--state` names these arrays, and the file then
+// has entries for all of them. For example, an entry for the parameter `w` is:
 //
 //   {"dw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include <map>

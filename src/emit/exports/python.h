@@ -1,4 +1,4 @@
-// Python literals for the values of a plan.
+// Writes the values of a plan as Python literals.
 #ifndef SHARDC_EMIT_EXPORTS_PYTHON_H_
 #define SHARDC_EMIT_EXPORTS_PYTHON_H_
 

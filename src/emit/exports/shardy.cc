@@ -1,13 +1,14 @@
 // Exports a plan as a Shardy (MLIR) module: the mesh, and a function whose
 // arguments are the parameters. Each argument has its sharding and the
-// parameter's name as JAX writes it:
+// parameter's name as JAX writes it. For example:
 //
 //   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
 //     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //
 // Dimensions are closed: propagation must not add axes to them. With `--open`
-// they are marked as open (`?`), and propagation may shard them further. A
-// priority is the round in which Shardy propagates a dimension's sharding.
+// they are marked as open (`?`), and propagation may shard them further. With
+// `--priorities` each sharded dimension has a priority: the round in which
+// Shardy propagates its sharding.
 #include <algorithm>
 #include <set>
 

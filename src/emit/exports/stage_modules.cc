@@ -1,14 +1,13 @@
 // Finds the modules of each pipeline stage. A layer is one module with all its
 // parameters. Outside of layers, the module of a parameter is its name without
-// the last part:
+// the last part. For example:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
 //   model.embed_tokens.weight          ->  model.embed_tokens
 //
-// If the requested stages are those of the plan, each parameter is in the
-// stages that the plan states. If they are not, the stage of a parameter
-// follows from the layer number in its name, or from its role if the parameter
-// is outside of layers.
+// If the plan was made for the requested stages, it states the stages of each
+// parameter. Otherwise the stage of a parameter follows from the layer number
+// in its name, or from its role if the parameter is outside of layers.
 #include "emit/exports/stage_modules.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Converts a plan with pipeline stages to a plan without stages, on the same
-// mesh or on the mesh of one stage. All parameters that a plan without stages
-// cannot express are reported in one finding:
+// mesh or on the mesh of one stage. A plan without stages cannot express some
+// parameters, such as those that are on some of the ranks only. One finding
+// reports all of these parameters. For example:
 //
 //   an embedding that the head shares, on ranks 0 and 3 of 4  ->  inexpressible
 #include "emit/exports/staged.h"

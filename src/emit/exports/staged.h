@@ -1,4 +1,5 @@
-// Converts plans with pipeline stages for formats that cannot express stages.
+// Converts plans with pipeline stages to plans without stages, for formats that
+// cannot express stages.
 #ifndef SHARDC_EMIT_EXPORTS_STAGED_H_
 #define SHARDC_EMIT_EXPORTS_STAGED_H_
 

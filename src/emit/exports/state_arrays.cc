@@ -1,7 +1,8 @@
-// Finds the parameter of each array of a train state. An optimizer's state
-// contains trees with the same structure as the parameters. An array therefore
-// belongs to the parameter whose name occurs last in the array's path. The
-// Python package (python/shardc/arrays.py) uses the same rule:
+// Finds the parameter to which each array of a train state belongs. An
+// optimizer's state contains trees with the same structure as the parameters.
+// An array therefore belongs to the parameter whose name occurs last in the
+// array's path. The Python package (python/shardc/arrays.py) uses the same
+// rule. For example:
 //
 //   params/up/kernel             [8, 16]  ->  up/kernel, dimensions 0 and 1
 //   opt_state/0/mu/up/kernel     [8, 16]  ->  up/kernel, dimensions 0 and 1
@@ -33,7 +34,8 @@ using Parts = std::vector<std::string>;
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
-  int64_t count = 1;  // 0, 1, or 2 for two and more elements
+  // The result is exact up to 1. It is 2 for all larger numbers of elements.
+  int64_t count = 1;
   for (const int64_t size : shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }
@@ -68,9 +70,9 @@ class Ways {
     return dim < spec_.size() ? spec_[dim] : AxisGroup();
   }
 
-  // Sets the spec of an array that has the parameter's rank. If a dimension of
-  // the array has size 1, the optimizer stores one value for all indices of the
-  // parameter's dimension.
+  // Sets the spec of an array that has the parameter's rank. A dimension of
+  // size 1 of the array is unsharded: there, the optimizer stores one value for
+  // all indices of the parameter's dimension.
   void SameRank() {
     Spec out(array_.size());
     for (size_t d = 0; d < array_.size(); ++d) {
@@ -163,10 +165,11 @@ class State {
     return out;
   }
 
-  // Returns the parameter whose name has these parts. If there is no such
-  // parameter, looks for the parts without a leading `params`, and then for the
-  // parts with an additional leading `params`. Returns null if no parameter is
-  // found.
+  // Returns the parameter whose name has these parts. Flax puts parameters
+  // under a key `params`, which only the plan or only the state may have in its
+  // names. So if no parameter is found, the function tries the parts without a
+  // leading `params`, and then the parts with an additional leading `params`.
+  // Returns null if no parameter is found.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);
@@ -208,8 +211,8 @@ class State {
     return static_cast<std::ptrdiff_t>(index);
   }
 
-  // Returns whether the array's path begins with one of roots_, so that the
-  // array is in a copy of the parameters' tree.
+  // Returns whether the array is in a copy of the parameters' tree. Its path
+  // then begins with one of roots_, such as `opt_state/0/mu`.
   bool AmongParameters(const Array& array) const {
     for (size_t n = 0; n < array.parts.size(); ++n) {
       if (roots_.contains(

@@ -1,7 +1,7 @@
-// Groups parameters for exports with one line per group. The names in a group
-// differ only in numbers, and all its parameters have the same values in the
-// line, so that the line is correct for each of them. Numbers are replaced by
-// `*`:
+// Groups parameters for exports that write one line per group. The names in a
+// group differ only in numbers, which the line shows as `*`. The type, sharding
+// and other values of the line are the same for all parameters of the group.
+// For example:
 //
 //   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
 //     ->  h/*/up tp (2), h/2/up replicated

@@ -1,4 +1,4 @@
-// Queries on a plan that several export formats share.
+// Functions on a plan that several export formats share.
 #ifndef SHARDC_EMIT_EXPORTS_VIEW_H_
 #define SHARDC_EMIT_EXPORTS_VIEW_H_
 
@@ -57,7 +57,7 @@ bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
 // Parameters whose names differ only in whole numbers and that have the same
 // type and sharding. Text formats write one line for all of them.
 struct Fold {
-  std::string name;  // `layers/*/mlp/up/kernel`
+  std::string name;  // such as `layers/*/mlp/up/kernel`
   const ReadParam* first = nullptr;
   int64_t count = 0;
 };

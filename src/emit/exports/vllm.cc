@@ -1,8 +1,8 @@
 // Exports the attributes that vLLM sets on each weight. A column-parallel layer
-// splits the output dimension, and a row-parallel layer splits the input
-// dimension. PyTorch stores a matrix as [out, in], and Flax stores it as [in,
-// out]. The kind of layer therefore follows from the sharded dimension and the
-// name:
+// splits the output dimension of its weight, and a row-parallel layer splits
+// the input dimension. PyTorch stores a matrix as [out, in]. Flax stores it as
+// [in, out] under the name `kernel`. The kind of layer therefore follows from
+// the sharded dimension and the name. For example:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"

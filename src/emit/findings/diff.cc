@@ -1,8 +1,9 @@
 // Computes a unified diff. Equal lines at the beginning and at the end of both
 // texts are skipped first. In the remaining lines, the longest common
 // subsequence is unchanged, and all other lines are removed or added. Changes
-// with at most five unchanged lines between them share a hunk, which has up to
-// three lines of context before and after the changes:
+// with at most five unchanged lines between them share a hunk. A hunk has up to
+// three lines of context before and after its changes. For example, for texts
+// whose lines are letters:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"

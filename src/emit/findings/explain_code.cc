@@ -1,7 +1,8 @@
-// Prints the explanation of a code. For a lint, the texts are in the record of
-// the lint. For any other code, they are on a page (pages/page.h). The texts
-// become paragraphs of 76 columns under headings, and the examples are
-// indented.
+// Prints the explanation of a diagnostic code. For a lint, the texts are in the
+// record of the lint. For any other code, they are in a CodePage
+// (pages/page.h). The texts become paragraphs of 76 columns under headings, and
+// the examples are indented. For example, the first line and the headings for
+// two codes are:
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead
@@ -123,8 +124,9 @@ std::string Head(const Code& code) {
          "): " + std::string(code.meaning) + "\n";
 }
 
-// Returns the explanation below the head, beginning with an empty line. It is
-// empty for a code without an explanation.
+// Returns the explanation without its first line, which Head() returns. The
+// text begins with an empty line. Returns an empty text for a code without an
+// explanation.
 std::string Body(const Code& code) {
   std::string out;
   const Lint* lint = FindLint(code);

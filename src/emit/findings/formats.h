@@ -1,9 +1,9 @@
 // Room: emit/findings. Writes findings, one file per format.
 // Includes: source, lint/rules, emit, emit/findings/pages.
 //
-// Writes findings in the formats that people and other programs read, one file
-// per format. Names may come from untrusted files, so each format escapes
-// characters that could control a terminal, a browser or a CI workflow.
+// A finding is an error, a warning or a note about an input. Names in findings
+// may come from untrusted files, so each format escapes characters that could
+// control a terminal, a browser or a CI workflow.
 #ifndef SHARDC_EMIT_FINDINGS_FORMATS_H_
 #define SHARDC_EMIT_FINDINGS_FORMATS_H_
 

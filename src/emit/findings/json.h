@@ -1,6 +1,6 @@
-// Findings as JSON: {"code", "name", "level", "message", "file", "line",
-// "column", "end_line", "end_column", "help", "params"}, and "targets" if there
-// are any.
+// Writes a finding (an error, a warning or a note) as JSON: {"code", "name",
+// "level", "message", "file", "line", "column", "end_line", "end_column",
+// "help", "params"}, and "targets" if there are any.
 #ifndef SHARDC_EMIT_FINDINGS_JSON_H_
 #define SHARDC_EMIT_FINDINGS_JSON_H_
 

@@ -1,8 +1,12 @@
-// Writes findings as JUnit XML: one test suite per file, in the order of the
-// files' first findings. Only errors are failures. Readers identify test cases
-// by name. Each name therefore includes the place, and a repeated name gets a
-// number. Printable() shows control characters as escapes. Xml() does the same
-// for U+FFFE and U+FFFF, which XML forbids too. An error about `a<b` becomes:
+// Writes findings as JUnit XML, with one test suite per file, in the order of
+// the files' first findings. Each finding is a test case, and only errors are
+// failures. Programs that read JUnit XML identify test cases by name. The name
+// of a test case therefore includes the place of the finding, and a repeated
+// name gets a number.
+//
+// Printable() shows control characters of a text as escapes. Xml() also shows
+// U+FFFE and U+FFFF as escapes, because XML forbids them. For example, an error
+// about `a<b` becomes:
 //
 //   <failure ... message="`a&lt;b` ...">
 #include <map>
@@ -120,7 +124,7 @@ void FindingsJunit(const FindingReport& report, Sink& out) {
   }
   out.Append("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   if (report.findings.empty()) {
-    // Some readers report a document without test cases as an error.
+    // Some programs report a document without test cases as an error.
     out.Append(
         "<testsuites name=\"shardc\" tests=\"1\" failures=\"0\">\n"
         "  <testsuite name=\"shardc\" tests=\"1\" failures=\"0\">\n"

@@ -1,7 +1,8 @@
 // Writes findings as a Markdown table. In a message, the text between two
-// backticks becomes a code span, and other text is escaped. An odd number of
-// backticks means that a name contains one. The complete text is then escaped
-// without code spans:
+// backticks becomes a code span, and other text is escaped. If the number of
+// backticks in a message is odd, a name in it contains a backtick. The complete
+// message is then escaped, without code spans. For example, a message with two
+// backticks becomes:
 //
 //   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>

@@ -1,8 +1,9 @@
-// Writes SARIF 2.1.0 for code scanning services. The file has one run, whose
-// rules are the codes. Paths start at the root of the repository, columns count
-// code points, and fingerprints do not change when lines move. GitHub rejects a
-// file that has a result without a location, so a finding that is in no file
-// gets the location of its main file.
+// Writes findings as SARIF 2.1.0 for code scanning services. The file has one
+// run. The rules of the run are the diagnostic codes, such as SHD101. Paths
+// start at the root of the repository, columns count code points, and
+// fingerprints do not change when lines move. GitHub rejects a file that has a
+// result without a location. A finding that is in no file therefore gets the
+// location of its main file.
 #include <map>
 
 #include "emit/findings/formats.h"
@@ -110,9 +111,9 @@ void WriteRule(JsonWriter& json, const Code& code) {
 }
 
 // Returns a hash that identifies a finding in later runs. The hash includes the
-// code, the file and the parameters, or the message if there are no parameters.
-// It does not include the line. If an earlier finding has the same values, a
-// number is hashed as well.
+// code, the file and the names of the affected parameters of the model. If no
+// parameters are affected, it includes the message. It does not include the
+// line. If an earlier finding has the same values, a number is hashed as well.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

@@ -1,4 +1,4 @@
-// Prints a finding for people:
+// Prints a finding for people. For example:
 //
 //   error[SHD109 catch-all-not-last]: the catch-all `.*` is above 1 rule, ...
 //     --> rules.yaml:3:12
@@ -10,8 +10,9 @@
 //      |            ---------
 //      = help: move it to the end
 //
-// Long lines (such as a manifest on one line) are shortened to a window around
-// the caret. All text from files is passed through Printable.
+// A long line, such as a manifest on one line, is shortened to the characters
+// around the caret. All text from files is passed through Printable(), which
+// escapes control characters.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -23,8 +24,10 @@
 namespace shardc {
 namespace {
 
-constexpr size_t kWindow = 96;       // code points shown of a source line
-constexpr size_t kBeforeCaret = 40;  // code points shown before the caret
+// The most code points that are shown of a source line, and of the text before
+// the caret.
+constexpr size_t kWindow = 96;
+constexpr size_t kBeforeCaret = 40;
 
 struct Paint {
   bool on;

@@ -1,9 +1,11 @@
-// Draws an array as text. A panel is a grid of cells for two dimensions of the
-// array, and a cell has the devices of one shard. Panels are placed next to
-// each other. All cells are as wide as the longest text of a cell or heading.
-// If a row is too wide, its middle is left out:
+// Draws a sharded array as text. A panel is a grid of cells for two dimensions
+// of the array. Each cell is a shard, and has the numbers of the devices that
+// hold it. Panels are placed next to each other. All cells are as wide as the
+// longest text of a cell or heading. If a row is too wide, its middle is left
+// out. For example, on dp=2, fsdp=8, tp=4, with rows sharded over tp and
+// columns over fsdp, the first row is:
 //
-//   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
+//   tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"
 
 #include <algorithm>
@@ -241,9 +243,12 @@ class ArrayDrawing {
   const Glyphs& glyphs_;
   AxisInk ink_;
   std::vector<int64_t> rows_, columns_;
-  size_t digits_ = 1;   // number of digits of the largest device number
-  int64_t label_ = 0;   // width of the labels of rows, left of the grid
-  int64_t number_ = 1;  // width of the coordinate `0` in `tp 0`
+  // The number of digits of the largest device number.
+  size_t digits_ = 1;
+  // Widths in columns of the terminal: of the labels of rows, which are left of
+  // the grid, of the number in a label such as `tp 0`, and of a cell.
+  int64_t label_ = 0;
+  int64_t number_ = 1;
   int64_t cell_ = 3;
   bool brief_ = false;
 };

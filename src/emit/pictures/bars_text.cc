@@ -1,6 +1,7 @@
 // Draws bars as text. A bar consists of the letters of its parts, such as P for
 // parameters, so that it can be read without colour and be copied as text. The
-// budget is marked by `!` if the bar is longer than the budget, else by `│`:
+// budget, a device's memory, is marked by `!` if the bar is longer than the
+// budget, else by `│`. For example:
 //
 //   train   PPGGOO············│       5.59 GiB    35 %
 //   decode  PPPPPPPPPPPPPPPPPP!PPPP   20.1 GiB   126 %  over

@@ -1,5 +1,6 @@
-// Draws bars for a terminal: the memory of a device by mode, and the bytes of
-// the parameters that each rule is the first to match.
+// Draws bars for a terminal. One kind of bar shows the memory of a device, in
+// each mode or on each rank of a pipeline. The other kind shows, for each rule,
+// the bytes of the parameters that the rule is the first to match.
 #ifndef SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 #define SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 
@@ -14,8 +15,9 @@
 namespace shardc {
 
 struct MemoryBar {
-  std::string name;            // "train"
-  std::vector<int64_t> parts;  // bytes, in the order of MemoryBars::parts
+  std::string name;  // such as "train"
+  // The bytes of each part, in the order of MemoryBars::parts.
+  std::vector<int64_t> parts;
   // The bytes of the emptiest device; absent if they equal those of the fullest
   // device.
   std::optional<int64_t> least;

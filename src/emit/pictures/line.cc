@@ -1,6 +1,7 @@
-// Builds a line of a picture. The number of columns is counted separately from
-// bytes and colour codes, so that blocks of lines can be placed next to each
-// other:
+// Builds a line of a picture. A line counts its columns on the terminal, which
+// differ from its bytes: a character may have several bytes, and colour codes
+// have no columns. With this count, blocks of lines can be placed next to each
+// other. For example:
 //
 //   Line(style).Put("tp 0 ").Put("│")  ->  8 bytes, 6 columns
 #include "emit/pictures/line.h"

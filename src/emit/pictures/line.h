@@ -1,8 +1,9 @@
 // Room: emit/pictures. Draws pictures as text.
 // Includes: source, model, picture.
 //
-// Lines of a picture for a terminal: UTF-8 or ASCII, with or without colour,
-// and with a count of columns.
+// A line of a picture for a terminal, in UTF-8 or ASCII, with or without
+// colour. A line counts its columns, so that lines can be placed next to each
+// other.
 #ifndef SHARDC_EMIT_PICTURES_LINE_H_
 #define SHARDC_EMIT_PICTURES_LINE_H_
 

@@ -1,6 +1,7 @@
 // Draws a mesh as panels of device numbers. If the devices of a host are
 // complete rows, a bracket to the right of the rows marks the host. If a row
-// has several hosts, a wider space separates them:
+// has several hosts, a wider space separates the hosts. For example, 8 devices
+// with 8 or 2 devices per host are drawn as:
 //
 //   0 │   0  1  2  3 ┐ host 0        0 │   0  1   2  3   hosts 0-1
 //   1 │   4  5  6  7 ┘

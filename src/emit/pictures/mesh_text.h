@@ -1,4 +1,5 @@
-// Draws a mesh with its hosts for a terminal.
+// Draws a mesh for a terminal: the numbers of its devices, and the hosts that
+// have them.
 #ifndef SHARDC_EMIT_PICTURES_MESH_TEXT_H_
 #define SHARDC_EMIT_PICTURES_MESH_TEXT_H_
 

@@ -1,7 +1,7 @@
 // Computes the part of a parameter that a device holds. A device's shard index
-// along a dimension is a mixed-radix number. Its digits are the coordinates on
-// the dimension's axes, the major axis first. The device's part starts at the
-// index times the shard's length:
+// along a dimension is a mixed-radix number. Its digits are the device's
+// coordinates on the axes that shard the dimension, the major axis first. The
+// device's part starts at the index times the shard's length. For example:
 //
 //   [tp, dp] of 2 and 2, tp=1 dp=1, shards of 16: index 3, elements 48:64
 #include "emit/plans/device_share.h"

@@ -1,6 +1,7 @@
-// Writes the difference of two plans as shardc.diff/v1. The members `mesh`,
-// `stages`, `fields` and `steps` are written only if they have changed.
-// `bytes_per_device` is written if anything has changed:
+// Writes the difference of two plans as JSON (shardc.diff/v1). The members
+// `mesh`, `stages`, `fields` and `steps` are written only if they have changed.
+// `bytes_per_device` is written if anything has changed. For example, a
+// difference begins with:
 //
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},

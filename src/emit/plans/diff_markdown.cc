@@ -1,6 +1,7 @@
 // Writes the difference of two plans as a comment on a pull request. The totals
-// come first. A table follows, which has a row for each change and is folded if
-// it has many rows. The messages come last:
+// come first. A table follows with a row for each change, which is folded if it
+// has many rows. Messages about other changes, such as moved layers, come last.
+// For example:
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|

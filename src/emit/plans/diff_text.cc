@@ -1,6 +1,7 @@
 // Prints the difference of two plans as text. A changed entry is marked with
 // `~`. An entry that only the second plan has is marked with `+`, and an entry
-// that only the first plan has with `-`:
+// that only the first plan has with `-`. For example, this entry is about 32
+// parameters that change in the same way:
 //
 //   ~ layers.*.mlp.up_proj.weight [14336, 4096] BF16, 32 of them
 //       spec   ["tp", "fsdp"] -> ["tp", null], in decode

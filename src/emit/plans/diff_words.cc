@@ -1,6 +1,7 @@
-// Formats the parts of a difference of two plans. If the sharding of a
-// parameter changes differently for train and for decode, the parameter is in
-// two groups of changes. The summary counts such a parameter only once.
+// Formats the parts of a difference of two plans, such as specs, bytes and
+// summaries. If the sharding of a parameter changes differently for train and
+// for decode, the parameter is in two groups of changes. The summary counts
+// such a parameter only once.
 #include "emit/plans/diff_words.h"
 
 #include <cmath>

@@ -1,9 +1,12 @@
-// Prints why a parameter got its spec. The plan stores for every layout how the
-// names in its spec were resolved and what was corrected. This file prints
-// both. Three facts are not in the plan and are computed here: the matched part
-// of the parameter's name, the most similar rule for an unmatched name, and the
-// slices of a device. The logical axis VOCAB, resolved by the axis rule
-// `vocab`:
+// Prints why a parameter got its spec, for `shardc explain`. The plan records
+// how each name in a spec was resolved, and how the spec was corrected. This
+// file prints these records. It also computes three facts that the plan does
+// not have: the part of the parameter's name that the rule's pattern matched,
+// the most similar rule if no rule matched, and the slices of the parameter
+// that a given device holds.
+//
+// For example, this line states that dimension 0 has the logical axis VOCAB,
+// which the axis rule `vocab` resolves to the mesh axis tp:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"

@@ -1,5 +1,6 @@
-// Explains one parameter in each mode: the rules that were tried, how names
-// were resolved, corrections, and bytes.
+// Writes the explanation of one parameter's layout, for `shardc explain`. It
+// shows the rules that were tried and, for each mode, how the names in the spec
+// were resolved, how the spec was corrected, and the bytes.
 #ifndef SHARDC_EMIT_PLANS_EXPLAIN_H_
 #define SHARDC_EMIT_PLANS_EXPLAIN_H_
 

@@ -1,6 +1,7 @@
-// Writes a manifest as text or as JSON. In the text, tensors of the same dtype
-// and shape whose names differ only in whole numbers share a line with their
-// count, at the position of the first of these tensors:
+// Writes a manifest as text or as JSON. The text is shortened: tensors of the
+// same dtype and shape whose names differ only in whole numbers share one line.
+// This line begins with the number of these tensors, and stands where the first
+// of them would stand. For example, two tensors share a line:
 //
 //   model.layers.0.mlp.up [8, 8], model.layers.1.mlp.up [8, 8]
 //     ->  2  model.layers.*.mlp.up  [8, 8]

@@ -1,8 +1,9 @@
-// Writes a mesh, its ranks, or the position of one device, as text and as JSON.
-// The text draws the mesh as blocks of device numbers. Axes of size 1 are left
-// out. The last axis is drawn as the columns of a block, and the axis before it
-// as the rows. There is a block for each coordinate of the remaining axes. If
-// the mesh has slices, device numbers may differ from positions in the mesh.
+// Writes a mesh as text and as JSON. It can also write the ranks of the mesh's
+// processes, or the coordinates of one device. The text draws the mesh as
+// blocks of device numbers and leaves out axes of size 1. The columns of a
+// block are the last axis, and its rows are the axis before it. There is one
+// block for each coordinate on the remaining axes. For example, a mesh of three
+// axes is drawn as two blocks, whose rows are separated by `/` here:
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"
@@ -117,7 +118,7 @@ class Grid {
   }
 
   const Mesh& mesh_;
-  std::vector<size_t> shown_;  // indices of the axes of size above 1
+  std::vector<size_t> shown_;  // indices of the mesh axes that are drawn
   size_t width_ = 1;
 };
 

@@ -1,5 +1,6 @@
-// Writes a mesh as text and JSON: the device grid in row-major order, the
-// devices of each process, and the ranks.
+// Writes a mesh as text and JSON: the device numbers in row-major order, the
+// devices of each process, and the data-parallel and model-parallel ranks of
+// each process.
 #ifndef SHARDC_EMIT_PLANS_MESH_GRID_H_
 #define SHARDC_EMIT_PLANS_MESH_GRID_H_
 
@@ -30,10 +31,12 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
 std::string MeshDeviceText(const Mesh& mesh, int64_t device);
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 
-// Writes the mesh as a plan does, with further members. "host_mesh" is null if
-// the processes do not divide the leading axes. "grid" has the device numbers,
-// nested by axis, or null above kListedDevices. If `ranks` is true, "ranks" is
-// written too: an entry for each process, or null above kRankedDevices.
+// Writes the mesh as a plan does, with further members. "host_mesh" has the
+// part of the mesh that one process has: [1, 1, 4] for the mesh [2, 8, 4] and
+// 16 processes. It is null if the axes, from the first one on, cannot be
+// divided by the number of processes. "grid" has the device numbers, nested by
+// axis, or null above kListedDevices. If `ranks` is true, "ranks" is written
+// too: an entry for each process, or null above kRankedDevices.
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
                        Sink& out);
 

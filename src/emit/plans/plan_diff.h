@@ -3,8 +3,8 @@
 // Includes: source, model, match/proof, comm, plan, plan/difference, emit,
 // emit/findings.
 //
-// A difference of two plans or step programs as text, JSON (shardc.diff/v1) and
-// Markdown for a comment on a pull request.
+// Writes the difference of two plans or step programs as text, as JSON
+// (shardc.diff/v1), and as Markdown for a comment on a pull request.
 #ifndef SHARDC_EMIT_PLANS_PLAN_DIFF_H_
 #define SHARDC_EMIT_PLANS_PLAN_DIFF_H_
 

@@ -1,8 +1,8 @@
-// Writes shardc.plan/v1, or v2 for a plan with stages, one parameter per line.
-// The JSON text of a layout is made only once. It is copied for each parameter
-// with this layout, so that a parameter costs little more than its name.
-// Parameters are written to the sink one by one, so the complete text is never
-// in memory.
+// Writes a plan as JSON, one parameter per line. The schema is shardc.plan/v1,
+// or v2 for a plan with pipeline stages. Many parameters have the same layout.
+// The JSON text of a layout is therefore made once and copied for each of its
+// parameters. The parameters are written to the sink one after the other, so
+// the complete text is never in memory.
 #include <cstddef>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Rules and specs in the JSON form of rules files.
+// Writes rules and specs as JSON, in the form that rules files have.
 #ifndef SHARDC_EMIT_PLANS_RULE_JSON_H_
 #define SHARDC_EMIT_PLANS_RULE_JSON_H_
 

@@ -1,5 +1,7 @@
-// Prints rules with their proofs: a line with the number, pattern and place of
-// each rule, followed by the facts that were proven about it:
+// Prints rules with facts that were proven about them. Each rule has a line
+// with its number, pattern and place. The facts follow on the next lines. For
+// example, rule 1 never wins, because rule 0 comes first and matches every name
+// that rule 1 matches. The line shows one such name:
 //
 //   1  mlp/.*/kernel$  (rules.yaml:5)
 //      never wins: [0] matches all its names, such as `mlp//kernel`
@@ -69,8 +71,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
 }
 
 // Returns how the names that a rule matches are related to the names that
-// earlier rules match. An earlier rule that matches all of them is left out,
-// because the line "never wins" already names it. For example:
+// earlier rules match. An earlier rule that matches all names of this rule is
+// left out, because the line "never wins" already names the earlier rule. For
+// example:
 //
 //   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

@@ -1,8 +1,10 @@
-// Writes several rules files as one JSON file with the same meaning. The file
-// states the value of every axis rule, so that nothing depends on defaults.
-// Specs are in their shortest form. Imported and suggested rules are written as
-// JSON or YAML, and meshes as YAML. In YAML a name is quoted if YAML 1.1 or 1.2
-// would not read it as a string:
+// Writes rules as a file. Several rules files become one JSON file with the
+// same meaning. This file states the value of every axis rule, so that it does
+// not depend on defaults, and has every spec in its shortest form. Imported and
+// suggested rules are written as JSON or YAML, and meshes as YAML.
+//
+// In YAML a name is quoted if YAML 1.1 or YAML 1.2 would not read it as a
+// string. For example, `on` is a boolean in YAML 1.1, so it is quoted:
 //
 //   {batch: [fsdp], head: "on"}  ->  batch: fsdp, head: "on"
 #include "emit/plans/rules_file.h"
@@ -93,9 +95,10 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
 }
 
 // Returns the value of an axis rule. Returns nullopt if the value names an axis
-// twice, which a file cannot contain. For example, `batch` is derived from
-// other rules, and names an axis twice if fsdp and dp are the same axis. A
-// reader of the file derives the same value again.
+// twice, because a file cannot contain such a value. For example, the default
+// of `batch` is the axes of the rules fsdp and dp, which may name the same
+// axis. The rule is then not written, and a reader of the file computes the
+// default again.
 std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   AxisValue value = rules.axes.Value(rule);
   AxisGroup sorted = value.axes;

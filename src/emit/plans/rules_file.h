@@ -16,10 +16,10 @@
 namespace shardc {
 
 // Writes the rules of all files as one rules file in JSON, which the YAML
-// parser can read. It has every axis rule with its effective value,
-// registrations, bundles, rules, policy and weight decay. It lacks the sections
-// `model` and `stages`. One file cannot have rules for both separators
-// (HasMixedSeparators).
+// parser can read. The file has the axis rules with their effective values, the
+// registered logical axes, bundles, rules, policy and weight decay. It lacks
+// the sections `model` and `stages`. One file cannot have rules for both
+// separators (HasMixedSeparators).
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 
 // Returns the members of a policy that are set, as keys and values of a rules

@@ -1,6 +1,7 @@
-// Prints rules, one per line: number, pattern, spec and place. The column of
-// patterns is at most 48 wide; a longer pattern shifts the rest of its line to
-// the right. Other settings of the rule are on the next line.
+// Prints rules, one per line: number, pattern, spec and place. Patterns of up
+// to 48 characters are aligned in a column. A longer pattern shifts the rest of
+// its line to the right. Other settings of a rule are printed on a second line.
+// For example:
 //
 //   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"

@@ -1,7 +1,7 @@
-// Writes the stages that hold a parameter, one per line. A parameter of one
-// layer is in one stage. A tied embedding is in the first and in the last
-// stage. A tensor of stacked layers is in each stage that has some of its
-// layers:
+// Writes the pipeline stages that hold a parameter, one per line. A parameter
+// of one layer is in one stage. A tied embedding is in both the first and the
+// last stage. A tensor that stacks several layers is in each stage that has
+// some of these layers. For example, a tensor of 16 layers is in two stages:
 //
 //   stage 0 of 4 over `pp`, on rank 0: layers 0-7
 //   stage 1 of 4 over `pp`, on rank 1: layers 8-15

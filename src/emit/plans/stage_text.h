@@ -1,4 +1,4 @@
-// Writes the pipeline stages in which a parameter is, for `explain`.
+// Writes the pipeline stages that hold a parameter, for `shardc explain`.
 #ifndef SHARDC_EMIT_PLANS_STAGE_TEXT_H_
 #define SHARDC_EMIT_PLANS_STAGE_TEXT_H_
 

@@ -1,11 +1,13 @@
-// Draws arrays as SVG. A drawing has a fixed size in px, and is scrolled if it
-// is wider than the page. A tile shows a shard and the devices that hold it. If
-// a shard has several copies, they are drawn as sheets behind the tile. The
-// labels at the edges are the shard's coordinates on the axes that shard the
-// rows or the columns.
+// Draws a sharded array as SVG. Each shard is a rectangle, called a tile, that
+// shows the devices that hold the shard. If several devices hold copies of a
+// shard, the copies are drawn as sheets behind the tile. Labels to the left of
+// and above the tiles have the coordinates on the mesh axes that shard the
+// array. The drawing has a fixed size in px. If it is wider than the page, the
+// reader scrolls it.
 //
-//   A tile is at least 46 x 30 px and wide enough for its label. Tiles are 3 px
-//   apart, 6 px if each has two copies, 8 px if it has more.
+// For example, the sheets need room between the tiles:
+//
+//   1 copy: tiles are 3 px apart, 2 copies: 6 px, more copies: 8 px
 #include "emit/report/figures.h"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
-// Writes the differences from a base plan. Parameters with the same change
-// share a row: a sign, the parameters, the values before and after, the change
-// in bytes per device, and how the data moves. Specs of attention are compared
-// by dimension, because a change of the batch axes changes nine tensors:
+// Writes a table of the differences from a base plan. Parameters with the same
+// change share a row. The row has a sign, the parameters, their specs before
+// and after the change, the change in bytes per device, and how the data moves.
+// The specs of attention's tensors are compared dimension by dimension, because
+// one change, such as new batch axes, changes many of these specs. For example,
+// 32 parameters are no longer sharded over fsdp:
 //
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>

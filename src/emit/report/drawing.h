@@ -1,4 +1,4 @@
-// Lengths that the drawings of arrays and of the mesh share.
+// Widths of text, for the drawings of arrays and of the mesh in the report.
 #ifndef SHARDC_EMIT_REPORT_DRAWING_H_
 #define SHARDC_EMIT_REPORT_DRAWING_H_
 

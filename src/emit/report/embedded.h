@@ -1,4 +1,5 @@
-// The page's style sheet and script, which are files of this folder.
+// The style sheet and the script of the report's page. They are files of this
+// folder that are compiled into the program.
 #ifndef SHARDC_EMIT_REPORT_EMBEDDED_H_
 #define SHARDC_EMIT_REPORT_EMBEDDED_H_
 

@@ -1,5 +1,5 @@
-// A drawing of the shardings that a search found: memory on the horizontal
-// axis, time on the vertical one.
+// Draws the shardings that a search found as points: memory on the horizontal
+// axis, time on the vertical axis.
 #ifndef SHARDC_EMIT_REPORT_FRONT_PLOT_H_
 #define SHARDC_EMIT_REPORT_FRONT_PLOT_H_
 

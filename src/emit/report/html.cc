@@ -13,7 +13,8 @@
 namespace shardc::report {
 namespace {
 
-constexpr size_t kLongest = 400;  // limit on the bytes of a name that are shown
+// The largest number of bytes of a name that the page shows.
+constexpr size_t kLongest = 400;
 
 // Returns the longest beginning of the text with at most `most` bytes that does
 // not end inside a character.

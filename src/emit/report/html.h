@@ -26,7 +26,7 @@ class Html {
   // Appends a message. Text between backticks becomes a `<code>` element.
   Html& Message(std::string_view text);
   Html& Bytes(int64_t bytes);
-  Html& Bytes(const std::optional<int64_t>& bytes);  // a dash if unknown
+  Html& Bytes(const std::optional<int64_t>& bytes);  // nullopt: writes a dash
   Html& Count(int64_t count);
   Html& Number(int64_t number);
   Html& Fixed(double number);  // with at most two decimals

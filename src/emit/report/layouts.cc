@@ -1,8 +1,9 @@
-// Writes the section of the mesh, and one figure for each distinct sharding of
-// the plan's parameters. A figure shows a parameter of the largest group with
-// this sharding. At most Limits::figures figures are drawn, in descending order
-// of bytes. All replicated parameters share one figure, even if their ranks
-// differ. For example, there is one figure for each of these shardings:
+// Writes the section of the page that shows the mesh and the shardings of
+// parameters. Each distinct sharding has one figure, which draws a parameter of
+// the largest group with this sharding. The figures are in descending order of
+// bytes, and at most Limits::figures are drawn. All replicated parameters share
+// one figure, even if their ranks differ. For example, a plan with these three
+// shardings has three figures:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -26,10 +27,12 @@ struct DrawnSharding {
   // The first mode in which at least one parameter has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
-  // The number of parameters with this sharding, in the group of modes in which
-  // this number is the largest.
+  // The number of parameters with this sharding. Modes in which all parameters
+  // have equal specs form one group of modes. If the number differs between the
+  // groups, the largest number is stored.
   int64_t params = 0;
-  // The indices of the groups of modes in which a parameter has this sharding.
+  // The indices of the groups of modes (Page::groups) in which a parameter has
+  // this sharding.
   std::set<size_t> groups;
   std::string key;
 };

@@ -1,7 +1,8 @@
-// Draws the memory of a device. The bars of all modes have one scale. A treemap
-// of the fullest device follows, in which areas are proportional to bytes. The
-// box of each part of the model, such as `mlp`, contains its parameter groups.
-// A group with a very small fraction of the bytes (kLeast) is left out:
+// Draws the memory of the device that holds the most bytes. First, each mode
+// has one bar, and all bars have the same scale. Then a treemap shows the
+// parameters: its areas are proportional to bytes, and the box of each part of
+// the model, such as `mlp`, contains the parameter groups of this part. A group
+// whose fraction of the bytes is below kLeast is left out. For example:
 //
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>
@@ -150,8 +151,9 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</tbody></table></div></details>\n");
 }
 
-// Lists the parts that the totals do not include. Each part is listed once,
-// with all modes in which it is not included.
+// Lists the components of memory that the totals do not include, because their
+// bytes are not known. Each is listed once, with all modes in which it is not
+// included.
 void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;

@@ -1,11 +1,13 @@
-// Draws the mesh as wide as the page allows. There is one panel for each
-// coordinate of the outer axes. If there are many coordinates, only the first
-// panel is drawn. Hosts are outlined and separated by gaps. Widths are in
-// percent of the panel, so that text keeps its size on a phone. Heights are in
-// px:
+// Draws the mesh as wide as the page allows. The last axes are the rows and
+// columns of a panel of cells, one cell for each device. There is one panel for
+// each coordinate on the remaining axes, but only the first panel is drawn if
+// there are many. Hosts are outlined and separated by gaps. Widths are in
+// percent of the panel, so that text has the same size on a phone. Heights are
+// in px.
 //
-//   8 columns in 2 hosts: 8 cells and 7 gaps of 0.07 cells, and one more gap of
-//   0.2 cells between the hosts; column 4 begins at 4.48 of 8.69 cells, 51.55 %
+// For example, 8 columns belong to 2 hosts. The width is 8 cells, 7 gaps of
+// 0.07 cells between columns, and one more gap of 0.2 cells between the hosts,
+// in total 8.69 cells. Column 4 begins at 4.48 cells, which is 51.55 %.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,7 @@
-// Writes the page of a plan. If the page is too large, it is written again with
-// half of the details, at most seven times. Every page has the same style sheet
-// and script, so its content security policy allows only these two, by their
+// Writes the HTML page of a plan. If the page is too large, it is written again
+// with half as many rows, figures and other items, at most seven times. The
+// page allows no other style sheet and no other script than its own, which are
+// the same for every plan. Its content security policy therefore names their
 // hashes:
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'

@@ -1,4 +1,6 @@
-// State and functions that the sections of the page share.
+// The class Page, to which every section of the report writes. It has the
+// report's input, the HTML written so far, and functions that write axes, specs
+// and headings.
 #ifndef SHARDC_EMIT_REPORT_PAGE_H_
 #define SHARDC_EMIT_REPORT_PAGE_H_
 
@@ -18,7 +20,7 @@ namespace shardc::report {
 struct Limits {
   size_t rows = 200;
   size_t figures = 12;
-  int64_t tiles = 256;  // tiles of one figure
+  int64_t tiles = 256;  // of one figure
   size_t findings = 100;
   size_t changes = 40;
 
@@ -53,7 +55,7 @@ class Page {
   std::string AxisClass(std::string_view axis) const;
   void SpecOf(const Spec& spec);
   std::string SpecMarkup(const Spec& spec) const;
-  void Group(const AxisGroup& axes);  // writes the axes of one dimension
+  void Group(const AxisGroup& axes);           // writes one dimension's axes
   void Modes(const std::vector<Mode>& modes);  // writes "train, prefill"
 
   // Opens a section with its heading; the navigation links to `id`.

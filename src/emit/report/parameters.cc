@@ -19,7 +19,9 @@ using picture::ParamGroup;
 
 struct ParameterRow {
   const ParamGroup* group = nullptr;
-  int64_t bytes = 0;  // bytes on the fullest device in the first mode
+  // Bytes in the first mode, on the device that holds the most bytes of the
+  // group.
+  int64_t bytes = 0;
   bool replicated = false, by_mode = false, corrected = false, changed = false;
 };
 

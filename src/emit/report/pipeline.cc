@@ -1,8 +1,8 @@
-// Writes the section on a pipeline: the layers of each stage, and the tasks of
-// the schedule over time. All tasks are drawn with the same length. The section
-// on memory has the bytes of each rank. If the sizes of a step are unknown, the
-// page has no section on memory, and this section states the bytes of
-// parameters:
+// Writes the section of the page about a pipeline: the layers of each stage,
+// and a drawing of the schedule's tasks over time. In the drawing, all tasks
+// have the same length. The bytes of each rank are in another section, the one
+// about memory. That section is missing if the sizes of a step are unknown, and
+// this section then states the bytes of the parameters. For example:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>
@@ -15,8 +15,10 @@
 namespace shardc::report {
 namespace {
 
-// A timeline is drawn if it has at most this many tasks for each row that a
-// table of the page may have.
+// The timeline of the schedule is drawn if it has at most this number of tasks
+// times Limits::rows. With 200 rows, the limit is 4000 tasks. A page that
+// becomes too large is written again with fewer rows, and so with a smaller
+// limit.
 constexpr size_t kTasksOfRow = 20;
 
 std::string PartsText(const PlanStage& stage) {

@@ -1,8 +1,11 @@
-// Writes the section on the compiled program of the step: its findings, a row
-// for each collective and tensor, the difference from the plan's step program,
-// and the arguments whose sharding differs from the plan. The page's script
-// sorts and filters the rows. Without the script the row with the most bytes
-// comes first:
+// Writes the section of the page about the compiled program of the step. It has
+// the program's findings, a row for each collective and tensor, the difference
+// from the plan's step program, and the arguments whose sharding differs from
+// the plan. A script on the page sorts and filters the rows. Without the
+// script, the row with the most bytes comes first.
+//
+// For example, this row has a source line, a collective, its axis, its phase,
+// the tensor, how often the collective runs, and the bytes:
 //
 //   model.py:22 layer  all_gather  fsdp  forward  up f32[32,64]  4  32 KiB
 #include <algorithm>
@@ -26,7 +29,9 @@ using audit::Row;
 using audit::Traffic;
 using audit::Unmatched;
 
-constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
+// The largest number of instructions that one line of remarks names, such as
+// the line of loops with an unknown number of iterations.
+constexpr size_t kRemarks = 5;
 
 // Returns the text of a source line, with the file's path in the repository. If
 // the file is outside of the repository, only its name is returned. A program

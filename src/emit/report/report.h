@@ -1,6 +1,6 @@
-// Room: emit/report. Self-contained HTML pages: a plan with its findings,
-// changes, layouts and costs, a pipeline's schedule, and the result of a
-// search.
+// Room: emit/report. Writes self-contained HTML pages: a plan with its
+// findings, changes, layouts and costs, a pipeline's schedule, and the result
+// of a search.
 // Includes: source, comm, plan/difference, cost, audit, picture, emit/findings,
 // emit/costs, emit/audits, emit/pictures, emit/schedules.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
@@ -57,8 +57,8 @@ struct Program {
   std::span<const Finding> findings;
 };
 
-// The contents of a page. For an empty member, the page has no section or
-// states that it is missing.
+// The contents of a page. If a member is empty, the page has no section about
+// it, or the section states that its contents are missing.
 struct Input {
   std::string title;
   std::string made_from;  // name of the plan file; empty if there is none

@@ -1,7 +1,7 @@
-// Writes the result of a search as a page. The page has most values of the JSON
-// form, but not, for example, the parts of an alternative's time. The steps of
-// the winner and of the runner-up are drawn as bars on one scale, so that a
-// reader sees which part of the step makes the difference:
+// Writes the result of a search as a page. Some details are only in the JSON
+// form, such as the parts of an alternative's time. The steps of the winner and
+// of the runner-up are two bars on one scale, so that a reader sees which part
+// of the step makes the difference. For example:
 //
 //   winner     [products      |attention |head|collectives]      304 ms
 //   runner-up  [products      |attention |head|collectives   ]   312 ms

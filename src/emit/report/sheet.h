@@ -1,5 +1,5 @@
-// A separate page for one result, without a script: the timeline of a schedule,
-// or the result of a search.
+// Writes a separate HTML page for one result: the timeline of a schedule, or
+// the result of a search. Such a page has no script.
 #ifndef SHARDC_EMIT_REPORT_SHEET_H_
 #define SHARDC_EMIT_REPORT_SHEET_H_
 

@@ -1,8 +1,9 @@
-// Writes tables: the rules in their order, attention's specs by mode, the
-// devices that own parts of the KV cache, the communication, and the results of
-// other commands. In the table of attention's specs, modes with the same values
-// share a column. A bar to the left of a value shows that the value differs
-// from the first column:
+// Writes the tables of the page: the rules in their order, the specs of
+// attention's tensors in each mode, the devices that own parts of the KV cache,
+// the communication, and the results of other commands. In the table of
+// attention's specs, modes with equal values share a column. A bar to the left
+// of a value marks a value that differs from the first column. For example, the
+// query is sharded over fsdp only in the first column:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>

@@ -1,9 +1,10 @@
 // Draws which devices exchange the bytes of a step. Collectives over the same
-// axes send to the same devices, so there is one row for each set of axes. A
-// row has the names of the axes and a strip of all devices. In the strip,
-// device 0 and the devices that it exchanges bytes with are filled, and lines
-// separate hosts. The bytes follow, with their fraction of all bytes sent. For
-// a large mesh, device numbers replace the strip:
+// set of mesh axes send to the same devices, so each set has one row. The row
+// begins with the names of the axes. A strip with one cell for each device
+// follows, in which lines separate the hosts. Device 0 and the devices that
+// exchange bytes with device 0 are filled. If there are more than kMostDrawn
+// devices, their numbers replace the strip. The row ends with the bytes and
+// their fraction of all bytes sent. For example:
 //
 //   fsdp      ■···■···|■···■···   4 devices, 2 hosts   4.77 GiB   80 %
 //   tp        ■■■■····|········   4 devices, 1 host     1.2 GiB   20 %

@@ -1,7 +1,9 @@
-// Writes the report of a schedule, with the bubble (idle time) measured in two
-// ways. `step` is the time until the last rank ends. It is the relevant time if
-// the optimizer waits for all ranks. `longest rank` is the longest time from a
-// rank's first task to its last. For zb-h2 on 4 ranks with 8 micro-batches:
+// Writes the report of a pipeline schedule. The report measures the bubble,
+// which is the idle time of ranks, in two ways. `step` is the time from the
+// start until the last rank ends. This is the relevant time if the optimizer
+// waits for all ranks. `longest rank` is the largest time that a rank needs
+// from its first task to its last. For example, for the schedule zb-h2 on 4
+// ranks with 8 micro-batches:
 //
 //   step          27 ticks, 11.1 % of it bubble
 //   longest rank  24 ticks, 0.0 % of it bubble

@@ -22,7 +22,8 @@ struct ChannelNeed {
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
   // The needed capacity in messages; nullopt if no capacity suffices.
   std::optional<int64_t> capacity;
-  std::string reason;  // the reason why no capacity suffices
+  // Why no capacity suffices. Empty if `capacity` is given.
+  std::string reason;
 };
 
 struct ScheduleReport {

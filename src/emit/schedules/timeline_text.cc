@@ -1,6 +1,10 @@
-// Draws a schedule as text. A tick has the width of the longest task name and
-// one space. A task of several ticks is filled with dashes. For 1f1b on 2 ranks
-// with 2 micro-batches:
+// Draws a schedule as text, with a line for each rank. Each tick of time has as
+// many columns as the longest task name, and one space. If a task takes several
+// ticks, dashes fill its further columns. A dot is an idle tick.
+//
+// For example, 1f1b on 2 ranks with 2 micro-batches. `1F0` is the forward pass
+// (F) of stage 1 for micro-batch 0, and `1B0` is the backward pass, which takes
+// two ticks:
 //
 //   rank 0 |0F0 0F1 .   .   0B0---- .   0B1----
 //   rank 1 |.   1F0 1B0---- 1F1 1B1---- .   .

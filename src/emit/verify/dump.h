@@ -23,11 +23,11 @@ namespace shardc {
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // Writes {"case": ..., "settings": {...}}. `settings` is written only if the
-// case has exactly one reference result. A case that did not run has no
-// reference result. A case that is verified call by call over a cache or pages
-// has several. The settings are scale (null: computed from the head dimension),
-// causal, window, mask value, padding segment, dropout seed, masked rows, every
-// setting of a settings file, and the spec of each tensor.
+// case has exactly one reference result. A case that did not run has none. A
+// case that is verified call by call over a KV cache has several. The settings
+// are all settings of a settings file, the spec of each tensor, and the options
+// of the call: scale (null: computed from the head dimension), causal, window,
+// mask value, padding segment, dropout seed, and the output of masked rows.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

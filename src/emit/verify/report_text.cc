@@ -1,8 +1,10 @@
-// Prints the results of cases, one row per case. Columns are as wide as their
-// widest cell, and the column of features is printed only if a case has
-// features. Each reason is printed once. Failures of the same operation and
-// mode with the same remedy are printed as one reason: the message of the first
-// failure, followed by the number of the other failures:
+// Prints the results of `shardc verify` as a table with one row per case.
+// Columns are as wide as their widest cell. The column of features, such as
+// `bias` or `dropout`, is printed only if a case has features. The reasons of
+// failures follow the table. Failures of the same operation and mode with the
+// same help text share one reason. It has the message of the first of these
+// failures and the number of the others. For example, four cases share this
+// reason:
 //
 //   fail: vanilla decode: ...
 //       help: set kv_head to ...

@@ -1,6 +1,8 @@
-// Writes the settings of a case's attention operation with the values that the
-// case uses, including defaults. The scale is always written as a number. An
-// axis that the settings do not name is written as null.
+// Writes the settings of a case's attention operation as JSON. A setting that
+// the case does not give is written with the default that the operation uses.
+// The scale is therefore always a number. An axis that is not set is written as
+// null. For example, the default scale is one over the square root of the head
+// dimension:
 //
 //   head_dim 16, scale not given  ->  "softmax_scale": 0.25
 #include "emit/verify/settings_json.h"

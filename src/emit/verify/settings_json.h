@@ -1,4 +1,4 @@
-// The settings of a case's operation as JSON.
+// Writes the settings of a case's operation as JSON.
 #ifndef SHARDC_EMIT_VERIFY_SETTINGS_JSON_H_
 #define SHARDC_EMIT_VERIFY_SETTINGS_JSON_H_
 

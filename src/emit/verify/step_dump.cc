@@ -1,5 +1,8 @@
-// Writes the tensors of a step to a safetensors file and describes them in
-// JSON. Tensors are numbered in the order of the step's ops. Number 12 has:
+// Writes the tensors of a verified step to a safetensors file, and describes
+// them in JSON, so that another program can recompute the step. Results of ops
+// are numbered in the order in which the step computes them. The file has two
+// tensors for each result: the computed value and its reference. For example,
+// result 12 has these two tensors and one entry in the JSON:
 //
 //   0012.output F32, 0012.reference F64
 //   {"name": "0012", "part": "layer 0", "phase": "forward", "op": "linear q"

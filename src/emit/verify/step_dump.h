@@ -17,8 +17,9 @@ namespace shardc {
 std::string StepDumpTensors(const verify::StepReport& report);
 
 // Writes {"step": ..., "settings": {...}, "tensors": [...]}. `step` is the
-// report as in a step's JSON. `settings` has the other options of the run.
-// `tensors` describes the tensor that each number of StepDumpTensors names.
+// object that WriteStepReport() writes. `settings` has the other options of the
+// run. `tensors` describes the tensor that each number of StepDumpTensors
+// names.
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
 
 }  // namespace shardc

@@ -1,6 +1,8 @@
-// Prints a step, one line per collective. Layers with the same collectives
-// share a line. The sharding conflicts follow, then the total of the bytes
-// sent, the stages of a pipeline, the memory, and the result of the proof.
+// Prints a verified step as text, one line per collective. Layers with the same
+// collectives share a line. The following parts are printed after the lines:
+// the sharding conflicts, the total of the bytes sent, the stages of a
+// pipeline, the memory, and the result of the proof. For example, the output
+// projection of layers 0 to 31 needs an all_reduce over tp:
 //
 //   layer 0-31  linear o  [b,t,d]  ... -> b:dp  all_reduce tp  192 MiB
 #include "emit/verify/step_text.h"

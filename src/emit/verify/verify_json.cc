@@ -1,7 +1,8 @@
 // Writes the results of cases as JSON. Each case is one object, with its
-// members in the order of the schema. A value that was not compared is null.
-// Values per device are lists (`--metrics stacked`), or their minimum, mean and
-// maximum (`--metrics reduced`):
+// members in the order of the schema. A value that was not compared is null. A
+// value that each device has is written in one of two forms. With `--metrics
+// stacked` it is a list, and with `--metrics reduced` it is the minimum, mean
+// and maximum of this list. For example:
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
@@ -158,7 +159,7 @@ void WriteCache(JsonWriter& json, const verify::TraceShape& trace) {
 }
 
 void WriteErrors(JsonWriter& json, const CaseResult& result) {
-  // The case failed before its output was compared.
+  // `device_error` is empty if the case failed before its output was compared.
   if (result.device_error.empty()) {
     for (const auto* key : {"max_abs_error", "tolerance", "unsharded_error"}) {
       json.Key(key);

@@ -3,7 +3,8 @@
 // Includes: source, model, floats, comm, exec/machine, verify/cases,
 // verify/judge, verify/faults, verify/answers, verify, verify/step.
 //
-// Writes results as shardc.verify/v1.
+// Writes the results of `shardc verify` as JSON with the schema
+// `shardc.verify/v1`.
 #ifndef SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 #define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 

@@ -1,6 +1,7 @@
-// The pages of `explain` for `shardc export` and `shardc import`. For example
-// SHD062: a plan that places one tensor per expert, which XLA's shardings
-// cannot express.
+// The texts that `shardc explain CODE` prints about `shardc export` and `shardc
+// import`. For example, a plan may place each expert at one coordinate of `ep`.
+// XLA shardings cannot express this, so SHD062 is reported if the plan is
+// exported as XLA shardings.
 #include <array>
 
 #include "emit/findings/pages/page.h"

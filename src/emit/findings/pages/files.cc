@@ -1,6 +1,6 @@
-// The pages that `shardc explain CODE` prints for an unusable command line, for
-// files that cannot be opened, and for references between files. For example
-// SHD002: a path that names no file.
+// The texts that `shardc explain CODE` prints for an unusable command line, for
+// files that cannot be opened, and for references between files. For example,
+// SHD002 is reported for a path that names no file.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,4 +1,5 @@
-// Finds the page of a code by a linear search of all lists of pages.
+// Finds the explanation of a diagnostic code by a linear search of all lists of
+// pages.
 #include "emit/findings/pages/page.h"
 
 namespace shardc {

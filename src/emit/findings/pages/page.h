@@ -1,13 +1,13 @@
-// Room: emit/findings/pages. Explanations of codes that are no lints: unusable
-// inputs, and findings in compiled programs.
+// Room: emit/findings/pages. Explains the diagnostic codes that are no lints.
 // Includes: source.
 //
-// Explanations of three ranges of codes:
+// Explains three ranges of diagnostic codes:
+//
 // - Below SHD100: an input or the command line cannot be used, and the command
 //   ends with status 2.
 // - SHD241 to SHD249: the stages of pipelines.
-// - From SHD601 on: compiled programs. `shardc audit` reports these codes, and
-//   `shardc check` reports those above SHD610.
+// - From SHD601 on: mistakes in compiled programs. `shardc audit` reports these
+//   codes, and `shardc check` reports those above SHD610.
 //
 // Each lint has its explanation in its own record (lint/rules/lint.h).
 //
@@ -27,15 +27,21 @@ namespace shardc {
 
 struct CodePage {
   const Code* code = nullptr;
-  std::string_view what;  // what the code reports
-  std::string_view why;   // why that is bad or, for an input, why it is refused
-  std::string_view fix;   // what to change
-  std::string_view bad;   // a session that reports the code
-  std::string_view good;  // the same session, corrected: it reports nothing
+  // What the code reports.
+  std::string_view what;
+  // Why that is bad or, for an input, why the input is refused.
+  std::string_view why;
+  // What the user must change.
+  std::string_view fix;
+  // A shell session in which shardc reports the code.
+  std::string_view bad;
+  // The same session with corrected files, in which shardc reports nothing.
+  std::string_view good;
 };
 
 // Each of these functions returns the pages of a family of codes, sorted by
-// number.
+// number. The comment after a function has the numbers or the subject of its
+// codes.
 std::span<const CodePage> FilePages();      // SHD001-007, 060, 061
 std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
 std::span<const CodePage> RulePages();      // names, specs, patterns, meshes

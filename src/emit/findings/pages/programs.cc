@@ -1,9 +1,10 @@
-// The pages of `explain` for findings in compiled programs, which `shardc
-// audit` and `shardc check` report. The programs of the examples are reduced to
-// the instructions that matter, in the text form of XLA; programs of JAX with
-// the same mistakes are in testdata/audit/findings.
+// The texts that `shardc explain CODE` prints for mistakes in compiled
+// programs, which `shardc audit` and `shardc check` report. The programs of the
+// examples are in the text form of XLA, reduced to the instructions that
+// matter. Programs of JAX with the same mistakes are in
+// testdata/audit/findings. For example, SHD601 is reported for this mistake:
 //
-//   SHD601: an all-gather of `negate(x)` over dp, the axis that shards x
+//   an all-gather of `negate(x)` over dp, the axis that shards x
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,6 +1,6 @@
-// The pages of `explain` for names, specs, patterns and meshes. For example
-// SHD028: a spec with a name that is no logical axis, axis rule, bundle or mesh
-// axis.
+// The texts that `shardc explain CODE` prints about names, specs, patterns and
+// meshes. For example, SHD028 is reported for a spec with a name that is no
+// logical axis, axis rule, bundle or mesh axis.
 #include <array>
 
 #include "emit/findings/pages/page.h"

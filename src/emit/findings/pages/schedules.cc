@@ -1,7 +1,8 @@
-// The pages of `explain` for the stages and schedules of pipelines. Their
-// codes, SHD241 to SHD249, are among the numbers of lints.
+// The texts that `shardc explain CODE` prints about the stages and schedules of
+// pipelines, SHD241 to SHD249. For example, SHD248 is reported for a schedule
+// that does not accept the number of micro-batches and ranks:
 //
-//   SHD248: `interleaved` with 13 micro-batches on 4 ranks
+//   `interleaved` with 13 micro-batches on 4 ranks
 #include <array>
 
 #include "emit/findings/pages/page.h"

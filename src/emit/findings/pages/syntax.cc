@@ -1,6 +1,6 @@
-// The pages of `explain` for the syntax of YAML and JSON, and of keys and
-// values that have the wrong form. For example SHD020: the same key twice in
-// one mapping.
+// The texts that `shardc explain CODE` prints about the syntax of YAML and
+// JSON, and about keys and values that have the wrong form. For example, SHD020
+// is reported if one mapping has the same key twice.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,6 +1,7 @@
-// The pages of `explain` for the headers and data of checkpoint files:
-// safetensors, GGUF and the index of a set of them. For example SHD053: a
-// tensor of [3] F32 values in a range of 8 bytes.
+// The texts that `shardc explain CODE` prints about the headers and data of
+// checkpoint files: safetensors files, GGUF files, and the index of a
+// checkpoint of several files. For example, SHD053 is reported if a tensor of
+// shape [3] and dtype F32 (12 bytes) has a range of 8 bytes in its file.
 #include <array>
 
 #include "emit/findings/pages/page.h"
