@@ -1,7 +1,7 @@
-// The functions of `shardc eval` that compute arrays: rotary embedding,
-// repeated heads, int8 rows, updates of the KV cache, and attention. Attention
-// is computed by the dense reference. The other functions run the kernels that
-// `verify` runs:
+// Implements the functions of `shardc eval` that compute arrays: rotary
+// embedding, repetition of heads, quantisation of rows to int8, updates of the
+// KV cache, and attention. Attention is computed by the dense reference. The
+// other functions run the kernels that `shardc verify` runs. For example:
 //
 //   rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
 #include <algorithm>

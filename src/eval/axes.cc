@@ -1,7 +1,8 @@
-// The functions of `shardc eval` that reproduce eformer's PartitionAxis and
-// PartitionManager. They resolve logical axes in a mode. They also compute
-// registered logical axes, bundles, the specs of attention's tensors, and the
-// fields of a PartitionAxis:
+// Implements the functions of `shardc eval` that correspond to eformer's
+// classes PartitionAxis and PartitionManager. They resolve logical axes to mesh
+// axes in a given mode. They also return the registered logical axes, the
+// bundles, the specs of attention's tensors, and the fields of a PartitionAxis.
+// For example:
 //
 //   resolve {"axes": ["BATCH", "HEAD"], "mode": "decode"}
 //     ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
@@ -26,10 +27,11 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode in which a call is evaluated; nullopt after a finding. It is
-// the mode of `bundle`, or the call's member `mode` if `bundle` is null. A
-// number instead of a mode is the index of a dimension of `shape`. The mode is
-// then inferred from the size of this dimension (ModeFromShape).
+// Returns the mode in which a call is evaluated; nullopt after a finding. The
+// mode is that of `bundle`, or the call's member `mode` if `bundle` is null. If
+// a number is given instead of a mode, it is the index of a dimension of
+// `shape`. The mode is then inferred from the size of this dimension
+// (ModeFromShape).
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();

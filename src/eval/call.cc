@@ -1,12 +1,14 @@
-// Reads the members of a call's input and runs the function that is called. An
-// input that is a list is a batch. Every element is evaluated separately, and
-// an invalid element does not stop the others:
+// Runs one call of `shardc eval`: reads the members of the call's input and
+// evaluates the function. If the input is a list, each element is one call. The
+// calls are evaluated separately, so an invalid element does not stop the
+// others. For example, the second element lacks the member `text`:
 //
 //   [{"text": "a"}, {}]  ->  [{"result": {...}}, {"error": {...}}]
 //
-// A safetensors file has three parts: eight bytes with the length of the
-// header, the header, and the bytes of the tensors. The header is JSON and has
-// each tensor's dtype, shape and byte range.
+// The arrays of a call may be in a safetensors file. Such a file has the length
+// of its header in eight bytes, then the header, and then the bytes of the
+// tensors. The header is JSON and has each tensor's dtype, shape and byte
+// range.
 #include "eval/call.h"
 
 #include <algorithm>

@@ -52,7 +52,7 @@ class Call {
   // Returns the member with this name; nullopt if the input does not have it. A
   // member whose value is null is returned.
   std::optional<JsonValue> Find(std::string_view key);
-  bool Has(std::string_view key);  // whether the member is present and not null
+  bool Has(std::string_view key);  // false if missing or null
   std::string Text(std::string_view key);
   std::string TextOr(std::string_view key, std::string_view otherwise);
   int64_t Integer(std::string_view key);

@@ -1,5 +1,6 @@
-// Reads rules and specs from a call's input. The reader of rules files parses
-// their JSON text, so that they have the same meaning as in a file:
+// Reads rules and specs from the JSON input of a call of `shardc eval`. Their
+// JSON text is passed to the reader of rules files, so that it has the same
+// meaning as in a file. For example:
 //
 //   {"rules": {"axes": {"head": "ep"}}}  ->  the rules of `axes: {head: ep}`
 #include "eval/inputs.h"

@@ -1,4 +1,4 @@
-// Reads rules and specs from a call's input, where they have the form of a
+// Reads rules and specs from a call's input, which is JSON with the keys of a
 // rules file. A function that returns an optional returns nullopt after a
 // finding.
 #ifndef SHARDC_EVAL_INPUTS_H_
@@ -14,10 +14,12 @@
 
 namespace shardc::eval {
 
-// Reads the member `rules`, which has the form of a rules file but cannot name
-// packs. If the member is absent, returns the default rules.
+// Reads the member `rules`, which has the keys of a rules file but cannot
+// extend a rule pack such as `builtin:llama/hf`. If the member is absent,
+// returns the default rules.
 std::optional<RuleSet> RulesOf(Call& call);
-// Reads a member that has the form of the key `spec` of a rule.
+// Reads a member that is written like `spec:` of a rule, such as ["FSDP",
+// "TP"].
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key);
 // Reads a spec that names only mesh axes: a list of nulls, names and lists of
 // names.

@@ -1,6 +1,8 @@
-// The functions of `shardc eval` about meshes. They create a mesh from sizes or
-// from a string, compute the part of a mesh that one process holds and the
-// ranks of a process, and check whether a mesh has given axes:
+// Implements the functions of `shardc eval` about meshes. Some create a mesh
+// from sizes or from a string. Others return the part of a mesh that one
+// process holds, return the ranks of a process, or check whether a mesh has
+// given axes. For example, -1 stands for the size that makes the mesh fill all
+// devices:
 //
 //   create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
 //                "device_count": 8}

@@ -1,7 +1,8 @@
-// The functions of `shardc eval` about complete parameter trees: matching
-// rules, masks, and correcting specs. A tree has the form of a manifest, and
-// rules have the form of a rules file. Rules are matched and specs are
-// corrected as in a plan with the policy `compat`:
+// Implements the functions of `shardc eval` that work on complete parameter
+// trees. They match rules, compute masks and correct specs, in the same way as
+// a plan with the policy `compat`. A tree has the form of a manifest, and rules
+// have the form of a rules file. For example, the pattern `w$` matches the
+// parameter a/w:
 //
 //   match_partition_rules
 //       {"rules": {"rules": [{"match": "w$", "spec": ["tp"]}]},
@@ -33,8 +34,8 @@ std::optional<Manifest> TreeOf(Call& call) {
   return manifest;
 }
 
-// Adds the axes that the rule's spec names to the mesh, each with size 1. The
-// spec is then not corrected because of a missing axis.
+// Adds the axes that the rule's spec names to the mesh, each with size 1. If
+// the mesh lacked one of these axes, Compile() would correct the spec.
 void AddAxes(const SpecSource& source, Mesh& mesh) {
   const auto* list = std::get_if<SpecList>(&source);
   if (list == nullptr) return;

@@ -1,5 +1,5 @@
-// The functions of `shardc eval` about texts: hashes, dtypes, paths in trees
-// and names in specs:
+// Implements the functions of `shardc eval` that work on texts: hashes, names
+// of dtypes, paths in trees, and names in specs. For example:
 //
 //   get_safe_hash_int {"text": "hello world"}
 //     ->  {"decimal": "125893641179230474042701625388361764291"}
