@@ -1,22 +1,24 @@
-// Computes attention over one device's slice with the fast kernels, or with the
-// plain loops if the kernels lack a feature. The choice depends only on the
-// options and the arithmetic, which all devices share. A sharding therefore
-// never changes which of the two runs, nor the bits of a result.
+// Computes attention over the inputs that one device holds. The fast kernels
+// are used if they have all features of the attention, otherwise the plain
+// loops. The choice depends only on the options and on the arithmetic, which
+// are the same on all devices. A sharding therefore changes neither the code
+// that runs nor the bits of the result.
 //
-// The kernels accept the keys that a row sees in one of two forms: one interval
-// of keys for each row, or one byte for each pair of row and key. Intervals
-// suffice for causal masks, windows, lengths and starts if the positions of the
-// keys ascend by one. Segments, explicit masks and all other orders of the keys
-// need bytes. Devices may use different forms, because both result in the same
-// bits:
+// The loops run for dropout and for arithmetic with injected faults.
+// MaskedRows::kMean gives a row that sees no key the mean of all values. If the
+// keys arrive in several parts, the loops run for this option too, because such
+// rows are known only after the last part.
 //
-//   causal, query positions 4..7, key positions 0..7  ->  intervals
-//   [0, 5), [0, 6), [0, 7), [0, 8)
-//   causal, key positions 0 1 6 7 (zig-zag order)  ->  bytes
+// The kernels must know which keys each query row attends to. They get either
+// one interval of keys for each row, or one byte for each pair of row and key.
+// Intervals suffice for causal masks, windows, lengths and starts, if the
+// positions of the keys ascend by one. Segments, explicit masks and other
+// orders of the keys need bytes. Both forms lead to the same bits, so devices
+// may use different forms. For example, the mask is causal and the queries have
+// positions 4 to 7:
 //
-// The loops run for dropout and for arithmetic with injected faults. If keys
-// arrive in several parts, the loops also compute MaskedRows::kMean: only after
-// the last part is it known which rows see no key.
+//   key positions 0..7  ->  intervals [0, 5), [0, 6), [0, 7), [0, 8)
+//   key positions 0 1 6 7 (zig-zag order)  ->  bytes
 
 #include <algorithm>
 
@@ -224,7 +226,7 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
 
 // Implements MaskedRows::kMean: a row that sees no key attends to all keys with
 // equal weights, as if all logits were the same finite number. A row that sees
-// only keys with logit -inf stays empty.
+// only keys with logit -inf keeps a sum of 0, so its output is 0.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

@@ -1,11 +1,16 @@
-// Attention by plain loops, row by row, for problems with a feature that the
-// kernels lack. Cap, bias and masks are applied to each product q.k, which is
-// then added to a running softmax. The running softmax of a row keeps the
-// largest logit, the sum of weights and the sum of weighted values. A larger
-// logit rescales both sums:
+// Computes attention with plain loops, row by row, for inputs that need a
+// feature that the fast kernels lack. Each logit is the product of a query and
+// a key, to which the loops apply cap, bias and masks. An online softmax then
+// adds the logit to the state of the row: the largest logit (max), the sum of
+// the weights (sum), and the weighted sum of the values (out). If a logit is
+// larger than max, it becomes max, and sum and out are first multiplied by
+// e^(old max - new max).
 //
-//   logits 1, then 3: max 1, sum 1, out v0
-//     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, finally out / sum
+// For example, a row has the logits 1 and 3, of keys with the values v0 and v1:
+//
+//   after logit 1: max 1, sum 1, out v0
+//   after logit 3: max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1
+//   at the end: the output is out / sum
 #include "exec/attention/attention_loops.h"
 
 #include <algorithm>

@@ -1,14 +1,18 @@
-// Attention over the slice of a tensor that one device holds. The plain loops
-// are the reference. AttendRows, AttendKeys, AttendBlock and AttendTile use the
-// fast kernels instead if the kernels have all features of the problem.
+// Attention over the slice of a tensor that one device holds, computed by plain
+// loops. AttendRows, AttendKeys, AttendBlock and AttendTile use the fast
+// kernels instead if the kernels have all features that the attention needs.
+// The loops are the reference with which the kernels are compared.
 //
-// Each function works in one of two ways. The functions on scores first compute
-// all logits of the slice, so that a collective can add partial logits before
-// anything non-linear is applied to them. All other functions are an online
-// softmax (Milakov and Gimelshein 2018): they add blocks of keys to a state
-// (max, sum, out) of each row. In both ways, the loops compute in float32 and
-// add in ascending key order. A row's result depends only on its own inputs and
-// the block size.
+// There are two ways to compute attention over a slice. DotScores, FinishScores
+// and AttendScores compute all logits of the slice first. A collective can then
+// add the partial logits of several devices before cap, mask and softmax are
+// applied. The other way is an online softmax (Milakov and Gimelshein 2018),
+// which AttendKeys and the functions after it compute. It adds one block of
+// keys after the other to a state (max, sum, out) of each row.
+//
+// In both ways, the loops compute in float32 and add in ascending order of the
+// keys. The result of a row depends only on the row's own inputs and on the
+// block size.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -37,7 +41,7 @@ struct LocalSlice {
   const Buffer* query = nullptr;  // [B, T, H, D]
   const Buffer* key = nullptr;    // [B, S, K, D]
   const Buffer* value = nullptr;  // [B, S, K, Dv]
-  std::vector<int32_t> key_head;  // [H]: index of each query head's key head
+  std::vector<int32_t> key_head;  // [H]: the key head of each query head
 
   const Buffer* query_positions = nullptr;  // I32 [B, T]
   const Buffer* key_positions = nullptr;    // I32 [B, S]; negative: empty slot
@@ -51,7 +55,8 @@ struct LocalSlice {
   // the unsharded tensor. Dropout depends on these indices.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // True if each sequence has a single query row in the unsharded tensor.
+  // True if each sequence has a single query row in the unsharded tensor. The
+  // fast kernels then use DecodeAttention instead of PrefillAttention.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;

@@ -1,5 +1,5 @@
-// What an attention computes, independent of the operation that computes it.
-// All operations read the same options.
+// The options of attention, such as its scale, cap, masks and dropout. All
+// attention operations read the same options.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 
@@ -11,7 +11,7 @@ namespace shardc::exec {
 
 // The output of a query row whose keys are all masked.
 enum class MaskedRows : uint8_t {
-  kZero,  // zeros, and log-sum-exp -inf
+  kZero,  // zeros; the log-sum-exp is -inf
   kMean,  // the mean of v over all keys; zeros if the head has a sink
 };
 
@@ -39,7 +39,7 @@ inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 // positions pq of the query and pk of the key are not given, pk = j and pq =
 // kv_len - T + i: the last of T queries has the position of the last key.
 struct AttentionOptions {
-  std::optional<double> scale;  // 1/sqrt(dim of q) when absent
+  std::optional<double> scale;  // if absent, 1/sqrt(head dimension)
   double soft_cap = 0;          // 0: no cap
   bool causal = false;          // true: a query sees only keys with pk <= pq
   std::optional<Window> window;

@@ -1,9 +1,9 @@
-// Room: exec/attention. Attention over the slices of devices, by plain loops or
-// kernels, and the steps around it: layouts of the inputs, and bytes.
+// Room: exec/attention. Computes attention over the slices of devices, by plain
+// loops or kernels. Prepares the inputs and predicts the bytes that are sent.
 // Includes: source, model, floats, comm, exec/kernels, exec/machine.
 //
-// One attention to run: unsharded inputs, their meaning, and how the mesh
-// shards them.
+// Declares the inputs of an attention operation: the unsharded tensors, the
+// options, and the specs by which the mesh shards the tensors.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
 
@@ -30,19 +30,20 @@ struct LatentInputs {
   Buffer up_value;  // [H, r, Dv]
 };
 
-// The inputs of one attention. B batch, T query length, S key length, H query
-// heads, K key heads, D and Dv dims, N and M packed tokens. Query, key and
-// value are in `layout`.
+// The inputs of one attention. In the shapes, B is the batch. T and S are the
+// query length and the key length, H and K the numbers of query and key heads.
+// D is the size of a query or key vector, Dv of a value vector. Packed inputs
+// have N query tokens and M key tokens. Query, key and value are in `layout`.
 struct AttentionProblem {
   Layout layout = Layout::kBthd;
   Buffer query;  // [B, T, H, D], [B, H, T, D] or [N, H, D]
-  Buffer key;    // [B, S, K, D], ... or [M, K, D]
-  Buffer value;  // [B, S, K, Dv], ...
+  Buffer key;    // [B, S, K, D], [B, K, S, D] or [M, K, D]
+  Buffer value;  // [B, S, K, Dv], [B, K, S, Dv] or [M, K, Dv]
 
   std::optional<Buffer> bias;  // [B|1, H|1, T|1, S]
   // BOOL, shaped as bias; nonzero: the query may attend to the key.
   std::optional<Buffer> mask;
-  std::optional<Buffer> additive_mask;   // shaped as bias
+  std::optional<Buffer> additive_mask;   // same shape as `bias`
   std::optional<Buffer> softmax_aux;     // logits of sinks: [H] or [sinks, K]
   std::optional<Buffer> query_segments;  // I32 [B, T], or [1, N] if packed
   std::optional<Buffer> key_segments;    // I32 [B, S], or [1, M] if packed
@@ -50,8 +51,8 @@ struct AttentionProblem {
   std::optional<Buffer> query_positions;
   // I32 [B, S]; if absent, key j has position j.
   std::optional<Buffer> key_positions;
-  std::optional<Buffer> key_lengths;  // I32 [B]; if absent, S
-  std::optional<Buffer> key_starts;   // I32 [B]; if absent, 0
+  std::optional<Buffer> key_lengths;  // I32 [B]; if absent, all are S
+  std::optional<Buffer> key_starts;   // I32 [B]; if absent, all are 0
   // BOOL [B|1, H|1, blocks of T, blocks of S]. Nonzero if the queries of a
   // block see the keys of a block. Only the operation blocksparse reads this
   // table.
@@ -95,7 +96,7 @@ struct OperationSettings {
   Dtype softmax_dtype = Dtype::kF32;
   // Bits of quantised matmul operands, 8 or 4; 0: not quantised.
   int dot_bits = 0;
-  // If set, the ring must run over only this axis.
+  // For ring only: if set, no other axis may shard the lengths.
   std::string sequence_axis;
   // For ulysses only: the axes of the sequence over which keys are passed
   // around a ring. The all_to_all runs over the other axes of the sequence.

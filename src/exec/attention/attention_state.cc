@@ -1,11 +1,12 @@
-// The start and the end of an online softmax: empty states, and the final
-// division of the output by the sum. A sink is an extra logit of a head that
-// adds to the sum but has no value. It may be added to the state before the
-// division. State and sink are then scaled to the larger of their maxima:
+// Begins and ends the online softmax of a row: creates an empty state, and at
+// the end divides the output by the sum. A state without keys has max -inf.
+//
+// A head may have a sink, which is an extra logit that adds its weight to the
+// sum but has no value. It can be added to the state before the division. If
+// the sink is larger than max, the sum and the output are rescaled to the new
+// max. For example:
 //
 //   (max 1, sum 1) with a sink of 3  ->  (max 3, sum e^-2 + 1 = 1.135)
-//
-// A state without keys has max -inf.
 #include <algorithm>
 #include <cmath>
 #include <limits>

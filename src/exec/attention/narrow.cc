@@ -1,19 +1,23 @@
-// Attention with quantised matmuls, and softmax in 16 bits (narrow.h has the
-// formulas).
+// Computes attention with quantised matmuls and with a softmax in 16 bits. The
+// formulas are in narrow.h.
 //
-// In a quantised matmul, the numbers of a group are rounded to multiples of a
-// step, which the largest magnitude in the group determines. A group is a row
-// of a query or key, or one dim of a value over a block of keys. Products are
-// sums of integers. If the head dimension is sharded, the largest magnitudes
-// are all-reduced first, so that every device uses the same steps. The partial
-// integer sums of the devices can then be added without rounding:
+// In a quantised matmul, groups of numbers share a step, and each number is
+// rounded to a multiple of its group's step. A group is a row of a query or
+// key, or one dim of the values of a block of keys. The step is computed from
+// the largest magnitude in the group. If the head dimension is sharded, the
+// largest magnitudes are first all-reduced, so that all devices use the same
+// steps.
 //
-//   [1, -0.5] to 8 bits: the step is 1 / 127.5, the integers are 127 (the
-//   maximum) and -64
+// The matmul then multiplies integers and adds the products as integers. The
+// devices' partial sums are integers too, so adding them does not round. For
+// example:
 //
-// A softmax in 16 bits processes a row of all keys at once. It rounds the
-// logits, their distances from the maximum, the exponentials, their sum and the
-// quotients.
+//   [1, -0.5] to 8 bits: the step is 1 / 127.5; 1 becomes 127, the largest
+//   integer, and -0.5 becomes -64
+//
+// A softmax in 16 bits processes all keys of a row at once. It rounds the
+// logits, their differences from the maximum, the exponentials, their sum and
+// the quotients.
 #include "exec/attention/narrow.h"
 
 #include <algorithm>
@@ -86,7 +90,7 @@ Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
       for (int64_t s = begin; s < end; ++s) {
         const double size = std::fabs(value(s, d));
         if (!(size <= largest)) largest = size;
-        if (std::isnan(largest)) break;  // a NaN stays the largest
+        if (std::isnan(largest)) break;  // largest stays NaN
       }
       const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
@@ -99,7 +103,7 @@ Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
   return out;
 }
 
-// Multiplies a query's weights by the values of the query's key head.
+// Multiplies a query's softmax weights by the values of its key head.
 class RowProduct {
  public:
   RowProduct(const LocalSlice& slice, const Narrow& narrow, int64_t block,
@@ -237,7 +241,7 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
   for (float& x : row) {
     sees = sees || x != kMinusInfinity;
     x = narrow(x);
-    if (!(x <= top)) top = x;  // a NaN becomes the largest
+    if (!(x <= top)) top = x;  // also true if x is NaN
   }
   for (float sink : sinks) {
     sees = sees || sink != kMinusInfinity;

@@ -1,24 +1,24 @@
-// Attention with arithmetic narrower than float32: products of operands that
-// are quantised to few bits, and softmax in 16 bits.
+// Attention with arithmetic that is narrower than float32: matmuls of operands
+// that are quantised to few bits, and a softmax in 16 bits.
 //
-// Quantised matmuls. The numbers of a row are stored as integers up to
-// 2^(bits-1) - 1 times step = max |x| / (2^(bits-1) - 0.5). Products of the
-// integers add up exactly. In the logits q.k, a row is one token's D numbers of
-// one head. In the output p.v, where p are the softmax weights, the rows are a
-// query's weights over the keys of one block, and a head's values over these
-// keys in one dim.
+// Quantised matmuls: the numbers x of a row are stored as integers of at most
+// 2^(bits-1) - 1, which are multiplied by the row's step = max |x| /
+// (2^(bits-1) - 0.5). Products of integers are added without rounding. In the
+// logits q.k, a row is the D numbers of one token and head. In the output p.v,
+// p are the softmax weights, and a row of p is one query's weights for the keys
+// of one block. A row of v is one dim of the values of these keys.
 //
-// If D is sharded, each row's largest number is first all-reduced, so that all
-// shards of a row have the same step. In a group of n devices, this sends
+// If D is sharded, the largest number of each row is all-reduced first, so that
+// all shards of a row have the same step. In a group of n devices, this sends
 // 8(n-1) (B_loc T_loc H_loc + B_loc S K_loc) bytes in total, where B_loc is the
-// part of B on one device. The integer sums are all-reduced next, so the bits
-// equal the unsharded run's.
+// part of B on one device. The integer sums are then all-reduced. The bits
+// equal those of the unsharded run.
 //
 // Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype.
-// The distances of the logits from the maximum, the exponentials, their sum and
-// the quotients are rounded as well. The sum is accumulated in float32 first. A
-// finite logit below the dtype's range becomes its lowest finite number, since
-// a row of only -inf would result in NaN.
+// The differences of the logits from the maximum, the exponentials, their sum
+// and the quotients are rounded as well. The sum is accumulated in float32 and
+// then rounded. A finite logit below the dtype's range becomes the dtype's
+// lowest finite number, since a row of only -inf would result in NaN.
 #ifndef SHARDC_EXEC_ATTENTION_NARROW_H_
 #define SHARDC_EXEC_ATTENTION_NARROW_H_
 
@@ -57,7 +57,7 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
                const Arithmetic& arithmetic = kRightArithmetic);
 
 struct Narrow {
-  int bits = 0;  // 0: operands are not quantised
+  int bits = 0;  // bits of each operand; 0: not quantised
   // F32 or a 16-bit dtype. A 16-bit softmax needs all keys in one call.
   Dtype softmax_dtype = Dtype::kF32;
   int64_t block_k = 0;  // keys in a block; 0: all keys are one block

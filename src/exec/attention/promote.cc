@@ -1,7 +1,7 @@
-// The common dtype of operands by JAX's promotion lattice (JAX docs: "Type
-// promotion semantics"). The table below has an edge from each type to the
-// types directly above it. The common type of two types is the lowest type that
-// is above both: above BF16 and F16 that is F32.
+// Finds the common dtype of operands by JAX's promotion lattice (JAX docs:
+// "Type promotion semantics"). The table below has one edge from each type to
+// each type directly above it. The common type of two types is the lowest type
+// that is above both. For example, the common type of BF16 and F16 is F32.
 #include "exec/attention/promote.h"
 
 #include <array>
@@ -139,8 +139,9 @@ Node NarrowNode(Node node) {
   return node;
 }
 
-// Python scalars without any other operand become kI64 (kIntStar) or kF64
-// (kFloatStar). Returns all other types unchanged.
+// A Python scalar without any other operand becomes kI64 if it is an integer
+// (kIntStar), or kF64 if it is a float (kFloatStar). Returns all other types
+// unchanged.
 Node Settle(Node node) {
   if (node == kIntStar) return kI64;
   if (node == kFloatStar) return kF64;

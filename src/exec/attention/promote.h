@@ -16,7 +16,7 @@ enum class WeakKind : uint8_t { kInt, kFloat };
 struct PromoteOptions {
   // If false, 64-bit results become 32-bit, as JAX does without jax_enable_x64.
   bool x64 = false;
-  bool inexact = true;  // if true, integer results become F32, as layers expect
+  bool inexact = true;  // if true, integer results become F32
 };
 
 // Returns the common dtype. Returns nullopt if JAX defines no common dtype (for

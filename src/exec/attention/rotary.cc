@@ -1,6 +1,6 @@
-// Rotary position embedding. Angles are computed in float64: at position 10^5 a
-// float32 product has an error of up to 0.004 radians, larger than the errors
-// that verification must detect.
+// Computes rotary position embeddings. Angles are computed in float64. At
+// position 10^5, the angle computed in float32 could be wrong by 0.004 radians.
+// This is more than the errors that `shardc verify` must detect.
 #include "exec/attention/rotary.h"
 
 #include <algorithm>

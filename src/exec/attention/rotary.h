@@ -13,11 +13,18 @@ namespace shardc::exec {
 
 enum class RopeKind : uint8_t {
   kNone,
-  kLinear,    // positions are divided by the factor
-  kDynamic,   // a larger base once the length passes `original_length`
-  kYarn,      // Peng et al. 2023: interpolate low frequencies only
-  kLongRope,  // also called "su": one factor for each frequency
-  kLlama3,    // divides low frequencies; interpolates between two wavelengths
+  // Positions are divided by the factor.
+  kLinear,
+  // If the length exceeds `original_length`, the base is increased.
+  kDynamic,
+  // Peng et al. 2023: high frequencies are kept, low frequencies are divided by
+  // the factor, and frequencies between them are interpolated.
+  kYarn,
+  // Each frequency has its own factor. Also called "su".
+  kLongRope,
+  // Frequencies with a long wavelength are divided by the factor, and those
+  // with a medium wavelength are interpolated.
+  kLlama3,
 };
 
 // Parses a name of a scaling such as "linear", "su", "longrope" or "default".
@@ -27,7 +34,7 @@ std::optional<RopeKind> ParseRopeKind(std::string_view name);
 struct RopeScaling {
   RopeKind kind = RopeKind::kNone;
   double factor = 1;
-  int64_t original_length = 0;  // positions that the model was trained for
+  int64_t original_length = 0;  // sequence length in training
   // kLongRope: one factor for each frequency. `short_factors` are for lengths
   // up to `original_length`, `long_factors` for longer sequences.
   std::vector<double> short_factors;

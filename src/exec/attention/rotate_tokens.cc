@@ -1,6 +1,7 @@
-// Each device rotates its own tokens by their positions in the unsharded
-// sequence: the first position of the batch row, plus the offset of the
-// device's slice, plus the token's index in the slice.
+// Applies the rotary embedding to a sharded tensor. Each device rotates its own
+// tokens by their positions in the unsharded sequence. A token's position is
+// the sum of the first position of its batch row, the offset of the device's
+// slice, and the token's index in the slice. For example:
 //
 //   8 tokens from position 100, length sharded over sp of size 2:
 //   device sp=1 rotates by positions 104 to 107
@@ -36,7 +37,9 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
     const Shape& s = local.shape;
     Rotation rotation{what, style, frequencies, start[1]};
     if (seam.device) seam.device(rotation);
-    std::vector<RopeRow> rows;  // reused if the next row has the same positions
+    // The sin and cos for each token of a batch row. They are kept for the next
+    // batch row, which often has the same positions.
+    std::vector<RopeRow> rows;
     int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
       const int64_t begin = first[AsIndex(start[0] + b)] + rotation.shift;

@@ -1,12 +1,15 @@
-// Builds each device's slice for attention as views of the buffers that the
-// device holds. Query, key and value are not copied. A bias or mask may be
-// sharded over fewer axes than the query and key; offsets then locate the slice
-// within it. With GroupMap::kGlobal, the key head of a query head is computed
-// with global head numbers and then converted to an index on the device:
+// Builds the inputs of attention that each device uses, its slices, as views of
+// the buffers that the device holds. Query, key and value are not copied. A
+// bias or mask may be sharded over fewer axes than the query and key. The
+// device then holds more of the bias than it needs, and an offset marks where
+// its part begins.
 //
-//   8 query heads and 2 key heads are sharded over tp=2: query head t = 0..3 of
-//   device 1 is global head 4 + t. It reads global key head (4 + t) / 4 = 1,
-//   which is key head 0 of the device
+// A device must also know which of its key heads each of its query heads reads.
+// With GroupMap::kGlobal, it computes the global number of the key head and
+// converts this number to an index on the device. For example, 8 query heads
+// and 2 key heads are sharded over tp=2. Query head t = 0..3 of device 1 is
+// global head 4 + t. It reads global key head (4 + t) / 4 = 1, which is key
+// head 0 of the device.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -72,8 +75,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // Positions are scattered to the devices of all processes. Every process
-  // computes all positions, so no transfer is needed.
+  // Every process computes the positions of all tokens. It shards them for the
+  // devices of all processes, so positions are never sent.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

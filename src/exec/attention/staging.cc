@@ -1,7 +1,8 @@
-// Prepares inputs of any layout and dtype as [batch, length, heads, dim] in one
-// dtype: they are cast, checked against their specs, scattered to devices and
-// transposed there. This file also reports inputs that no operation supports,
-// and settings that the given operation does not support.
+// Prepares the inputs of an attention operation. Inputs of any layout and dtype
+// become tensors [batch, length, heads, dim] of one dtype: they are cast,
+// checked against their specs, scattered to devices and transposed there. This
+// file also reports inputs that no operation supports, and settings that the
+// given operation does not support.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -141,7 +142,8 @@ class Stager {
   }
 
   // Returns `spec` without the axes of dimensions of size 1, which cannot be
-  // split, and adds a remark for each. With `strict_length`, returns `spec`.
+  // split, and adds a remark for each. With `strict_length`, returns `spec`
+  // unchanged.
   Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
     if (options_.strict_length) return spec;
     for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
@@ -156,7 +158,8 @@ class Stager {
     return spec;
   }
 
-  // Scatters the query, key or value, or records why that is impossible.
+  // Scatters the query, key or value. If its spec is illegal, records an error
+  // instead.
   void Main(std::string_view name, const Buffer& global, const Spec& spec,
             ShardedTensor& out) {
     const Spec use = DropUnit(name, spec, global.shape);

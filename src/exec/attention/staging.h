@@ -1,7 +1,8 @@
-// Staging prepares the inputs of an operation. They are scattered by their
-// specs, in [batch, length, heads, dim] order, and resharded to the layouts
-// that the operation needs. The ledger records the bytes of these reshards.
-// Each device then has one slice.
+// Declares the functions that prepare the inputs of an attention operation,
+// which is called staging. The inputs are scattered by their specs, in the
+// order [batch, length, heads, dim]. They are then resharded to the layouts
+// that the operation needs. The ledger, the machine's record of bytes sent,
+// counts these reshards. At the end, each device has one slice of every input.
 #ifndef SHARDC_EXEC_ATTENTION_STAGING_H_
 #define SHARDC_EXEC_ATTENTION_STAGING_H_
 
@@ -23,7 +24,7 @@ struct Staged {
   // are cast to it as well, unless they are pages, which keep their stored
   // dtype.
   Dtype dtype = Dtype::kF32;
-  AttentionOptions options;                                // the problem's
+  AttentionOptions options;                                // as in `problem`
   ShardedTensor query;                                     // [B, T, H, D]
   ShardedTensor key;                                       // [B, S, K, D]
   ShardedTensor value;                                     // [B, S, K, Dv]
@@ -66,8 +67,8 @@ struct StageOptions {
   bool narrow_softmax = false;
   // True: the operation supports settings.dot_bits.
   bool quantised_matmul = false;
-  bool heads_on_keys =
-      false;  // true: key heads are sharded over the query's head axes
+  // True: key heads are sharded over the axes that shard the query's heads.
+  bool heads_on_keys = false;
   // True if key and value are pages. Pages are cast when they are read, so
   // reshards send them in the stored dtype.
   bool pages = false;
@@ -94,8 +95,8 @@ std::optional<Staged> Stage(const Machine& machine,
 std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
                                            const StageOptions& options);
 
-// Reshards one input to `spec`, and records the bytes in the ledger. Does
-// nothing if the input already has this spec.
+// Reshards one input to `spec`, and records the bytes sent in the machine's
+// ledger. Does nothing if the input already has this spec.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
           std::string_view what);
 // Reshards bias, masks, sinks and segment ids so that each device has the parts
@@ -110,11 +111,12 @@ void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec).
-// Returns the reason if that is impossible.
+// Returns an error if these axes cannot divide the key heads evenly, or if one
+// of the axes already shards another dimension of key or value.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
 // Stages the inputs of a local kernel that keeps the axes of batch and heads
 // and needs all other dimensions unsharded. Returns nullopt if
-// outcome.unsupported is set, or if the problem has shapes only.
+// outcome.unsupported is set, or if the inputs have shapes but no elements.
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,
@@ -124,7 +126,7 @@ std::optional<Staged> StageLocal(Machine& machine,
 
 // Which key head a query head on a device reads.
 enum class GroupMap : uint8_t {
-  kGlobal,  // by global head index, as in a program over global tensors
+  kGlobal,  // global head h reads global key head h / (H / K)
   kNaive,   // local head t reads local key head t / (H_loc / K_loc)
 };
 // The slices of all devices. Positions are sharded as query and key are.
@@ -134,7 +136,8 @@ struct Slices {
   ShardedTensor query_positions, key_positions;
   std::optional<ShardedTensor> key_lengths, key_starts;
   std::vector<AttentionOptions> options;  // indexed by device
-  std::deque<Buffer> replaced;            // buffers that a fault replaced
+  // Buffers that an injected fault made. Slices point to them.
+  std::deque<Buffer> replaced;
 };
 // Fills `out` with the slices of all devices. The slices point into `staged`
 // and `out`, so neither may be moved afterwards.

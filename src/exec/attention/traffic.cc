@@ -1,8 +1,8 @@
-// Computes the bytes that an operation sends, by closed formulas from shapes,
-// specs and settings. The ledger counts what the simulation sends and is
-// checked against this result. In a reshard, each device receives the elements
-// of its new shard that its old shard lacks. The devices that hold these
-// elements take turns in sending.
+// Computes the bytes that an attention operation sends, by closed formulas from
+// shapes, specs and settings. Verification compares them with the ledger, which
+// counts what the simulation sends. In a reshard, each device receives the
+// elements of its new shard that its old shard lacks. If several devices hold
+// an element, they take turns in sending it. For example:
 //
 //   [8] from tp 4 to replicated: each device holds 2 elements and needs 8, so
 //   4 * 6 elements are sent
@@ -135,8 +135,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Segment ids first get the axes that the lengths have before the all_to_all.
-  // They are then gathered over the axes of the all_to_all.
+  // Segment ids are first resharded over the axes that shard the lengths before
+  // the all_to_all. They are then gathered over the axes of the all_to_all.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

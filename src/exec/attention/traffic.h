@@ -1,10 +1,10 @@
-// Bytes that leave each device in an operation's program, by collective. They
-// are computed by closed formulas from the layouts of the inputs and the
-// layouts that the operation declares. The formulas do not use the ledger,
-// which counts the bytes of the simulated collectives.
+// Computes the bytes that leave each device in an attention operation, for each
+// kind of collective. They are computed by closed formulas from the layouts of
+// the inputs and the layouts that the operation declares. The formulas do not
+// use the ledger, which counts the bytes of the simulated collectives.
 //
-// An operation writes its formula as the steps of its program: reshard, gather
-// or reduce, then produce the output.
+// An operation states its formula as a list of steps: reshard, gather or
+// reduce, and finally produce the output.
 #ifndef SHARDC_EXEC_ATTENTION_TRAFFIC_H_
 #define SHARDC_EXEC_ATTENTION_TRAFFIC_H_
 
@@ -61,8 +61,8 @@ class Traffic {
   // print the bytes of each step.
   void Over(const AxisGroup& axes);
   void MoveTo(TensorSharding& laid, Spec to, int64_t bytes_per_element);
-  // Adds the bytes of gathering the length and head dimensions of query, key
-  // and value.
+  // Adds the bytes of gathering query, key and value over their lengths and
+  // over D. Batch and heads keep their axes.
   void GatherLengths();
   // Adds the bytes of resharding key and value over the axes of the query's
   // heads (MHA spec).
@@ -92,7 +92,7 @@ class Traffic {
   // inputs to match the lengths and heads after the exchange.
   struct Exchange {
     AxisGroup lengths, axes;
-    int64_t repeated = 1;  // copies of each key head that a device sends
+    int64_t repeated = 1;  // how often each key head is sent
     // True if the tokens of a device after the exchange are not one contiguous
     // range of the sequence.
     bool joined = false;
@@ -100,7 +100,8 @@ class Traffic {
   Exchange exchange;
 
   const SentBytes& sent() const { return sent_; }
-  // One collective in program order, with its axes.
+  // One collective of the operation's program. steps() returns all of them in
+  // the order of the program.
   struct Step {
     Collective kind = Collective::kAllGather;
     AxisGroup axes;
@@ -124,8 +125,9 @@ class Traffic {
   std::vector<Step> steps_;
 };
 
-// Adds the bytes of an operation whose kernel runs on local slices: its length
-// and head dimensions are gathered, its batch and heads keep their axes.
+// Adds the bytes of an operation whose kernel runs on local slices. Query, key
+// and value are gathered over their lengths and over D. Batch and heads keep
+// their axes.
 void LocalBytes(Traffic& traffic);
 
 }  // namespace shardc::exec

@@ -1,7 +1,8 @@
-// The steps around a local kernel, which computes attention on each device
-// without collectives. The dimensions that the kernel needs unsharded are
-// gathered first, and the slices are checked against each other. The output is
-// then resharded as requested.
+// Implements the steps before and after a local kernel, which computes
+// attention on each device without collectives. Before the kernel, the
+// dimensions that it needs unsharded are gathered, and the slices of query, key
+// and value are checked against each other. After the kernel, the output is
+// resharded to the requested spec.
 #include "exec/attention/staging.h"
 
 #include <utility>

@@ -1,12 +1,14 @@
-// The KV cache has a fixed number of slots for each row, and each row has its
-// own length. All parts (keys, values, scales, positions) are sharded by the
-// key's spec and are resharded together. Attention reads a view of the cache in
-// the compute dtype. If that dtype can represent every value of the cache's
-// dtype, no buffer is copied: LendCache moves the buffers to the view, and
-// ReturnCache moves them back.
+// Implements the KV cache. The cache has a fixed number of slots for each row
+// of the batch, and each row has its own length. The parts of the cache are
+// keys, values, scales and positions. All of them are sharded by the spec of
+// the keys and are resharded together. For example, 4 rows are sharded over dp
+// of size 2. An insert into row 2 then writes the first row of the shards on
+// the devices at dp=1.
 //
-//   4 rows over dp 2, insert into row 2: devices of dp=1 write the first row of
-//   their shard
+// Attention reads a view of the cache in the dtype in which it computes. If
+// that dtype can represent every value of the cache's dtype, no buffer is
+// copied: LendCache moves the buffers to the view, and ReturnCache moves them
+// back.
 #include "exec/cache/kv_cache.h"
 
 #include <algorithm>
@@ -41,8 +43,8 @@ struct CacheTensor {
   Spec spec;
   const char* name;
 };
-// Returns the tensors of the cache, each with the spec that follows for it from
-// `spec`, a spec of the keys.
+// Returns the tensors of the cache, each with the spec that it must have if
+// `spec` is the spec of the keys. For example, scales have no entry for D.
 std::vector<CacheTensor> PartsOf(KvCache& cache, const Spec& spec) {
   std::vector<CacheTensor> out{{&cache.key, spec, "cached key"},
                                {&cache.value, spec, "cached value"}};

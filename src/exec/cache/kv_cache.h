@@ -1,9 +1,10 @@
 // Room: exec/cache. The sharded KV cache.
 // Includes: source, floats, exec/kernels, exec/machine.
 //
-// The key-value cache of a serving trace: prefill writes it, finished prefills
-// are inserted as rows, decode steps append to it, and it is resharded between
-// the layouts of these modes.
+// The key-value cache of a simulated serving run. Prefill writes a cache of one
+// row, which is then inserted into the cache of a batch. Decode steps append to
+// this cache. A cache can be resharded, for example from the layout of prefill
+// to that of decode.
 //
 // Each row of the batch has its own length. Position p of a row is at slot p of
 // dimension 1, or at slot p mod max_length if the cache has a window and reuses
@@ -60,11 +61,11 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
 
 // Appends n tokens to every row. `key` and `value` are [B, n, K, D] in F32 with
 // any spec. They are first resharded to the cache's spec, but with the length
-// unsharded, and the ledger records the bytes. If the cache's length is
-// sharded, only the devices that hold a position's slot write it. If `counts`
-// [B] is not empty, row b gets only its first counts[b] tokens. Returns false,
-// with the reason, and writes nothing if a token has no slot or the shapes or
-// counts do not fit.
+// unsharded. The bytes sent are recorded in the machine's ledger. If the
+// cache's length is sharded, only the devices that hold a position's slot write
+// it. If `counts` [B] is not empty, row b gets only its first counts[b] tokens.
+// Returns false, with the reason, and writes nothing if a token has no slot or
+// the shapes or counts do not fit.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, LayoutError& why);
@@ -72,14 +73,15 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
 // Copies the only row of `from`, with its length and start, to row `slot` of
 // `into`. The configurations of `from` and `into` must be equal except for
 // `batch`, which is 1 in `from`. Only the devices that hold row `slot` keep the
-// copy. The ledger records the reshard that this needs. Returns false, with the
-// reason, if the row does not fit or there is no row `slot`.
+// copy. The reshard that this needs is recorded in the machine's ledger of
+// bytes sent. Returns false, with the reason, if the row does not fit or there
+// is no row `slot`.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
-// Reshards every tensor of the cache to `spec`, such as the layout of another
-// mode, and records the bytes in the ledger. Returns false, with the reason, if
-// the spec is illegal.
+// Reshards every tensor of the cache to `spec`, for example to the layout for
+// decode. Records the bytes sent in the machine's ledger. Returns false, with
+// the reason, if the spec is illegal.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
                LayoutError& why);
 
@@ -105,7 +107,7 @@ void ReturnCache(CacheView view, KvCache& cache);
 // over which the length is sharded.
 struct SlotQuery {
   int64_t position = 0;
-  int64_t window = 0;  // if above 0, position p is at slot p mod `slots`
+  int64_t window = 0;  // above 0: position p is at slot p mod `slots`
   int64_t slots = 1;   // slots of a row, summed over all ranks
   int64_t parts = 1, rank = 0;
 };
@@ -113,9 +115,9 @@ struct SlotQuery {
 // rank has the slot.
 int64_t OwnSlot(const SlotQuery& query);
 
-// The default functions of CacheSeam. AppendTokens, InsertRow and all functions
-// that compute slots or views call the functions of the machine's CacheSeam,
-// which tests replace to inject faults.
+// CacheSeam has the steps of the cache that a test can replace to inject a
+// fault. RunAppend and RunInsert are two of its default functions. AppendTokens
+// and InsertRow call `append` and `insert` of the machine's CacheSeam.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
                LayoutError& why);

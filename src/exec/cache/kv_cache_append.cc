@@ -1,11 +1,11 @@
-// Writes new tokens to the cache. Let the length be sharded into n parts of L =
-// S/n slots. The device of rank r then writes the new positions whose slot is
-// in [r L, (r + 1) L), at index slot - r L of its shard. Each position has
-// exactly one such rank.
+// Writes new tokens to the cache. If the length of S slots is sharded over n
+// ranks, each rank has L = S/n slots. Rank r has the slots in [r L, (r + 1) L).
+// It writes the new positions whose slot is in this range, at index slot - r L
+// of its shard. Exactly one rank therefore writes each position.
 //
-// Example: S = 8 over 4 ranks, 3 tokens from position 3: rank 1 writes position
-// 3 to its slot 1, rank 2 writes positions 4 and 5 to its slots 0 and 1, ranks
-// 0 and 3 write nothing.
+// For example, S = 8 slots are sharded over 4 ranks, and 3 tokens are written
+// from position 3 on. Rank 1 writes position 3 to its slot 1, and rank 2 writes
+// positions 4 and 5 to its slots 0 and 1. Ranks 0 and 3 write nothing.
 //
 // tests/exec/cache/kv_cache_test.cc checks this for all indices and counts.
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 // The tokens of one write, in the cache's layout but with the length unsharded.
 struct Tokens {
   ShardedTensor values;  // [B, n, K, D]
-  ShardedTensor scales;  // [B, n, K], quantised caches only
+  ShardedTensor scales;  // [B, n, K]; only if the cache is I8
 };
 
 bool Fits(const KvCache& cache, const ShardedTensor& key,
@@ -55,8 +55,8 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
                     " new tokens";
       return false;
     }
-    // The last token of a chunk must not overwrite a key that is still in the
-    // window of the chunk's first query.
+    // Slots are reused. The last of the new tokens must not overwrite a key
+    // that is still in the window of the first new token.
     if (cache.Rolls() && config.window + count - 1 > config.max_length) {
       why.message = "a window of " + std::to_string(config.window) + " and " +
                     std::to_string(count) + " new tokens need " +

@@ -1,6 +1,8 @@
-// Defines AdjustRow of prefill_bf16.h. It calls AdjustScores of
-// attention_simd-inl.h, which Highway compiles once for each instruction set,
-// so that code compiled only once can use it.
+// Defines AdjustRow of prefill_bf16.h, which applies cap, bias and mask to a
+// row of scores. The work is done by AdjustScores of attention_simd-inl.h,
+// which Highway compiles once for each instruction set. AdjustRow calls the
+// AdjustScores of the instruction set that is selected at run time. Code that
+// is compiled only once therefore calls AdjustRow.
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/prefill_bf16.h"
 

@@ -1,9 +1,12 @@
-// The correct implementations of the functions of Arithmetic.
+// Implements the correct functions of Arithmetic, the steps of attention that a
+// fault injection can replace.
 //
-// Example: a row has absorbed the logits 1 and 2. Its reference, the largest
-// logit, is 2 and its sum is e^-1 + 1 = 1.37. A logit 4 then changes the
-// reference to 4. Sum and output are multiplied by e^-2, which makes the sum
-// 0.185. The new key's weight 1 is added: 1.185.
+// For example, an online softmax has added the keys of the logits 1 and 2. It
+// subtracts the largest logit so far, the reference, from every logit. The
+// reference is 2 and the sum of the weights is e^-1 + 1 = 1.37. The next logit
+// is 4, which becomes the reference. Sum and output are therefore multiplied by
+// e^-2, which makes the sum 0.185. The new key has the weight 1, so the sum
+// becomes 1.185.
 #include "exec/kernels/arithmetic.h"
 
 #include <cmath>

@@ -1,9 +1,11 @@
-// The steps of attention's arithmetic that fault injection can replace by wrong
-// ones: the steps of the online softmax, its rounding, and the quantisation of
-// rows to few bits. A run uses the correct functions unless its machine
-// replaces them. The fast kernels (kernels.h) have the correct softmax built in
-// and do not call these functions. If `logit`, `reference`, `rescale` or
-// `absorb` is replaced, attention therefore runs in the plain loops.
+// Declares the steps of attention's arithmetic that fault injection can replace
+// by wrong ones. These are the steps of the online softmax, the rounding of
+// outputs, and the quantisation of rows to few bits. A run uses the correct
+// functions unless its machine replaces them.
+//
+// The fast kernels (kernels.h) compute the softmax in their own code and do not
+// call these functions. If `logit`, `reference`, `rescale` or `absorb` is
+// replaced, attention therefore runs in the plain loops.
 #ifndef SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 #define SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 

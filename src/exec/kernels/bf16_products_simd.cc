@@ -1,11 +1,12 @@
-// Implements BlockProducts of bf16_tiles.h with the intrinsics of x86-64,
-// because Highway has no AMX.
+// Implements BlockProducts of bf16_tiles.h, which multiplies bfloat16 matrices,
+// with the intrinsics of x86-64. Highway cannot be used, because it has no AMX.
 //
-// VDPBF16PS multiplies two vectors of 16 pairs, which are 32 products. AMD's
-// Zen 4 starts one VDPBF16PS of 512 bits in each cycle. It starts equally many
-// fused multiply-adds of 16 float32 products, so bfloat16 products take half
-// the time. On an Intel Xeon, VDPBF16PS takes 1.5 times as long as float32
-// products, so only AMX is used there.
+// AMX multiplies whole tiles. Without AMX, the vector instruction VDPBF16PS
+// computes 32 products of bfloat16 numbers, whose sums are in float32. On AMD's
+// Zen 4, a 512-bit VDPBF16PS takes as long as a fused multiply-add of 16
+// float32 products, so bfloat16 products take half the time. On an Intel Xeon,
+// VDPBF16PS takes 1.5 times as long as float32 products, so only AMX is used
+// there.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 #include "exec/kernels/bf16_tiles.h"

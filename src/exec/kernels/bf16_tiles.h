@@ -1,17 +1,19 @@
-// Products of bfloat16 matrices with sums in float32, for prefill attention.
-// The matrices are packed in the tile format of AMX. Without AMX, the same
-// tiles are multiplied by vector instructions: a row of a right tile is one
-// vector of pairs of numbers, and a pair of a left row is copied to all places
-// of another vector.
+// Multiplies bfloat16 matrices, with sums in float32, for prefill attention.
+// The operands are packed in tiles, which are the operands of AMX instructions.
+// Each tile has 1 KiB:
 //
 //   left tile   16 rows of 32 numbers: [row][k]
 //   right tile  32 rows of 16 numbers, pairs of rows interleaved:
 //               [k / 2][column][k % 2]
 //
-// Each tile has 1 KiB. For the scores, a left tile holds 16 query rows and a
-// right tile holds 16 keys, so keys are transposed by pairs of dims. For the
-// output, a left tile holds weights of 32 keys and a right tile holds 16 dims
-// of the values.
+// For the scores, a left tile holds 16 query rows and a right tile holds 16
+// keys, so keys are transposed by pairs of dims. For the output, a left tile
+// holds weights of 32 keys and a right tile holds 16 dims of the values.
+//
+// Without AMX, vector instructions multiply the same tiles. One operand of the
+// instruction is a vector with two interleaved rows of the right tile, which
+// are 16 pairs of numbers. The other operand is a vector with 16 copies of one
+// pair from a row of the left tile.
 //
 // Each product of two bfloat16 numbers is exact before it is added in float32.
 // Subnormal inputs are read as 0. An element's sum depends only on its row and
@@ -62,16 +64,20 @@ void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 // 32 products to every sum, from two left tiles and two right tiles.
 struct TileBlock {
   const uint16_t* left = nullptr;
-  int64_t left_row = 0;   // elements between rows of a tile
-  int64_t left_tile = 0;  // elements between the two tiles of a step
-  int64_t left_step = 0;  // elements between steps of 32 products
+  int64_t left_row = 0;  // stride of the rows of a tile, in elements
+  // Elements from the first to the second tile of a step, and from the tiles of
+  // one step to those of the next.
+  int64_t left_tile = 0;
+  int64_t left_step = 0;
   const uint16_t* right = nullptr;
-  int64_t right_tile = 0;  // elements between the two tiles of a step
+  // Elements from the first to the second right tile of a step.
+  int64_t right_tile = 0;
   int64_t steps = 0;
-  int64_t rows = kBlockRows;  // number of rows whose sums are needed
-  bool adds = false;          // true: add to `sums`; false: overwrite `sums`
+  // The number of rows, from row 0 on, whose sums the caller needs.
+  int64_t rows = kBlockRows;
+  bool adds = false;  // true: add to `sums`; false: overwrite `sums`
   float* sums = nullptr;
-  int64_t sums_row = 0;  // elements between rows of `sums`
+  int64_t sums_row = 0;  // stride of the rows of `sums`, in elements
 };
 
 // Multiplies blocks with tile instructions (kTiles) or vector instructions
@@ -94,9 +100,11 @@ class BlockProducts {
 struct Bf16Weights {
   const float* scores = nullptr;
   float scale = 1;  // positive factor on the scores
-  int64_t c0 = 0;   // weights [c0, c1) are written; multiples of 32
+  // The weights of keys [c0, c1) are written. Both are multiples of 32.
+  int64_t c0 = 0;
   int64_t c1 = 0;
-  int64_t lo = 0;  // keys [lo, hi) are visible, within [c0, c1)
+  // The row attends to keys [lo, hi), which are within [c0, c1).
+  int64_t lo = 0;
   int64_t hi = 0;
   uint16_t* weights = nullptr;
   float* max = nullptr;  // in and out: largest scaled score so far

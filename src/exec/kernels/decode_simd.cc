@@ -1,21 +1,21 @@
-// Attention of few query rows over a long cache. Every key and value is read
-// once. Reading takes most of the time: memory delivers about 10 bytes a cycle,
-// while the arithmetic could process 128.
+// Computes attention of few query rows over a long cache. Reading the keys and
+// values takes most of the time: memory delivers about 10 bytes per cycle, and
+// the arithmetic could process 128. Each cache line is therefore read only
+// once, in nearly ascending order.
 //
-// So each cache line is read once, in nearly ascending order. Keys are
-// processed in blocks of kDecodeBlock, starting at row 0. For each block, the
-// kernel computes the products with keys, then the softmax, then the products
-// with values. The heads of a position are contiguous in memory, and a position
-// is read for all query heads of all slices before the next position is read.
-// Values are read in two sequential streams: two positions at a time, half a
-// block apart. Keys are read in two streams as well where that is faster,
-// otherwise one position at a time (floats/streams.h). Lines slightly ahead are
-// prefetched.
+// Keys are processed in blocks of kDecodeBlock, starting at row 0. For each
+// block, the kernel computes the products with keys, then the softmax, then the
+// products with values. The heads of a position are contiguous in memory. A
+// position is read for all query heads of all slices before the next position
+// is read. Values are read in two sequential streams: two positions at a time,
+// half a block apart. Keys are read in two streams as well where that is
+// faster, otherwise one position at a time (floats/streams.h). Lines slightly
+// ahead are prefetched.
 //
-// A score has one partial sum per lane, and the lanes are added as a tree. An
-// output adds the keys one after the other, in the order in which values are
-// read. Neither sum depends on the other rows. For example, the score of a head
-// of 128 dims on AVX2 adds 8 lanes, each of which is the sum of 16 products.
+// A score has one partial sum per lane, and the lanes are added as a tree. For
+// example, the score of a head of 128 dims on AVX2 adds 8 lanes, each of which
+// is the sum of 16 products. An output adds the keys one after the other, in
+// the order in which values are read. Neither sum depends on the other rows.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -193,10 +193,12 @@ struct DecodeRow {
   const AttentionSlice* in;
   float* max;
   float* sum;
-  float* query;       // [D], scaled, permuted as E::Load2 permutes
-  float* out;         // [Dv], permuted as E::Load2 permutes
-  float* scores;      // [kDecodeBlock], plus room for a vector
-  int64_t head, row;  // head g and query row t in the slice
+  // [D] and [Dv], in the order in which E::Load2 loads elements: it may load
+  // those at even indices first. The query is scaled.
+  float* query;
+  float* out;
+  float* scores;      // [kDecodeBlock], padded by one vector
+  int64_t head, row;  // indices of the head and of the query row
   // The keys of the slice that the row attends to.
   Rows seen;
   int64_t lo, hi;  // the visible keys [lo, hi) of the current block
@@ -289,7 +291,8 @@ template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);
   const bool two = kAll || r.Sees(k + kHalf);
-  if (!one && !two) return;  // values that no row attends to may not exist
+  // Such values may be beyond the end of the cache.
+  if (!one && !two) return;
   const int64_t dim = r.in->value_dim;
   const typename E::T* v[2] = {ValueAt<E>(r, first + k),
                                ValueAt<E>(r, first + k + kHalf)};

@@ -1,10 +1,12 @@
-// The vectorised loops of kernels.h other than attention: exp, reductions for
-// the collectives, a product of matrices, and rotary embedding. All of them
-// except exp compute the same bits on every target (instruction set).
+// Implements the vectorised loops of kernels.h other than attention: exp,
+// reductions for the collectives, a product of matrices, and rotary embedding.
+// All of them except exp compute the same bits on every instruction set
+// (target). Elements that do not fill a vector are copied to a padded vector.
+// For example, 10 floats on AVX2 are a full vector of 8 and a padded copy of
+// the last 2.
+//
 // tests/exec/kernels/elementwise_kernels_test.cc compares the loops with plain
-// loops, and on demand checks exp for all float32 values. Elements that do not
-// fill a vector are padded: 10 floats on AVX2 are a full vector of 8 and a
-// padded copy of the last 2.
+// loops. On demand, it checks exp for all float32 values.
 
 #include <cmath>
 

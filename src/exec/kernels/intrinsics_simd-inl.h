@@ -1,5 +1,5 @@
-// Includes the intrinsics of x86-64 with two warnings of GCC off: GCC 12
-// reports uninitialised variables in its own AVX-512 intrinsics.
+// Includes the intrinsics of x86-64 without two warnings: GCC 12 reports
+// uninitialised variables in its own AVX-512 intrinsics.
 #ifndef SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
 #define SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
 

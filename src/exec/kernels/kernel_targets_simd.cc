@@ -17,8 +17,8 @@ namespace {
 // processor has.
 int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
-// The names by which a user selects the best instruction set together with one
-// kind of bfloat16 products, best first.
+// Each of these names selects the best instruction set, together with an
+// instruction that multiplies bfloat16 numbers. The fastest is first.
 struct NamedProducts {
   std::string_view name;
   Bf16Products products;

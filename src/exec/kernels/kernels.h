@@ -30,14 +30,13 @@ namespace shardc::exec {
 // row 0 of the slice.
 inline constexpr int64_t kKeyBlock = 256;
 
-// The arguments of the kernels. G query heads, T query rows, S key rows, D and
-// Dv dims. Strides are in elements; the last dim is contiguous. K and V must be
-// finite even at masked keys: a masked key has weight 0, and 0 times its value
-// is added to the output.
+// The arguments of the kernels. Strides are in elements; the last dim is
+// contiguous. Keys and values must be finite even if they are masked: a masked
+// key has weight 0, and 0 times its value is added to the output.
 struct AttentionSlice {
-  int64_t heads = 1;       // G: query heads
+  int64_t heads = 1;       // G: number of query heads
   int64_t query_rows = 0;  // T: query rows of each head
-  int64_t key_rows = 0;    // S: keys
+  int64_t key_rows = 0;    // S: number of keys
   int64_t head_dim = 0;    // D: dims of a query and key
   int64_t value_dim = 0;   // Dv: dims of a value
 
@@ -51,12 +50,13 @@ struct AttentionSlice {
   Dtype kv_dtype = Dtype::kF32;  // F32, BF16, F16 or I8
   int64_t key_row_stride = 0;
   int64_t value_row_stride = 0;
-  // For I8 only: an element q represents q * scale / 127.5.
-  const float* key_scale = nullptr;    // [S], with scale_stride
-  const float* value_scale = nullptr;  // [S], with scale_stride
+  // For I8 only: an element q represents q * scale / 127.5. Each key row has
+  // one scale. Scales of consecutive rows are scale_stride floats apart.
+  const float* key_scale = nullptr;    // [S]
+  const float* value_scale = nullptr;  // [S]
   int64_t scale_stride = 1;
 
-  float scale = 1;  // factor on q.k
+  float scale = 1;  // the product q.k is multiplied by this
   // If not 0, the logit is soft_cap * tanh(scale*q.k / soft_cap).
   float soft_cap = 0;
 

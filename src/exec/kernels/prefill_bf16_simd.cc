@@ -1,25 +1,28 @@
-// Blocked attention for many query rows, as in prefill_simd.cc, but with
-// products of bfloat16 numbers (bf16_tiles.h) instead of float32. It reads the
-// same blocks of kKeyBlock keys in the same order. A block is packed once and
-// used by all tiles of 32 query rows of the call.
+// Computes attention of many query rows in blocks, as prefill_simd.cc does, but
+// multiplies bfloat16 numbers (bf16_tiles.h) instead of float32. It reads the
+// same blocks of kKeyBlock keys in the same order. Each block is packed once,
+// and all tiles of 32 query rows use it.
 //
-// Error. Query, key and value are exact. A score is a float32 sum of D exact
-// products, so its error is at most the float32 kernel's, (D + 2) 2^-24 |scale|
-// sum |q_d k_d|. Only the weights differ from the float32 kernel's. For the
-// product with the values, a weight is rounded to bfloat16, with a relative
-// error of at most 2^-8. The sum of the weights stays float32. So an output
-// differs from the float32 kernel's output by at most
+// Error of the scores: query, key and value are exact. A score is a float32 sum
+// of D exact products. Its error is at most that of the float32 kernel, (D + 2)
+// 2^-24 |scale| sum |q_d k_d|.
 //
-//   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1,
+// Error of the outputs: only the weights are less exact than in the float32
+// kernel. Before a weight p_s is multiplied by its value v_s, it is rounded to
+// bfloat16, with a relative error of at most 2^-8. The sum of the weights stays
+// in float32. An output therefore differs from the float32 kernel's output by
+// at most
 //
-// and log-sum-exp has the error of float32 only. Rounding an output to bfloat16
-// has an error of 2^-8 |out| as well. Runs on the simulated mesh never use this
-// code, because their buffers are float32.
+//   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1.
+//
+// Rounding an output to bfloat16 has a similar error, 2^-8 |out|. The
+// log-sum-exp has only the error of float32. Runs on the simulated mesh never
+// use this code, because their buffers are float32.
 //
 // A tile of 32 query rows computes the scores of 32 keys at a time, from the
-// first key to the last key that any of its rows attends to. Masked weights are
-// 0, and adding 0 times a value changes no sum, so a row is independent of the
-// other rows of its tile.
+// first key to the last key that any of its rows attends to. Masked keys have
+// the weight 0, and adding 0 times a value changes no sum. A row is therefore
+// independent of the other rows of its tile.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -38,8 +41,8 @@ namespace {
 // the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
-// The number of rows for which AttendTile computes weights after each call of
-// ScoreKeys, which computes 32 x 32 scores.
+// AttendTile alternates between two steps. It calls ScoreKeys for 32 x 32
+// scores of the next tile, and then computes the weights of kRowsPerPanel rows.
 constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
@@ -50,11 +53,12 @@ struct Keys {
 };
 
 struct QueryTile {
-  int64_t head = 0;  // head g
-  int64_t row = 0;   // first query row t
-  int64_t rows = 0;  // at most kBlockRows
-  Keys seen;         // the first to the last key that the tile's rows attend to
-  float* out = nullptr;  // [32] rows of out_dim floats
+  int64_t head = 0;  // index of the query head
+  int64_t row = 0;   // index of the tile's first query row
+  int64_t rows = 0;  // number of rows, at most kBlockRows
+  // From the first to the last key that any of the tile's rows attends to.
+  Keys seen;
+  float* out = nullptr;  // [32, out_dim]
 };
 
 // The scores of a query tile for keys [c0, c1) of a block. c0 and c1 are
@@ -278,9 +282,9 @@ class Prefill {
     }
   }
 
-  // Writes the weights of row `r` of the tile, computed from its scores, for
-  // the keys `written`. Returns the factor by which the caller must multiply
-  // the output accumulated before.
+  // Computes the weights of row `r` of the tile from the row's scores. Writes
+  // the weights of the keys `written`. Returns the factor by which the caller
+  // must multiply the output accumulated before.
   float Weigh(const QueryTile& tile, float* scores, int64_t r, int64_t first,
               int64_t count, Keys written) {
     Keys seen = Within(Seen(tile.row + r), first, count);
@@ -308,11 +312,11 @@ class Prefill {
   const AttentionSlice& in_;
   const AttentionState& state_;
   BlockProducts products_;
-  int64_t depth_;    // number of tiles of 32 dims that D needs
+  int64_t depth_;    // D / 32, rounded up
   int64_t out_dim_;  // Dv rounded up to a multiple of 32
   int64_t tile_count_;
   QueryTile* tiles_ = nullptr;
-  uint16_t* query_ = nullptr;    // [tiles][depth][2][16][32]
+  uint16_t* query_ = nullptr;    // [tiles][depth][2] left tiles
   float* out_ = nullptr;         // [tiles][32][out_dim]
   uint16_t* key_ = nullptr;      // [kKeyBlock / 16][depth] right tiles
   uint16_t* value_ = nullptr;    // [out_dim / 16][kKeySteps] right tiles

@@ -1,14 +1,16 @@
-// The packed operands of the prefill kernel. Highway compiles this file once
-// for each instruction set (target).
+// Packs the operands of the prefill kernel: copies rows of the query, keys and
+// values to the order in which the matrix products read them. Highway compiles
+// this file once for each instruction set (target).
 //
-// Packing copies rows to the order in which the products read them, and waits
-// for memory. It therefore alternates with products: four rows are packed
-// before each tile of scores is computed. Rows of the query tiles that are used
-// next are packed first, then rows of the next block of keys. While a tile is
-// computed, rows are prefetched that are packed eight rows later. Example: a
-// block of 256 keys needs 128 packing steps, 64 for keys and 64 for values.
-// If 10 query tiles have 8 tiles of scores each, 80 of these steps alternate
-// with products. The remaining steps run before the block is used.
+// Packing spends its time waiting for memory, so it alternates with products:
+// four rows are packed before each tile of scores is computed. The rows of the
+// query tiles that are used next are packed first, then rows of the next block
+// of keys. Each row is prefetched eight rows before it is packed.
+//
+// For example, a block of 256 keys needs 128 packing steps of four rows, 64 for
+// keys and 64 for values. If 10 query tiles have 8 tiles of scores each, 80 of
+// these steps alternate with products. The other 48 steps run before the block
+// is used.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
@@ -33,28 +35,32 @@ constexpr int64_t kPackRows = 4;
 constexpr int64_t kAhead = 8;
 
 struct RowTile {
-  int64_t head;  // head g
-  int64_t row;   // first query row t
-  int64_t rows;  // at most kRows
+  int64_t head;  // index of the query head
+  int64_t row;   // index of the tile's first query row
+  int64_t rows;  // number of rows, at most kRows
   // Keys [begin, end): the first to the last that the rows attend to.
   int64_t begin, end;
-  float* out;  // `rows` rows, out_stride floats apart, of the state or a copy
+  // Output rows, out_stride floats apart, in the caller's state or in a copy.
+  float* out;
 };
 
 // A block of `count` keys from key `first` on.
 struct PackedBlock {
   int64_t first, count;
-  int64_t packed_keys, packed_values;  // rows packed so far
-  float* key;                          // [panels][D][NR keys]
-  float* value;                        // [out_panels][block][NR dims]
+  // How many keys and how many values of the block are packed so far.
+  int64_t packed_keys, packed_values;
+  float* key;    // [panels][D][NR keys]
+  float* value;  // [out_panels][block][NR dims]
 };
 
 // The packed operands and the running results of one call.
 struct PackedCall {
-  int64_t panel;       // NR: columns of a panel
-  int64_t block;       // keys of a packed block
-  int64_t out_panels;  // panels of Dv
-  int64_t out_stride;  // Dv rounded up to full panels
+  // NR, the keys (or dims of a value) in one panel. A panel is the part of a
+  // packed operand that one tile of products reads.
+  int64_t panel;
+  int64_t block;       // number of keys of a packed block
+  int64_t out_panels;  // number of panels for Dv dims
+  int64_t out_stride;  // Dv, rounded up to a multiple of NR
   RowTile* tiles;
   int64_t tile_count;
   PackedBlock now, next;
@@ -62,11 +68,13 @@ struct PackedCall {
   // The next rows to pack: index of the tile, and row within it.
   int64_t query_tile;
   int64_t query_row;
-  int64_t query_end;  // PackQuery packs the tiles before this index
+  int64_t query_end;  // PackQuery stops before this tile
   float* out;         // [copied tiles][MR][out_stride]
   float* scores;      // [kTilesPerBlock*MR][kScoreStride]
-  float* alpha;       // [kTilesPerBlock][MR]: factors of the rows' earlier sums
-  float* lines;       // [kPackRows][D]: rows before they are transposed
+  // [kTilesPerBlock][MR]: the factor by which the sums of a row's earlier keys
+  // are multiplied, because the row's maximum has changed.
+  float* alpha;
+  float* lines;  // [kPackRows][D]: rows before they are transposed
 };
 
 // Sets `block` to keys [first, end), but at most kKeyBlock keys. None of the

@@ -1,19 +1,20 @@
-// Blocked attention for many query rows.
+// Computes attention of many query rows in blocks of kKeyBlock keys.
 //
-// Keys are processed in blocks of kKeyBlock. Each block is packed once: K
-// transposed into panels [D][NR], and V into panels [block][NR]. NR is kVectors
-// vectors wide, so that one panel stays in the first-level cache while all row
-// tiles use it. The query is packed once, in tiles [D][MR]. While the products
-// of a block are computed, the next block is packed (prefill_pack_simd-inl.h).
-// Both products are computed by the same loop over tiles of MR x NR sums in
-// registers. Each sum is one chain of fused multiply-adds in ascending order. A
-// skipped entry adds nothing and a masked entry adds zero, so a row does not
-// depend on the other rows of its tile.
+// Each block of keys is packed once. K is transposed into panels [D][NR], and V
+// is copied to panels [block][NR]. NR is kVectors vectors wide, so that one
+// panel stays in the first-level cache while all tiles of query rows use it.
+// The query is packed once, in tiles [D][MR]. While the products of a block are
+// computed, the next block is packed (prefill_pack_simd-inl.h).
 //
-// A tile of MR rows x NR keys is skipped if all its keys come before the first
-// or after the last key that its rows attend to. A causal mask therefore wastes
-// about (NR + MR)/2 keys per row, and not half a block. That is 4% for T = 1024
-// rows with 12 x 32 tiles.
+// The products with K and with V are computed by the same loop over tiles of MR
+// x NR sums in registers. Each sum is one chain of fused multiply-adds in
+// ascending order. A skipped key adds nothing and a masked key adds zero, so a
+// row does not depend on the other rows of its tile.
+//
+// A tile of MR rows x NR keys is skipped if all its keys are before the first
+// key, or after the last key, that its rows attend to. With a causal mask, a
+// row therefore computes only about (NR + MR)/2 unneeded scores, and not half a
+// block. That is 4% for T = 1024 rows with 12 x 32 tiles.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -71,8 +72,8 @@ HWY_INLINE bool InPlace(const AttentionSlice& in, const PackedCall& work,
   return rows == kRows && work.out_stride == in.value_dim;
 }
 
-// Lists the tiles. Returns the keys from the first to the last that a row of
-// any tile sees.
+// Fills the list of tiles. Returns the interval of keys that begins with the
+// first and ends with the last key that any row attends to.
 Rows MakeTiles(const AttentionSlice& in, const AttentionState& state,
                PackedCall& work) {
   RowTile* tile = work.tiles;

@@ -1,13 +1,14 @@
-// Softmax of a tile of scores for the prefill kernel. Highway compiles this
-// file once for each instruction set (target).
+// Computes the softmax of a tile of scores for the prefill kernel. Highway
+// compiles this file once for each instruction set (target).
 //
 // A weight e^(x - max) is computed as 2^((x - max) log2(e)). The product is
-// rounded, so the relative error of a weight is about |x - max| 2^-24: it is
-// large only where the weight is small, and below 2^-23 of the largest weight.
+// rounded, so the relative error of a weight is about |x - max| 2^-24. It is
+// large only for small weights. The absolute error is below 2^-23 times the
+// largest weight.
 //
-// The rows of a tile are processed together, first their maxima and then their
-// weights. The steps of one row depend on each other, but the processor can
-// overlap the steps of different rows.
+// The rows of a tile are processed together: first the maxima of all rows, then
+// their weights. The steps of one row depend on each other, but the processor
+// can overlap the steps of different rows.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_SOFTMAX_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_SOFTMAX_SIMD_INL_H_
@@ -65,11 +66,12 @@ HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
 
 // The softmax of a tile's rows: their maxima before and after a block of keys.
 struct TileSoftmax {
-  // Rows with padding: a multiple of every target's vector size.
+  // A tile has fewer rows, but the loops process full vectors. 64 is a multiple
+  // of the vector size of every target.
   static constexpr int64_t kSize = 64;
   alignas(64) float before[kSize];
   alignas(64) float now[kSize];
-  alignas(64) float shift[kSize];  // now, or 0 if now is -inf
+  alignas(64) float shift[kSize];  // `now`, or 0 if `now` is -inf
   // Factor by which earlier sums are multiplied.
   alignas(64) float alpha[kSize];
 };

@@ -1,7 +1,7 @@
-// Products of tiles for the prefill kernel. Highway compiles this file once for
-// each instruction set (target). A tile of kRows x kVectors vectors of sums
-// stays in registers while one panel of packed numbers is read. TransposeFour
-// packs such panels.
+// Computes products of tiles for the prefill kernel. Highway compiles this file
+// once for each instruction set (target). The sums of a tile are kRows rows of
+// kVectors vectors. They stay in registers while one panel of packed numbers is
+// read. TransposeFour packs such panels.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_
@@ -99,8 +99,8 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
 
 // Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] * b[k*NR
 // + v*N], where N is the number of lanes of a vector. Calls use(r, v,
-// sum[r][v]) for each sum. Calls between() once before every group of `part`
-// values of k.
+// sum[r][v]) for each sum. Calls between(), which prefetches memory, once
+// before every group of `part` values of k.
 #if HWY_HAVE_SCALABLE
 // Vectors whose size is known only at run time cannot be elements of an array,
 // so each sum is a separate variable.

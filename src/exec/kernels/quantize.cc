@@ -1,7 +1,8 @@
-// Rounds the numbers of each row to integers times the row's step. For int8,
-// the scale that is stored is the row's largest magnitude. It equals 127.5
-// steps, so that the integers use the full range of -128 to 127. Quantised
-// matmuls use a range that is symmetric around zero. A row of zeros has step 0.
+// Rounds the numbers of each row to integers, which are multiplied by the row's
+// step when they are read. For int8, the stored scale is the row's largest
+// magnitude, which is 127.5 steps. The integers then use the full range from
+// -128 to 127. Quantised matmuls use a range that is symmetric around zero. A
+// row of zeros has step 0. For example, a row in int8:
 //
 //   [1, -0.5]  ->  scale 1, integers 127 and -64  ->  read as 0.996 and -0.502
 #include "exec/kernels/quantize.h"

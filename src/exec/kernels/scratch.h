@@ -1,5 +1,5 @@
-// Memory that a thread keeps between calls of the kernels, so that no call
-// allocates in a loop.
+// Memory that a thread keeps between calls of the kernels. The kernels
+// therefore do not allocate memory in every call.
 #ifndef SHARDC_EXEC_KERNELS_SCRATCH_H_
 #define SHARDC_EXEC_KERNELS_SCRATCH_H_
 

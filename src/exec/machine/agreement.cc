@@ -1,11 +1,14 @@
 // Computes results on which all ranks (processes) of a run must agree. Every
-// rank sends its own values to all other ranks, and all ranks compute the same
-// result from these values. Replicas of an array on several ranks are compared
-// by digests of 128 bits. If two digests differ, the arrays are compared as
-// well, to find the first element that differs.
+// rank sends its own values to all other ranks, and then all ranks compute the
+// same result from all values.
 //
-//   FirstError of an error on rank 0 and one on rank 1, with equal `order`
-//     ->  both ranks return the error of rank 0
+// This file also compares copies of an array that are on several ranks. Each
+// copy is first hashed to a digest of 128 bits. Only if two digests differ, the
+// arrays themselves are exchanged, to find the first element that differs.
+//
+// For example, two ranks call FirstError. Rank 0 passes an error with the order
+// number 5, and rank 1 one with the order number 2. Both ranks return the error
+// of rank 1, whose number is lower.
 #include "exec/machine/agreement.h"
 
 #include <algorithm>

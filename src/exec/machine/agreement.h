@@ -1,7 +1,7 @@
-// The functions in this file compute a result that depends on all ranks
-// (processes) of a mesh, so that each rank continues with the same value.
-// FirstDiffering and ShareArrays need a transport. Without a transport, one
-// process holds all devices, and the other functions need no other rank.
+// Functions with which all ranks (processes) of a mesh agree on a result, so
+// that each rank continues with the same value. Without a transport, one
+// process holds all devices. FirstDiffering and ShareArrays may then not be
+// called, and the other functions need no other rank.
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
@@ -23,15 +23,17 @@ std::vector<int64_t> SumOverRanks(Transport* transport,
 // collectives in the same order.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
-// Each rank passes its own error, if it has one. Returns on all ranks the error
-// with the lowest `order`, or nullopt if no rank passed an error. If several
-// errors have this `order`, the error of the lowest rank is returned.
+// Each rank passes its own error, if it has one, and its `order`, for example
+// the row of the wrong element. Returns on all ranks the error with the lowest
+// `order`, or nullopt if no rank passed an error. If several errors have this
+// `order`, the error of the lowest rank is returned.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// Set the shapes of the arrays that devices on other ranks hold. These arrays
-// have no elements. Do nothing without a transport.
+// A rank has the elements of its own devices' arrays. For the arrays of all
+// other devices, these functions set the shape and leave the elements empty.
+// They do nothing without a transport.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);

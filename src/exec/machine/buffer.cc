@@ -1,10 +1,12 @@
-// Arrays are row-major. A block of an array is copied in runs of contiguous
-// elements. A run extends over the last dimension. If the block fills trailing
-// dimensions of both arrays, a run extends over all of these dimensions and
-// over the dimension before them:
+// Implements the row-major arrays of a device. A block of an array is copied in
+// runs of contiguous elements, which are as long as possible. A run always
+// extends over the last dimension of the block. If the block has the full size
+// of trailing dimensions in both arrays, a run extends over all of these
+// dimensions and over the dimension before them. For example, two blocks of an
+// array [4, 8]:
 //
-//   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
-//   [1:3, 0:8] of [4, 8]  ->  one run of 16 from 8
+//   [1:3, 2:6]  ->  two runs of 4 elements, which begin at elements 10 and 18
+//   [1:3, 0:8]  ->  one run of 16 elements, which begins at element 8
 #include "exec/machine/buffer.h"
 
 #include <bit>

@@ -1,8 +1,11 @@
-// In one process, a collective runs group by group on the devices' arrays. The
-// ledger gets the bytes that each device would send, by the formulas of
-// comm/collective.h: around a ring for all_gather, reduce_scatter and
-// all_reduce. A reduction is computed once for all members, in ascending order
-// of members, so every member has the same bits with any number of threads.
+// Implements the collectives for a mesh whose devices are all in one process.
+// Groups of devices are processed one after the other, by reading and writing
+// the devices' arrays in memory. The ledger gets the bytes that each device
+// would send on a real mesh, by the formulas of comm/collective.h. For
+// all_gather, reduce_scatter and all_reduce these formulas assume a ring. A
+// reduction is computed once for all members of a group, in ascending order of
+// members. Every member therefore has the same bits, for any number of threads.
+// For example:
 //
 //   all_gather over tp=4 of 8 bytes each  ->  32 bytes; each sends 3 * 8
 #include "exec/machine/collectives.h"
@@ -20,7 +23,7 @@ namespace {
 
 int64_t ElementBytes(const Buffer& array) { return DtypeBits(array.dtype) / 8; }
 
-using Group = std::vector<int>;  // the ids of the members, in order
+using Group = std::vector<int>;  // device ids in the order of the group
 
 // Reduces the arrays of a group's members in ascending order.
 Buffer ReduceGroup(const Group& group, const CollectiveCall& call) {
@@ -101,8 +104,9 @@ void SentAlongEdges(const SimMesh& mesh, const Group& group,
   }
 }
 
-// Counts the bytes by the formula of the collective's record. The chain of a
-// broadcast starts at the root, so members are counted from there.
+// Counts the bytes by the formula in the collective's definition. A broadcast
+// sends along a chain that starts at the root, so the root is member 0 in the
+// formula.
 void SentByFormula(const SimMesh& mesh, const Group& group,
                    const CollectiveCall& call, std::vector<int64_t>& sent) {
   const CollectiveDef& of = DefOf(call.kind);

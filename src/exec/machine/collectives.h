@@ -28,9 +28,11 @@ namespace shardc::exec {
 using PerDevice = std::vector<Buffer>;  // indexed by device id
 
 enum class Reduce : uint8_t { kSum, kMax };
-using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices
+// The source and the target of a transfer, as indices in a group.
+using Edge = std::pair<int64_t, int64_t>;
 
-// The arguments of a collective. Each kind reads only the members it needs.
+// The arguments of a collective. Each collective reads only some of the fields:
+// for example, only ppermute reads `edges`.
 struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};

@@ -1,13 +1,17 @@
-// Collectives over several processes (ranks). Members send blocks directly to
-// each other, in one exchange of all ranks. An all_reduce is two exchanges. In
-// the first, each member receives and reduces one chunk of the elements, in
-// ascending order of members. In the second, it sends the reduced chunk to all
-// members. The bits are therefore the same as in one process, and the members
-// send as many elements in total as in a ring.
+// Implements the collectives for a mesh whose devices are in several processes
+// (ranks). Members of a group send blocks directly to each other. In one
+// exchange, all ranks send and receive at the same time. An all_reduce is two
+// exchanges. In the first, each member receives one chunk of the elements from
+// all other members, and reduces this chunk in ascending order of members. In
+// the second, it sends the reduced chunk to all members. The bits are the same
+// as in one process, and the members send as many elements in total as in a
+// ring.
 //
-//   all_reduce of 5 elements over tp=2: member 0 reduces elements 0 and 1, and
-//   member 1 elements 2 to 4. First, member 0 sends 3 elements and member 1
-//   sends 2; then 2 and 3. The total is 10 = 2 (n - 1) 5 with n = 2.
+// For example, an all_reduce of 5 elements over tp=2. Member 0 reduces elements
+// 0 and 1, and member 1 reduces elements 2 to 4. First, member 0 sends elements
+// 2 to 4, and member 1 sends elements 0 and 1. Then member 0 sends its 2 sums,
+// and member 1 its 3 sums. In total, 10 = 2 (n - 1) 5 elements are sent, with n
+// = 2.
 #include "exec/machine/collectives_ranks.h"
 
 #include <algorithm>

@@ -1,8 +1,12 @@
-// All blocks for one rank are concatenated, each after a header that names its
-// sending and its receiving device. All ranks exchange them in one call.
+// Sends blocks of elements between devices, also between devices of different
+// ranks (processes). All blocks for one rank are concatenated to one message.
+// Each block has a header with its sending and its receiving device. All ranks
+// exchange their messages in one call.
+//
 // Elements are sent with the width of their dtype. If the dtype cannot
-// represent an element of a block, the block is sent, and its bytes are
-// counted, with the width of the array in host memory.
+// represent an element of a block exactly, the block is sent with the width
+// that the array has in host memory. Its bytes are then counted with this
+// width. For example:
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
 //     ->  rank 1 receives two headers and 2 * 6 bytes
@@ -20,7 +24,8 @@ namespace {
 
 struct Line {
   int32_t from = 0, to = 0;
-  int32_t dtype = 0, width = 0;  // dtype of the elements; bytes of each element
+  // The dtype of the elements, and the bytes of each element in the message.
+  int32_t dtype = 0, width = 0;
   int64_t elements = 0;
 };
 

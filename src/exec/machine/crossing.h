@@ -1,4 +1,4 @@
-// Blocks that devices send to each other in one step. Blocks for devices of
+// Sends blocks from devices to other devices in one step. Blocks for devices of
 // another rank (process) are sent to that rank.
 #ifndef SHARDC_EXEC_MACHINE_CROSSING_H_
 #define SHARDC_EXEC_MACHINE_CROSSING_H_

@@ -1,8 +1,10 @@
-// Entries are in program order. The bytes of each device are added over all
-// entries before the maximum over devices is computed:
+// Implements the ledger, the record of bytes sent. It has one entry for each
+// collective, in program order. MostSent first adds each device's bytes over
+// all entries of one kind of collective. It then returns the maximum over the
+// devices. Adding the maxima of the entries would count too much. For example:
 //
 //   two all_gathers: two devices send 8 and 0 bytes, then 0 and 6
-//     ->  maximum 8, total 14
+//     ->  maximum 8, not 8 + 6; total 14
 #include "exec/machine/ledger.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // ledger of bytes sent.
 // Includes: source, model, floats, comm, exec/kernels.
 //
-// A bulk-synchronous machine: local steps on all devices alternate with
-// collectives and reshards. Only collectives and reshards read the memory of
-// other devices.
+// Simulates a mesh of devices as a bulk-synchronous machine: steps that every
+// device runs on its own buffers alternate with collectives and reshards. Only
+// collectives and reshards read the buffers of other devices.
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 

@@ -1,7 +1,8 @@
-// Device ids are row-major: the coordinate on an axis is the id divided by the
-// axis's stride, modulo the axis's size. A group over a list of axes holds the
-// devices that have equal coordinates on all other axes. The list's order of
-// axes determines the order of the devices.
+// Implements device ids and groups of devices. Ids are row-major: the
+// coordinate on an axis is the id divided by the axis's stride, modulo the
+// axis's size. A group over a list of axes has the devices that have equal
+// coordinates on all other axes. Its devices are in row-major order of the axes
+// as listed. For example:
 //
 //   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"

@@ -1,5 +1,5 @@
-// Writes values to packets and reads them. Values are stored as they are in
-// memory, because all ranks run the same program.
+// Writes values to packets, the messages between ranks, and reads them. Values
+// have the same bytes as in memory, because all ranks run the same program.
 #ifndef SHARDC_EXEC_MACHINE_PACKET_H_
 #define SHARDC_EXEC_MACHINE_PACKET_H_
 

@@ -30,7 +30,7 @@ class Random {
 
   uint64_t Bits(uint64_t index) const;
   double Uniform(uint64_t index) const;  // in [0, 1), with 53 random bits
-  double Normal(uint64_t index) const;   // mean 0, variance 1
+  double Normal(uint64_t index) const;   // normal: mean 0, variance 1
   // Returns two independent normal numbers in about the time that Normal needs
   // for one. The first equals Normal(index).
   std::array<double, 2> Normals(uint64_t index) const;

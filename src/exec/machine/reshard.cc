@@ -1,11 +1,12 @@
-// Implements reshards. For each device, the overlaps of its new shard with all
-// old shards are copied. If a device holds an old shard itself, it reads its
-// own copy. Otherwise it receives the overlap from a device that holds the old
-// shard. The devices that hold the same shard take turns in sending:
+// Implements reshards, which change the layout of a tensor. Each device copies
+// to its new shard the parts that overlap with the old shards. If the device
+// holds an old shard itself, it reads its own copy. Otherwise it receives the
+// overlap from a device that holds that old shard. If several devices hold the
+// same old shard, they take turns in sending.
 //
-//   [8] sharded over tp becomes replicated on dp=2 tp=2: two devices hold each
-//   half, and each of them sends its 4 elements to one of the two devices that
-//   lack them
+// For example, a tensor [8] that is sharded over tp becomes replicated on dp=2
+// tp=2. Two devices hold each half. Each of these two sends its 4 elements to
+// one of the two devices that lack them.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -27,12 +28,13 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
 
 namespace {
 
-// A block of one old shard that one device needs. Its position follows from the
-// two layouts and is not stored, because there may be many pieces: devices
-// times shards if the tensor becomes replicated.
+// A piece is the block of an old shard that one device needs for its new shard.
+// The block's position is not stored but computed from the two layouts, because
+// there may be many pieces. If the tensor becomes replicated, every device
+// needs a piece of every old shard.
 struct Piece {
   int device = 0, holder = 0;
-  size_t shard = 0;  // index of the old layout's shard
+  size_t shard = 0;  // index of the old shard in the grid of old shards
 };
 
 // The positions at which a piece begins in the old shard (`from`) and in the
@@ -42,11 +44,12 @@ struct Block {
 };
 
 // Computes the pieces of `tensor` that every device needs for its shard of
-// `out`. Shards of the old layout are numbered in row-major order, so a device
-// needs a range of them in each dimension. Replicas of a new shard need the
-// same blocks, so the elements are counted only for the first replica. For
-// example, a tensor that becomes replicated on 1,024 devices has a million
-// pieces, but only 1,024 different blocks.
+// `out`. Old shards form a grid, and a device needs a contiguous range of the
+// grid in each dimension. Shards are numbered in the row-major order of the
+// grid. Replicas of a new shard need the same blocks, so the elements are
+// counted only for the first replica. For example, a tensor that becomes
+// replicated on 1,024 devices has a million pieces, but only 1,024 different
+// blocks.
 class Pieces {
  public:
   Pieces(const SimMesh& mesh, const ShardedTensor& tensor,
@@ -176,7 +179,7 @@ class Pieces {
     return out.value();
   }
 
-  Shape extent_, source_extent_;  // the shapes of a new and of an old shard
+  Shape extent_, source_extent_;  // shapes of new and old shards
   bool is_empty_;
   Shape parts_;  // number of old shards in each dimension
   // Where each old shard begins, and where each device's new shard begins.

@@ -1,8 +1,9 @@
-// A seam is a step of a run that a test can replace by a function that observes
-// the step or injects a fault. Each folder declares the seams of its own
-// programs as structs of functions, whose defaults are correct. A machine
-// stores the replaced seams of its run, and programs get every seam from the
-// machine.
+// Declares Seams, which let tests replace steps of a run. A seam is one
+// replaceable step: a test can replace it by a function that observes the step
+// or injects a fault. Each folder declares the seams of its own programs as
+// structs of functions. The default functions are the correct ones. A machine
+// stores the seams that were replaced in its run, and programs get every seam
+// from the machine.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 

@@ -1,7 +1,9 @@
-// A layout determines where each device's shard begins. To check that a layout
-// covers a tensor, each element of the tensor is set to its row-major number.
-// Each device must then hold exactly the numbers of its shard. Each number must
-// occur as often as there are replicas.
+// Scatters tensors to devices, gathers them, and checks layouts. A layout
+// determines where each device's shard begins. To check that a layout covers a
+// tensor, each element of the tensor is set to the element's row-major number
+// (UniqueIds). CheckCoverage then checks that each device has exactly the
+// numbers of its shard, and that each number occurs as often as there are
+// replicas. For example:
 //
 //   [4] sharded over tp on dp=2 tp=2: devices 0 and 2 hold 0 1, devices 1 and 3
 //   hold 2 3, and each number occurs twice
@@ -233,10 +235,11 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
   return why;
 }
 
-// Counts how often each number occurs. Of a run of consecutive numbers, only
-// the begin and the end are counted. This is fast, because with a correct
-// layout all numbers are in such runs. Numbers outside of runs are counted one
-// by one. Memory for them is allocated only if there are such numbers.
+// Counts how often the number of each element occurs. With a correct layout,
+// all numbers are in runs of consecutive numbers. A run is counted by two
+// additions: the run 4 5 6 adds 1 at number 4 and -1 at number 7, and prefix
+// sums then give the counts. Numbers outside of runs are counted one by one.
+// Memory for them is allocated only if there are such numbers.
 class Tally {
  public:
   explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}

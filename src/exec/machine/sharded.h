@@ -1,5 +1,5 @@
-// Tensors sharded over the simulated mesh, and checks that a sharded tensor has
-// every element.
+// Declares tensors that are sharded over the simulated mesh. Scatters and
+// gathers such tensors, and checks that their shards have every element.
 #ifndef SHARDC_EXEC_MACHINE_SHARDED_H_
 #define SHARDC_EXEC_MACHINE_SHARDED_H_
 
@@ -20,13 +20,15 @@ namespace shardc::exec {
 // An error in a layout or a request, with the devices and the element that it
 // concerns.
 struct LayoutError {
-  std::string message;  // lower case, no final period
+  std::string message;  // starts in lower case, without a period
   std::string help;
-  std::string axis;  // name of the axis that causes the error; may be empty
+  // The name of the axis that causes the error, or empty.
+  std::string axis;
   std::vector<int> devices;  // the devices that the error concerns
   Shape position;  // global index of the first element that the error concerns
-  // If the axes of a dimension do not divide its size: the name of the input
-  // with this layout, and the dimension. Otherwise `tensor` may be empty.
+  // `tensor` is the name of the input with the error; it may be empty. If the
+  // error is that axes do not divide a dimension's size, `dimension` is the
+  // index of this dimension.
   std::string tensor;
   std::optional<size_t> dimension;
 };

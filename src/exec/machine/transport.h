@@ -1,5 +1,6 @@
-// How the processes that hold the devices of one mesh communicate. Each process
-// (rank) holds consecutive devices. Without a transport, one process holds all.
+// Declares how the processes of one simulated mesh communicate. Each process
+// (rank) holds consecutive devices of the mesh. Without a transport, one
+// process holds all devices.
 #ifndef SHARDC_EXEC_MACHINE_TRANSPORT_H_
 #define SHARDC_EXEC_MACHINE_TRANSPORT_H_
 

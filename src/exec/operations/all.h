@@ -1,6 +1,6 @@
-// Declares every operation of table.h. The sources of the operations do not
-// include this file: each declares only its own operation. A new operation
-// therefore does not recompile the others.
+// Declares every operation that table.h lists. The source of an operation does
+// not include this file but declares only its own operation. Adding an
+// operation therefore does not recompile the others.
 #ifndef SHARDC_EXEC_OPERATIONS_ALL_H_
 #define SHARDC_EXEC_OPERATIONS_ALL_H_
 

@@ -1,19 +1,21 @@
-// Blocked online softmax that skips the blocks that a table marks as hidden.
+// The operation blocksparse: attention in blocks with an online softmax, which
+// skips the pairs of a query block and a key block that a table marks as
+// hidden.
 //
-// The wrapper around the local kernel keeps the axes of batch and heads and
-// gathers all other dimensions. Key and value are sharded over the query's head
-// axes (the MHA spec). The table has global block coordinates and is sharded as
-// the query's batch and heads, so the bits equal the unsharded run's.
+// The table is an input or is computed. A computed table hides a pair if the
+// key block has no keys. It also hides a pair if the causal mask hides all keys
+// of the key block from all queries of the query block. The window hides pairs
+// in the same way, unless the block mask is `causal`. With the block mask
+// `global`, the first key blocks are never hidden. Within a visible pair, each
+// key is masked separately. For example, a causal table for 4 queries and 4
+// keys in blocks of 2 is [[1, 0], [1, 1]]: queries 0 and 1 never see keys 2 and
+// 3.
 //
-// The table is an input or is computed. A computed table hides a block of keys
-// from a block of queries if the block has no keys, or if the causal mask hides
-// all of its keys from all of these queries. The window hides blocks in the
-// same way, unless the block mask is `causal`. With the block mask `global`,
-// the first blocks are never hidden. Within a visible block each key is masked
-// separately.
-//
-// Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
-// [1, 1]]: queries 0 and 1 never see keys 2 and 3.
+// The operation runs as a local kernel. The wrapper around the kernel keeps the
+// axes of batch and heads and gathers all other dimensions. Key and value are
+// sharded over the query's head axes (the MHA spec). The table has global block
+// coordinates and is sharded as the query's batch and heads, so the bits equal
+// the unsharded run's.
 //
 // Cost: if a length is sharded over n devices, query, key and value are
 // all-gathered. A device that holds b bytes of a tensor sends (n-1) b bytes.

@@ -1,14 +1,14 @@
-// Blocked online softmax on local slices (Dao et al. 2022).
+// The operation flash_attn2: attention in blocks with an online softmax (Dao et
+// al. 2022), as a local kernel on each device.
 //
-// The wrapper around the local kernel keeps the axes of batch and heads and
-// gathers all other dimensions, so sequence axes save no memory. Blocks are
-// counted from global position 0, so the bits equal the unsharded run's.
+// The wrapper around the kernel keeps the axes of batch and heads and gathers
+// all other dimensions. Sharding the sequence therefore saves no memory. Blocks
+// are counted from global position 0, so the bits equal the unsharded run's.
+// For example, 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on
+// one device and on many.
 //
-// Quantised matmuls: weights and values are quantised within a block
+// If matmuls are quantised, weights and values are quantised block by block
 // (narrow.h).
-//
-// Example: 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on one
-// device and on many.
 //
 // Cost: if a length is sharded over n devices, query, key and value are
 // all-gathered. A device that holds b bytes of a tensor sends (n-1) b bytes.

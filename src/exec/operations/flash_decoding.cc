@@ -1,25 +1,25 @@
-// Decoding over a cache whose length is sharded (Dao et al. 2023,
-// "Flash-Decoding"). The single query row is on every device of the length
-// axes. Device r computes a partial softmax (m_r, l_r, o_r) of its own keys:
-// maximum, sum and weighted values. The partial results are merged by the
-// log-sum-exp rule:
-//   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
-// A device without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
+// The operation flash_decoding: decoding of one query over a cache whose length
+// is sharded (Dao et al. 2023, "Flash-Decoding"). Every device of the length
+// axes has the query. Device r computes a partial softmax (m_r, l_r, o_r) over
+// its own keys: the maximum, the sum of the weights, and the sum of the
+// weighted values. The partial results are then merged to (M, l, o), and the
+// output is o / l:
+//   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r.
+// A device without keys has (-inf, 0, 0), and exp(-inf - M) is 0. The mean of
+// the devices' outputs o_r / l_r would be correct only if all l_r were equal.
 //
-// The partial results are all-reduced in float32: first the maxima, then the
-// sums and outputs. With n devices, each sends 2(n-1)/n * 4 B_loc H_loc (D+2)
-// bytes. With DecodeMerge::kAllGather, normalised outputs and their log-sum-exp
-// are gathered, for which a device sends (n-1) * 4 B_loc H_loc (D+1) bytes.
+// Cost: the partial results are all-reduced in float32, first the maxima, then
+// the sums and outputs. With n devices, each sends 2(n-1)/n * 4 B_loc H_loc
+// (D+2) bytes. With DecodeMerge::kAllGather, the outputs o_r / l_r and their
+// log-sum-exps are all-gathered instead. A device then sends (n-1) * 4 B_loc
+// H_loc (D+1) bytes.
 //
-// If the length is sharded over axes that also shard the heads (decode context
-// parallelism), the query is first gathered over those axes. Then the
+// The length may be sharded over axes that also shard the heads (decode context
+// parallelism). The query is then first gathered over those axes. Next, the
 // log-sum-exps are all-gathered, for which a device sends (n-1) * 4 B H bytes.
 // The outputs are reduce-scattered over the heads, for which a device sends
 // (n-1)/n * 4 B H D bytes. If the head dimension is sharded, partial logits are
 // all-reduced.
-//
-// Example of an error that the log-sum-exp rule avoids: the mean of normalised
-// partial results is correct only if all denominators are equal.
 #include "exec/operations/flash_decoding.h"
 
 #include <algorithm>

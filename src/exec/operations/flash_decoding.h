@@ -1,4 +1,5 @@
-// The program of flash_decoding, for inputs that are already staged.
+// Declares the program of the operation flash_decoding, for inputs that are
+// already prepared (staging.h).
 #ifndef SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 #define SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 

@@ -1,21 +1,24 @@
-// multi_latent_ragged_page_attention_v1: the keys and values of all heads are
-// computed from the latent c [S, r] and the rotated k_pe [S, p]. Pages
-// therefore hold r + p numbers for each token, and no heads:
+// multi_latent_ragged_page_attention_v1: attention whose keys and values of all
+// heads are computed from a latent c [S, r] and a rotated k_pe [S, p] (MLA).
+// Pages therefore hold r + p numbers for each token, and no heads:
 //   key of head h   = [W_uk[h]^T c, k_pe],  value = W_uv[h]^T c
-// The absorbed form never computes keys and values. With q = [q_nope, q_pe],
+// The absorbed form, which runs here, never computes keys and values. With q =
+// [q_nope, q_pe], it multiplies W_uk with the query instead:
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
-// which is attention with one key head of r + p dims and values of r dims. The
+// This is attention with one key head of r + p dims and values of r dims. The
 // scale is 1/sqrt(nope + p), as for computed keys, not 1/sqrt(r + p).
 //
 // Head axes shard the query and the two matrices; the latent is replicated over
-// them. If the latent's dim is sharded over n devices, the logits, b = 4 B_loc
-// H_loc T S_loc bytes, are all-reduced: a device sends 2(n-1)/n b bytes. Only
-// one of these devices adds the rotated part. Outputs are all-reduced too. If
-// the length is sharded, partial softmaxes of width r are merged as in
-// flash_decoding. P pages of ps tokens are [P, ceil(ps/w), w, pad128(r) +
-// pad128(p)], where a word of 32 bits holds w tokens. The batch's axes shard
-// the pages.
+// them. If the latent's dim is sharded over n devices, each device has partial
+// logits of b = 4 B_loc H_loc T S_loc bytes. Their all_reduce sends 2(n-1)/n b
+// bytes from each device. Only one of the n devices adds the product of q_pe
+// and k_pe, so that it is added once. Outputs are all-reduced too. If the
+// length is sharded, partial softmaxes of width r are merged as in
+// flash_decoding.
+//
+// P pages of ps tokens are [P, ceil(ps/w), w, pad128(r) + pad128(p)], where a
+// word of 32 bits holds w tokens. The batch's axes shard the pages.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -430,9 +433,9 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
 }
 
 // Adds the bytes of LatentRun. The latent, the queries and the sinks are
-// resharded. All-reduces add the logits and outputs over shards of the latent's
-// dim, the partial softmaxes over shards of its length, and the outputs over
-// shards of the batch.
+// resharded. Logits and outputs are all-reduced over the axes of the latent's
+// dim, partial softmaxes over the axes of its length. Outputs are also
+// all-reduced over the axes of the batch.
 void LatentBytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];

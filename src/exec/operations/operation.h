@@ -3,16 +3,18 @@
 // Includes: source, model, floats, comm, exec/machine, exec/attention,
 // exec/pages.
 //
-// An operation is a record: its properties, and the program that the real
-// kernel runs. Code that depends on the operation reads the record, never the
-// name. To add an operation, add to this folder a source that defines the
-// record, and add a line to table.h.
+// Declares Operation, the record that describes an attention operation. A
+// record has the operation's properties, and a function that computes on the
+// simulated mesh what the real kernel computes on devices. Code that depends on
+// the operation reads the record, never the name. To add an operation, add a
+// source to this folder that defines its record, and a line to table.h.
 //
-// There are two kinds. An operation with the global view (vanilla) gets its
-// collectives from a compiler, so every legal layout computes right results and
-// only its bytes need a check. All other operations have the local view: the
-// kernel assumes a certain layout of its slices, and any other layout results
-// in wrong outputs.
+// Operations have either the global view or the local view. For an operation
+// with the global view (vanilla), a compiler inserts the collectives. Every
+// legal layout then computes right results, and only the bytes sent need a
+// check. All other operations have the local view: a kernel sees only its
+// device's slices and assumes that they have a certain layout. With any other
+// layout, its outputs are wrong.
 #ifndef SHARDC_EXEC_OPERATIONS_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_OPERATION_H_
 
@@ -52,10 +54,10 @@ inline constexpr Supports kLocalSupports = {.batch = "local",
 // operations support.
 enum class Input : uint8_t {
   kBias,
-  kMask,  // boolean or additive
+  kMask,  // a boolean or an additive mask
   kDropout,
   kSegments,     // segment ids; packed tokens always have them
-  kLeftPadding,  // first valid key of each row
+  kLeftPadding,  // keys before AttentionProblem::key_starts
   kSinksByKeyHead,
   kBlockTable,
 };
@@ -68,8 +70,10 @@ inline constexpr InputSet kDenseInputs = {
 // operation on traces, which are sequences of calls.
 enum class StateTrace : uint8_t {
   kNone,
-  kCache,  // prefill, insertion and decoding over a cache
-  kPages,  // requests that grow, share and release pages
+  // A KV cache: a trace prefills rows, inserts them into it and decodes.
+  kCache,
+  // A table of pages: in a trace, requests grow, share and release pages.
+  kPages,
 };
 
 struct Operation {
@@ -80,7 +84,7 @@ struct Operation {
   // True if a compiler partitions the operation over global tensors. False if
   // it is a kernel that sees only the slices of its device.
   bool global_view = false;
-  bool decode_only = false;  // true: supports only one query per row, T = 1
+  bool decode_only = false;  // true: T must be 1
   // True if key and value are sharded over the query's head axes (the MHA
   // spec).
   bool heads_on_keys = false;
@@ -116,9 +120,9 @@ struct Operation {
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
 
-  // Every operation must define `bytes` and `run`. `bytes` computes from the
-  // layouts the bytes that all devices send in a run, and adds them to
-  // `traffic`.
+  // Every operation must define `bytes` and `run`. `bytes` adds to `traffic`
+  // the bytes that all devices send in a run. The function computes these bytes
+  // from the layouts, without a run.
   void (&bytes)(Traffic& traffic);
   OperationOutcome (&run)(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
@@ -137,7 +141,8 @@ struct Operation {
 
 std::span<const Operation* const> Operations();
 const Operation* FindOperation(std::string_view name);
-// Returns the operations in the form that the parser of settings needs.
+// Returns the name of each operation and the settings that apply to it, which
+// the parser of settings needs.
 std::vector<KnownOperation> KnownOperations();
 
 }  // namespace shardc::exec

@@ -1,8 +1,8 @@
-// paged_flash_attention: q [B, T, H, D], a page table [B, pages] and two pools
-// of pages, for keys and for values. Attention need not be causal: if each row
-// has one query, the row's length already hides later keys. Segment ids are
-// supported only for packed tokens. The real kernel runs queries of unequal
-// lengths as unified_attention.
+// The operation paged_flash_attention: queries [B, T, H, D] attend to keys and
+// values in two pools of pages, which a page table [B, pages] finds. Unlike the
+// other operations on pages, it also supports several queries without a causal
+// mask. Segment ids are supported only for packed tokens. If requests have
+// different numbers of queries, the real kernel runs unified_attention instead.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

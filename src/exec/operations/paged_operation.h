@@ -1,5 +1,6 @@
-// The operations on pages of keys and values share one program. The member
-// `pages` of an operation's record configures it.
+// Declares the program that all operations on pages of keys and values share.
+// The member `pages` of an operation's record configures this program, for
+// example by the format of the pages.
 #ifndef SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 

@@ -1,20 +1,22 @@
-// Ring attention (Liu, Zaharia, Abbeel 2023): the lengths of query and key are
-// sharded over the same axes; each rank keeps its queries, and the blocks of
-// keys are passed from rank to rank.
+// The operation ring attention (Liu, Zaharia, Abbeel 2023). The lengths of
+// query and key are sharded over the same axes. Each rank keeps its queries,
+// and the blocks of keys are passed from rank to rank.
 //
-// In step t = 0 .. n-1 rank r has block j = (r - t) mod n. If the causal mask
-// hides the whole block, it is skipped, else it is added to the softmax state.
-// Key, value and segment ids are then sent to rank r + 1, except after the last
-// step. A rank sends (n-1)(b_k + b_v + b_ids) bytes, where b_k, b_v and b_ids
-// are the bytes of one block of key, value and segment ids. Some
+// In step t = 0 .. n-1, rank r has block j = (r - t) mod n. It skips the block
+// if the causal mask hides all of it, and otherwise adds the block to the
+// softmax state. It then sends key, value and segment ids to rank r + 1, except
+// after the last step. A rank sends (n-1)(b_k + b_v + b_ids) bytes, where b_k,
+// b_v and b_ids are the bytes of one block of key, value and segment ids. Some
 // implementations send n times, although no step reads what the last send
 // transfers.
 //
-// Order. Contiguous: under a causal mask rank 0 computes only one block while
-// rank n-1 computes n. Zig-zag: the sequence is divided into 2n chunks and rank
-// r holds chunks r and 2n-1-r, so every rank has the same number of causal
-// pairs. Striped: position p is on rank p mod n. Tokens, positions and ids are
-// permuted together before they are sharded, and the output is permuted back.
+// The tokens can be in three orders. In the contiguous order under a causal
+// mask, rank 0 computes only one block while rank n-1 computes n. In the
+// zig-zag order, the sequence is divided into 2n chunks, and rank r holds
+// chunks r and 2n-1-r. Every rank then has the same number of causal pairs. In
+// the striped order, position p is on rank p mod n. Tokens, positions and ids
+// are permuted together before they are sharded, and the output is permuted
+// back.
 //
 // Not supported: a sharded head dimension, and a query of length 1 if the
 // lengths are sharded, because such a query cannot be split. Decoding needs

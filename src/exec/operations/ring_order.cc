@@ -1,7 +1,7 @@
-// In a causal ring, a device is idle in a step if all keys that it has in this
-// step come after its queries. Tokens and their positions are therefore
-// permuted before the ring, so that every device has early and late tokens. The
-// output is permuted back:
+// Permutes the tokens of a sequence for ring attention, so that every device
+// has early and late tokens. Otherwise, under a causal mask, a device would be
+// idle in each step in which all of its keys come after its queries. Positions
+// are permuted with the tokens, and the output is permuted back. For example:
 //
 //   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
 //                          striped  0 2 4 6 | 1 3 5 7

@@ -1,4 +1,4 @@
-// Ring attention, and the orders in which its ranks hold a sequence.
+// Runs ring attention, and orders the tokens of a sequence for it.
 #ifndef SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 #define SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 

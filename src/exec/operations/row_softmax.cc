@@ -1,9 +1,9 @@
-// Attention with full rows of logits on every device. Some features need them:
-// softmax in 16 bits, quantised matmuls (narrow.h), dropout and a sharded head
-// dimension. Problems without these features run in the fast kernels if the
-// kernels support the slices (InKernels). If the head dimension is sharded,
-// each device's products are partial logits. They are added before the
-// exponential, since e^(a+b) is not e^a + e^b:
+// Computes attention from all logits of a row at once. Some features need this:
+// softmax in 16 bits, quantised matmuls (narrow.h), dropout, and a sharded head
+// dimension. Attention without these features runs in the fast kernels, if the
+// kernels support the slices (InKernels). If the head dimension is sharded, the
+// products on each device are partial logits. They must be added before the
+// exponential, since e^(a+b) is not e^a + e^b. For example:
 //
 //   D = 128 over tp=2: q[0:64] . k[0:64] on one, q[64:128] . k[64:128] on
 //   the other, all_reduce, then caps, bias, masks and softmax on both

@@ -1,4 +1,5 @@
-// Attention over full rows of logits: the arithmetic of vanilla and sdpa.
+// Computes attention from all logits of a row at once, for the operations
+// vanilla and sdpa.
 #ifndef SHARDC_EXEC_OPERATIONS_ROW_SOFTMAX_H_
 #define SHARDC_EXEC_OPERATIONS_ROW_SOFTMAX_H_
 

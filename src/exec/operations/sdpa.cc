@@ -1,11 +1,13 @@
-// Plain attention over full rows of logits, as a local kernel. It computes the
-// same as vanilla, but the wrapper keeps the axes of batch and heads and
-// gathers all other dimensions. Query head t of a device reads the device's key
-// head t / g, where g is the device's number of query heads for each key head.
+// The operation sdpa: attention from all logits of a row at once, as a local
+// kernel. It computes the same as vanilla, but the wrapper around the kernel
+// keeps the axes of batch and heads and gathers all other dimensions. Query
+// head t of a device reads the device's key head t / g, where g is the device's
+// number of query heads for each key head.
 //
-// Example of wrong results, which verification detects: query heads are sharded
-// over tp=2 and two key heads are replicated. A device's query heads all belong
-// to the same key head, but half of them read the other key head.
+// Some layouts lead to wrong results, which verification detects. For example,
+// query heads are sharded over tp=2 and two key heads are replicated. All query
+// heads of a device then belong to one key head, but half of them read the
+// other key head.
 #include <utility>
 
 #include "exec/attention/staging.h"

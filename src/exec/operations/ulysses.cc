@@ -1,29 +1,30 @@
-// Ulysses (Jacobs et al. 2023): an all_to_all changes a sharding of the length
-// to a sharding of the heads, attention runs over the full length, and a second
-// all_to_all changes the output back.
+// The operation Ulysses (Jacobs et al. 2023). An all_to_all changes a sharding
+// of the length to a sharding of the heads. Attention runs over the full
+// length, and a second all_to_all changes the output back.
 //
 // With n devices, each sends (n-1)/n (b_q + b_k + b_v + b_o) bytes, where b_q
 // to b_o are the bytes of its query, key, value and output. n must divide the
 // query heads of a device, and must divide its key heads K_loc or be a multiple
 // of K_loc. If n is a larger multiple of K_loc, the key heads are first
-// repeated n / K_loc times, which multiplies b_k and b_v. Without a ring, the
-// bits equal the unsharded run's. Segment ids are gathered.
+// repeated n / K_loc times, which multiplies b_k and b_v. For example, T and S
+// are sharded over sp = 4. With 8 heads and 2 key heads, each key head is sent
+// to two ranks. 6 heads are not supported, because 4 does not divide 6. Segment
+// ids are gathered. Without a ring, the bits equal the unsharded run's.
 //
-// Over a ring (Fang and Zhao 2024, "USP"): settings.ring_axes names some of the
-// axes that shard the lengths. Keys are passed around a ring over these axes,
-// which have r devices. The all_to_all runs over the other axes of the lengths,
-// which have u devices. After it, a device has the tokens of the u devices of
-// its group, in the group's order. If the axes of the all_to_all come before
-// those of the ring in the spec, these tokens are not contiguous in the
-// sequence, so their positions are permuted too. A device sends the bytes of
-// the all_to_all with n = u, gathers ids over u, and sends (r-1)(b_k + b_v +
-// b_ids) with the sizes after the all_to_all. u must divide the heads as n does
-// above. Bias and masks are gathered over queries and keys so that they can be
-// reordered, and are not sharded over keys afterwards.
+// Ulysses can be combined with a ring (Fang and Zhao 2024, "USP").
+// settings.ring_axes names some of the axes that shard the lengths. Keys are
+// passed around a ring over these axes, which have r devices. The all_to_all
+// runs over the other axes of the lengths, which have u devices. After it, a
+// device has the tokens of the u devices of its group, in the group's order. If
+// the axes of the all_to_all come before those of the ring in the spec, these
+// tokens are not contiguous in the sequence. Their positions are then permuted
+// too.
 //
-// Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
-// key head is sent to two ranks. 6 heads are not supported, because 4 does not
-// divide 6.
+// With a ring, the conditions on n above hold for u. A device sends the bytes
+// of the all_to_all with n = u, gathers ids over u, and sends (r-1)(b_k + b_v +
+// b_ids) with the sizes after the all_to_all. Bias and masks are gathered over
+// queries and keys so that they can be reordered, and are not sharded over keys
+// afterwards.
 #include <utility>
 
 #include "comm/collective.h"
@@ -139,7 +140,8 @@ Buffer RepeatHeads(const Buffer& in, int64_t times) {
   return out;
 }
 
-// If key heads have their own sinks, repeats these sinks as the key heads.
+// If key heads have their own sinks, repeats each sink `times` times, as often
+// as its key head is repeated.
 void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   if (!staged.sinks || !staged.sinks_by_key_head) return;
   ShardedTensor& sinks = *staged.sinks;

@@ -1,5 +1,6 @@
-// unified_attention: ragged queries [N, H, D] over two pools of pages [P, ps,
-// K, D], one for keys and one for values.
+// The operation unified_attention: queries [N, H, D] of requests with different
+// lengths attend to two pools of pages [P, ps, K, D], one for keys and one for
+// values.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -1,18 +1,19 @@
-// Plain attention over full rows of logits, as a compiler partitions it from a
-// global view of the tensors.
+// The operation vanilla: attention from all logits of a row at once, as a
+// compiler partitions it from a global view of the tensors.
 //
-// Batch, query length and heads keep the query's sharding. Keys are gathered
-// over their length. They are also gathered over their heads, unless their head
-// axes are a prefix of the query's. If the query's head dimension is sharded,
-// the key's is sharded in the same way, and partial logits are all-reduced
-// before any non-linear step. The output's head dimension has the value's axes,
-// which needs no collective, unless the query's batch, length or heads use the
-// same axes.
+// Batch, query length and heads keep the query's sharding. Keys and values are
+// gathered over their length. They are also gathered over their heads, unless
+// their head axes are a prefix of the query's. For example, if query heads and
+// 8 key heads are sharded over tp=8, nothing is sent. But if query heads are
+// sharded over [tp2, tp1] and key heads over [tp1], then [tp1] is not a prefix
+// of [tp2, tp1]. A device's query heads then read other key heads than the
+// device has, so the key heads are gathered.
 //
-// Example that sends nothing: query heads and 8 key heads are sharded over
-// tp=8. Example with a gather: query heads are sharded over [tp2, tp1], key
-// heads over [tp1]. [tp1] is not a prefix of [tp2, tp1], so a device's query
-// heads read other key heads than the device has.
+// If the query's head dimension is sharded, the key's is sharded in the same
+// way, and partial logits are all-reduced before any non-linear step. The head
+// dimension of value and output stays sharded over the value's axes, without a
+// collective. If one of these axes also shards the query's batch, length or
+// heads, the value is gathered over its head dimension.
 #include <utility>
 
 #include "exec/attention/staging.h"

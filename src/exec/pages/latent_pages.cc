@@ -1,5 +1,7 @@
-// Pages of MLA's latent rows. The latent and its rotated part are each padded
-// to a multiple of 128 elements. A word of 32 bits holds several tokens:
+// Implements the pages of a cache for multi-head latent attention (MLA). For
+// each token, a page holds a latent of `rank` numbers and a rotated part of
+// `rope` numbers. Both are padded to a multiple of 128 elements. A word of 32
+// bits holds the same element of several consecutive tokens. For example:
 //
 //   BF16 (two tokens in a word), rank 512, rope 64: the token at offset 5 of a
 //   page is the second half of word 2 in each of its 512 + 128 elements

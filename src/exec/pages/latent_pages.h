@@ -1,4 +1,5 @@
-// Pages of latent rows (multi-head latent attention) on one device.
+// Declares the pages of latent rows (multi-head latent attention) that one
+// device holds.
 #ifndef SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 #define SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 

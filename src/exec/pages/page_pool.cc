@@ -1,6 +1,8 @@
-// Computes where a page stores the key or value of a token's head, in each of
-// three formats. The format limits how heads can be sharded: each key must be
-// on the device of its value, and no word may be split:
+// Computes where a page stores the key or value of a token and head. A page has
+// one of three formats. If the heads are sharded, each key must be on the
+// device of its value, and a word of 32 bits must not be split. The formats are
+// shown below with the order of the keys (K0, K1) and values (V0, V1) of two
+// heads:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1

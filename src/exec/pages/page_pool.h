@@ -2,8 +2,8 @@
 // programs over them.
 // Includes: source, floats, exec/kernels, exec/machine, exec/attention.
 //
-// Pools: the pages of keys and values on the devices, in the layouts of the
-// kernels that read them.
+// Declares a pool: all pages of keys and values, on all devices, in the format
+// that the kernel reads.
 #ifndef SHARDC_EXEC_PAGES_PAGE_POOL_H_
 #define SHARDC_EXEC_PAGES_PAGE_POOL_H_
 
@@ -21,8 +21,10 @@ namespace shardc::exec {
 
 // How a pool stores tokens: P pages of ps tokens, K key heads of D dims.
 enum class PageFormat : uint8_t {
-  kInterleaved,  // [P, ps, 2K, D]: head k's keys at 2k, its values at 2k + 1
-  kSeparate,     // two pools [P, ps, K, D]
+  // [P, ps, 2K, D]: row 2k holds the keys of head k, and row 2k + 1 its values.
+  kInterleaved,
+  // Keys and values are in two pools [P, ps, K, D].
+  kSeparate,
   // [P, ps, g, p, pad128(D)], where p = 32/bits elements form a word of 32
   // bits. Keys and values are numbered together: the keys of head k have number
   // c = 2k and its values c = 2k + 1. Number c is at (c / p, c mod p), so g =
@@ -38,18 +40,21 @@ struct PoolConfig {
   int64_t key_heads = 1;
   int64_t head_dim = 1;
   Dtype dtype = Dtype::kF32;  // F32, BF16, F16, or I8 with F32 scales
-  AxisGroup page_axes;        // the axes over which pages are split
-  AxisGroup head_axes;        // the axes over which key heads are split
+  AxisGroup page_axes;        // the axes that shard the pages
+  AxisGroup head_axes;        // the axes that shard the key heads
 };
 
 struct PagePool {
   PoolConfig config;
-  ShardedTensor first;  // keys for kSeparate, keys and values for other formats
-  ShardedTensor second;  // values for kSeparate, unused for other formats
-  // For I8 only: F32 [P, ps, K], the largest |x| of each token's head. Scales
+  // For kSeparate, `first` holds the keys and `second` the values. For other
+  // formats, `first` holds both and `second` is unused.
+  ShardedTensor first;
+  ShardedTensor second;
+  // For I8 only: F32 [P, ps, K], the largest |x| of each token and head. Scales
   // are sharded as the pages are.
   ShardedTensor key_scale, value_scale;
-  const Arithmetic* arithmetic = &kRightArithmetic;  // rounds int8 rows
+  // Has the functions that quantise and dequantise int8 rows.
+  const Arithmetic* arithmetic = &kRightArithmetic;
 
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };

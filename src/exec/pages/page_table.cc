@@ -1,11 +1,12 @@
-// Assigns pages to rows. Free pages form one stack for each shard, and every
-// page has a reference count. Before a row writes to a page that other rows
-// share, it gets a copy of the page. Only the last page of a row can be partly
-// filled, so only that page is ever copied.
+// Assigns pages to the rows (requests) of a batch. Free pages form one stack
+// for each shard. Every page has a count of the rows that use it. Before a row
+// writes to a page that other rows use too, the row gets its own copy of the
+// page. Only the last page of a row can be partly filled, so only that page is
+// ever copied.
 //
-//   Pages have 4 tokens, and page 0 is reserved. Row 0 grows by 6 tokens and
-//   gets pages 1 and 2. Row 1 shares these pages and then grows by 1 token:
-//   page 2 is copied to page 3, and row 1 has pages 1 and 3.
+// For example, pages have 4 tokens, and page 0 is reserved. Row 0 grows by 6
+// tokens and gets pages 1 and 2. Row 1 shares these pages and then grows by 1
+// token. Page 2 is therefore copied to page 3, and row 1 has pages 1 and 3.
 #include "exec/pages/page_table.h"
 
 #include <algorithm>

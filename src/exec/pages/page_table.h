@@ -1,4 +1,5 @@
-// Which page holds which tokens: the host's side of a paged cache.
+// Declares the table of a paged cache, which has the pages of each row
+// (request). The host keeps this table, and devices hold the pages.
 //
 // Position p of a row is in page table[row][p / page_size], at p mod page_size.
 // Page ids are global. If P pages and R rows are sharded over n shards, shard r
@@ -18,14 +19,15 @@
 
 namespace shardc::exec {
 
-// The value of pool entries to which no token has been written.
+// The value of pool entries to which no token has been written. It is large, so
+// that a wrong read of such an entry changes the result.
 inline constexpr float kFreePage = 1e4f;
 
 struct PageConfig {
-  int64_t pages = 1;          // P: pages of all shards
+  int64_t pages = 1;          // P: number of pages in all shards
   int64_t page_size = 1;      // tokens in a page
   int64_t rows = 1;           // R: requests
-  int64_t pages_per_row = 1;  // width of the table
+  int64_t pages_per_row = 1;  // the largest number of pages of a row
   int64_t shards = 1;         // n: number of shards, which must divide P and R
   // If true, a shared page is copied before it is written. Fault injection sets
   // this to false.

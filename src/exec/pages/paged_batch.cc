@@ -1,9 +1,12 @@
-// Checks a batch of requests before any page is read: tables and lengths must
-// fit each other, every page must belong to the request's shard, and requests
-// must be sorted as the kernel's programs expect.
+// Checks a batch of requests before any page is read. The page table and the
+// lengths must be for the same number of requests, and every page must belong
+// to the request's shard. Some kernels have three programs: for requests of one
+// query, for requests with only new keys, and for all others. Requests must
+// then be sorted in this order, and `distribution` has the ends of the three
+// parts. For example:
 //
-//   distribution [1, 2, 3]: request 0 has one query, in request 1 all keys are
-//   new, request 2 is anything else
+//   distribution [1, 2, 3]: request 0 has one query, request 1 has as many
+//   queries as keys, request 2 may have any numbers of queries and keys
 #include <string>
 
 #include "exec/pages/paged_program.h"

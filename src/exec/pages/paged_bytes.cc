@@ -1,9 +1,10 @@
-// Computes the bytes of a paged operation by formula. Queries are gathered over
-// all axes except the head axes. Keys and values are resharded to the layout of
-// their pages. Outputs are all-reduced over the requests' axes, since a device
-// has zeros for requests of other shards. Example: if outputs of b = 4 N H_loc
-// D bytes are all-reduced over n = 2 shards, each device sends 2(n-1)/n b = b
-// bytes.
+// Computes by formula the bytes that a paged operation sends. Queries are
+// gathered over all axes except the head axes. Keys and values are resharded to
+// the layout of their pages. Outputs are all-reduced over the axes of the
+// requests, since a device has zeros for the requests of other shards.
+//
+// For example, the outputs of one device have b = 4 N H_loc D bytes and are
+// all-reduced over n = 2 shards. Each device then sends 2(n-1)/n b = b bytes.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {

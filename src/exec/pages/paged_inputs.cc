@@ -1,6 +1,6 @@
-// Checks that a paged operation supports the inputs, and finds the requests in
-// them. A request is a row of the batch or, for packed tokens, a run of equal
-// segment ids.
+// Checks that a paged operation supports its inputs, and finds the requests in
+// them. A request is a row of the batch. If tokens are packed, a request is a
+// run of equal segment ids, and negative ids are padding. For example:
 //
 //   segments 0 0 0 1 1 -1  ->  requests of 3 and 2 tokens
 #include <algorithm>
@@ -141,13 +141,14 @@ std::optional<LayoutError> FindRequests(const SimMesh& mesh,
   if (auto bad = CheckSplits(mesh, staged)) return bad;
   if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
     return bad;
-  // The inputs have shapes but no elements.
+  // Requests cannot be read from inputs that have shapes but no elements.
   if (problem.IsHollow()) return std::nullopt;
   requests = problem.layout == Layout::kThd
                  ? RunsOf(*problem.query_segments, *problem.key_segments)
                  : RowsOf(staged);
   for (const PagedRequest& request : requests) {
-    if (request.queries > request.keys) continue;  // CheckBatch reports it
+    // CheckBatch reports requests that have more queries than keys.
+    if (request.queries > request.keys) continue;
     if (CountsKeys(staged, request)) continue;
     return MakeError(std::string(name) + " takes no positions of its own",
                      "use vanilla or flash_attn2");

@@ -1,16 +1,16 @@
-// The program of the paged operations. The keys of each request are read page
-// by page into one contiguous array. Attention over this array runs as over
-// unpaged keys, so a request's bits depend only on its own pages.
+// Implements the program of the paged operations. The keys of each request are
+// read page by page into one contiguous array. Attention over this array runs
+// as over unpaged keys, so a request's bits depend only on its own pages.
 //
-// Let pages be sharded over n shards of the data axes. Shard r owns pages [r
+// The pages are sharded over n shards of the data axes. Shard r owns pages [r
 // P/n, (r + 1) P/n) and requests [r R/n, (r + 1) R/n). All queries are on every
-// device of those axes. Each device computes its own requests' outputs and has
-// zeros for other requests. The outputs are then all-reduced: a device sends
-// 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits except the sign of
-// zero, so every zero is made positive.
+// device of those axes. Each device computes the outputs of its own requests
+// and has zeros for the other requests. The outputs are then all-reduced: a
+// device sends 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits except
+// the sign of zero, so every zero is made positive.
 //
-// Pages are assigned in a random order, and free pages hold a large number. A
-// page id that is read from the wrong place therefore changes the result.
+// To detect reads from a wrong page, pages are assigned in a random order, and
+// free pages hold a large number. Such a read therefore changes the result.
 #include "exec/pages/paged_program.h"
 
 #include <algorithm>

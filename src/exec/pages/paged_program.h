@@ -1,5 +1,5 @@
-// The program that all paged operations share. It attends to a batch of
-// requests whose keys are in pages, one request after the other.
+// Declares the program that all paged operations share. It attends to a batch
+// of requests whose keys and values are in pages, one request after the other.
 #ifndef SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 #define SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 
@@ -24,8 +24,9 @@ struct RaggedBatch {
   // [R + 1]: request r has the queries [cumulative[r], cumulative[r + 1]).
   std::vector<int64_t> cumulative;
   std::vector<int64_t> lengths;  // [R]: number of keys, including new keys
-  Buffer table;                  // I32 [R, pages a row]: global page ids
-  int64_t sequences = 0;         // R; later rows of the table are padding
+  Buffer table;                  // I32 [R, pages per row]: global page ids
+  // R, the number of requests. Any further rows of the table are padding.
+  int64_t sequences = 0;
   // For each shard [decode_end, prefill_end, total], as indices from the
   // shard's first request. Requests before decode_end have one query. Requests
   // from decode_end to prefill_end have only new keys. The remaining requests
@@ -38,11 +39,15 @@ struct RaggedBatch {
   }
 };
 
-// Checks a batch with `tokens` queries. Returns an error if the parts of the
-// batch do not fit each other or `tokens`, if the distribution does not fit the
-// requests, if a request has more queries than keys, or if a page id is outside
-// the pages of the request's shard. Real kernels clip such ids silently, and
-// then read another request's keys. `shards` is the number of shards of pages.
+// Checks a batch with `tokens` queries and `shards` shards of pages. Returns an
+// error in any of these cases:
+// - The table and the lengths are not for the same number of requests.
+// - The requests have more than `tokens` queries.
+// - Requests are not in the order that the distribution requires.
+// - A request has more queries than keys, or too few pages.
+// - A page id is outside the pages of the request's shard. Real kernels clip
+//   such ids silently, and then read another request's keys.
+// - `shards` does not divide the number of requests or of pages.
 std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
                                       const PoolConfig& pool, int64_t shards,
                                       int64_t tokens);
@@ -52,7 +57,8 @@ int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r);
 // The properties in which the operations on pages of keys and values differ.
 struct PagedKernel {
   PageFormat format = PageFormat::kSeparate;
-  bool writes = false;      // true: the kernel itself writes the new tokens
+  // True if the kernel itself writes the new keys and values to pages.
+  bool writes = false;
   bool dense_rows = false;  // true: queries are [B, T, H, D], not ragged
   // True if attention of several queries must be causal. A single query needs
   // no causal mask, because it may attend to all keys of its request.
@@ -74,20 +80,22 @@ struct PagedRequest {
 struct PagedTables {
   RaggedBatch& batch;
   std::vector<PagedRequest>& requests;
-  std::vector<int64_t>& owners;  // [R]: the shard that computes a request
-  int64_t shards, tokens;        // number of shards; tokens of all queries
+  std::vector<int64_t>& owners;  // [R]: the shard that computes each request
+  // The number of shards, and the number of query tokens of all requests.
+  int64_t shards, tokens;
 };
 // The read of one token's key or value from a page. A test can change it
 // through PagedSeam.
 struct PageRead {
   int64_t request, position;
-  int64_t id;           // the global id of the page
-  int64_t shard, each;  // the device's shard; number of pages per shard
-  bool values;          // true: a value is read; false: a key is read
+  int64_t id;  // the global id of the page
+  // The shard of the device that reads, and the number of pages per shard.
+  int64_t shard, each;
+  bool values;  // true: a value is read; false: a key is read
 };
 struct PagedSeam {
-  std::function<void(RaggedBatch&)>
-      given;  // changes the batch before it is checked
+  // Changes the batch before it is checked.
+  std::function<void(RaggedBatch&)> given;
   // Changes the tables that the kernel reads.
   std::function<void(PagedTables&)> used;
   std::function<void(PageRead&)> read;

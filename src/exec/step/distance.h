@@ -1,12 +1,14 @@
-// Relative position buckets, as in T5: a table of position biases has a row for
-// each distance, or range of distances, between a key and its query.
+// Computes relative position buckets, as in T5. A table of position biases has
+// rows, and each distance between a key and its query belongs to one row. A row
+// is for one distance or for a range of distances.
 //
-// Without `both`, all rows of the table are for keys up to the query. With
-// `both`, the first half of the rows is for keys up to the query and the second
-// half for keys after it. Let n be the number of rows for one direction. The
+// Without `both`, all rows are for keys that are not after the query. With
+// `both`, the first half of the rows is for such keys, and the second half is
+// for keys after the query. Let n be the number of rows for one direction. The
 // first n/2 of these rows belong to the distances 0 to n/2 - 1. Each later row
-// belongs to a range of distances, which grows by a constant factor from row to
-// row. All distances from `most` on belong to the last row.
+// belongs to a range of distances, and the ranges grow by a constant factor
+// from row to row. All distances from `most` on belong to the last row. For
+// example:
 //
 //   8 rows, most 16:  distance 3 -> row 3, 4 and 5 -> row 4, 16 -> row 7
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_

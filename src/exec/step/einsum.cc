@@ -1,9 +1,12 @@
-// Computes an einsum of two operands as a product of matrices. Batch labels are
-// in both operands and the result. Row labels are in the first operand and the
-// result, column labels in the second operand and the result. Inner labels are
-// not in the result: the products are summed over them. The operands are copied
-// to [batch, rows, inner] and [batch, inner, columns]. The innermost loop runs
-// over columns, and every element is a sum in the order of the inner labels:
+// Computes an einsum of two operands as a product of matrices. The dimension
+// labels are divided into four kinds. Batch labels are in both operands and in
+// the result. Row labels are in the first operand and the result, and column
+// labels are in the second operand and the result. Inner labels are not in the
+// result: the products are summed over them.
+//
+// The operands are copied to [batch, rows, inner] and [batch, inner, columns].
+// The innermost loop runs over columns, and every element is a sum in the order
+// of the inner labels. For example:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
 #include "exec/step/kernels.h"

@@ -1,8 +1,8 @@
 // Kernels of elementwise ops, reductions, dropout and the optimizer's update. A
-// kernel is a nest of loops over the dimension labels of its result, or of its
-// operand if it sums. Each array has a stride for each label. The stride is 0
-// for a label that the array lacks, so that the array is broadcast or summed
-// along it.
+// kernel is a nest of loops with one loop for each dimension label. The labels
+// are those of the result, or those of the operand if the kernel sums. Each
+// array has a stride for each label. If the array lacks the label, the stride
+// is 0, so that the array is broadcast or summed along it. For example:
 //
 //   add a [b, t, d], bias [d] -> [b, t, d]: bias has strides 0, 0, 1
 #include "exec/step/kernels.h"

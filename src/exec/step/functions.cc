@@ -1,5 +1,6 @@
-// The table of scalar functions, for float32 and float64. The function `f_d` is
-// the derivative of `f`, and `f_dd` is its second derivative. Example:
+// Defines the table of the scalar functions that a step may apply to each
+// element, for float32 and float64. The function `f_d` is the derivative of
+// `f`, and `f_dd` is the second derivative. For example:
 //
 //   silu 2   ->  1.7616
 #include "exec/step/functions.h"

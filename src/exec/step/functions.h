@@ -1,4 +1,4 @@
-// The scalar functions of a step's graph, by name.
+// Finds a scalar function of a step's graph, such as `silu`, by its name.
 #ifndef SHARDC_EXEC_STEP_FUNCTIONS_H_
 #define SHARDC_EXEC_STEP_FUNCTIONS_H_
 

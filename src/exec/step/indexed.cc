@@ -1,8 +1,9 @@
-// Kernels that find rows by ids or positions, and the kernel that computes the
-// rows of a position bias. An id is a row number of the unsharded table. A
-// device subtracts the number of its first row and skips ids of rows that other
-// devices hold. The sum of a lookup's results over the devices is therefore the
-// unsharded result:
+// Kernels that find rows of a table by ids or positions, and the kernel that
+// computes the rows of a position bias. An id is the number of a row of the
+// unsharded table. A device subtracts the number of its first row, and skips
+// the ids of rows that other devices hold. For a skipped id, a lookup returns
+// zeros. The sum of the devices' results is therefore the unsharded result. For
+// example:
 //
 //   lookup, rows [4, 8) of 8 on this device: id 6 reads row 2 of the part,
 //   id 3 gives zeros

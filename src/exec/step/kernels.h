@@ -1,6 +1,7 @@
-// The kernels of a step's ops, which the table in local_op.cc lists. Each reads
-// the parts of its operands on one device and writes the result to `local.out`,
-// whose elements are zeros before the call.
+// Declares the kernels of a step's ops. A table in local_op.cc has the kernel
+// of each op. A kernel reads the parts of its operands that one device holds,
+// and writes the result to `local.out`, whose elements are zeros before the
+// call.
 #ifndef SHARDC_EXEC_STEP_KERNELS_H_
 #define SHARDC_EXEC_STEP_KERNELS_H_
 

@@ -1,5 +1,7 @@
-// The table of the ops' kernels, and the rounding of their results. To add an
-// op, add a row to this table and write its kernel in another file.
+// Runs one op on the parts of its operands that one device holds. This file has
+// the table that maps each op to its kernel, and rounds the results of kernels
+// to their dtype. To add an op, add a row to this table and write its kernel in
+// another file. For example:
 //
 //   einsum of BF16 parts: products and sums in float32, rounded once at the end
 #include "exec/step/local_op.h"

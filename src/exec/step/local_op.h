@@ -33,7 +33,9 @@ struct LocalOp {
   std::vector<Part> in = {};
   // Dimension labels of the result.
   const std::vector<step::LabelId>* labels = nullptr;
-  Shape start = {};  // index of `out`'s first element in the unsharded result
+  // The position of the first element of `out` in the unsharded result, by
+  // dimension.
+  Shape start = {};
   Buffer* out = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// Loops over a block of elements with an offset into each of several arrays.
+// Runs nested loops over a block of elements, and computes the offset of each
+// element in several arrays with different strides.
 #ifndef SHARDC_EXEC_STEP_NEST_H_
 #define SHARDC_EXEC_STEP_NEST_H_
 

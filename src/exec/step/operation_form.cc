@@ -1,8 +1,11 @@
-// Determines how an attention operation runs inside a step: in the compiler's
-// global view, as a kernel on slices, or as a ring. The lengths of a kernel's
-// slices are gathered, or an all_to_all exchanges them for heads. In the
-// example, op_q is the query as the kernel reads it. An all_to_all over sp
-// changes q to op_q:
+// Determines how an attention operation runs inside a step: as ops that a
+// compiler partitions from a global view, as a kernel on each device's slices,
+// or as a ring. A kernel needs the full length. Its inputs are therefore
+// gathered along the length, or an all_to_all changes a sharding of the length
+// to a sharding of the heads.
+//
+// For example, q is the query and op_q is the query as the kernel of ulysses
+// reads it. An all_to_all over sp changes q to op_q:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q [b, t, n:tp+sp, h]
 #include "exec/step/operation_form.h"

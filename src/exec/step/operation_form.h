@@ -1,4 +1,4 @@
-// How an attention operation runs inside a step's program.
+// Determines how an attention operation runs inside a step's program.
 #ifndef SHARDC_EXEC_STEP_OPERATION_FORM_H_
 #define SHARDC_EXEC_STEP_OPERATION_FORM_H_
 
@@ -17,8 +17,8 @@ namespace shardc::exec {
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);
 
-// Adds to a mode's constraints the shardings that the operation requires of its
-// query, key and output.
+// Adds sharding constraints to those of a mode: the shardings that the
+// operation requires of its query, key and output.
 void AddStepOverrides(const Operation& operation,
                       step::ShardingConstraints& constraints);
 

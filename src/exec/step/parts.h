@@ -1,5 +1,5 @@
-// How kernels read the parts of values that a device holds: strides by
-// dimension label, and elements in one number type.
+// Functions with which kernels read the part of a value that a device holds:
+// its strides by dimension label, and its elements as numbers of one type.
 #ifndef SHARDC_EXEC_STEP_PARTS_H_
 #define SHARDC_EXEC_STEP_PARTS_H_
 

@@ -1,6 +1,6 @@
 // Kernels that depend on the positions of tokens: rotary embeddings and
-// attention masks. Positions are values of the program, so that a device needs
-// only the positions of its own tokens.
+// attention masks. A kernel gets the positions as an operand, so a device needs
+// only the positions of its own tokens. For example:
 //
 //   causal mask, query at 5, key at 6: minus infinity
 #include "exec/step/kernels.h"
@@ -36,7 +36,8 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   scaling.high_frequency_factor = rope.high_frequency_factor;
   if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
   // At reduced sizes the rotated part of a head may be less than a pair of
-  // elements, or end inside a pair.
+  // elements, or end inside a pair. The number of pairs is rounded down, but is
+  // at least 1.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
   // The only pair has frequency 1 for any base, so a scaling that changes the

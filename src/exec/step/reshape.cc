@@ -1,11 +1,12 @@
 // Kernels that move elements within a device: dimensions are split, merged,
-// divided into parts, indexed, renamed, repeated for heads and rolled. One of
-// the two arrays has the smaller dimensions: the factors of a split dimension,
-// or one part of a concatenated dimension. The loop runs over that array. The
-// other array is addressed by strides and an offset:
+// divided into parts, indexed, renamed, repeated for heads and rolled. Operand
+// and result differ in the size or number of dimensions. The loop runs over the
+// array with the smaller dimensions, for example the one with the factors of a
+// split dimension. The other array is addressed by strides and an offset.
 //
-//   Dimension (c+r) of size 6 is the concatenation of c, size 4, and r, size 2.
-//   To read r, the loop begins at index 4 of (c+r) and moves by its stride.
+// For example, dimension (c+r) of size 6 is the concatenation of c, size 4, and
+// r, size 2. To read r, the loop begins at index 4 of (c+r) and advances by the
+// stride of (c+r).
 #include "exec/step/kernels.h"
 
 #include <algorithm>
@@ -42,8 +43,8 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
 }
 
 // Copies the elements from the operand to the result. The loop runs over the
-// labels of `small`, the array in which the merged dimension is still split. In
-// `other`, the same labels may have other strides, from an offset on.
+// labels of `small`, the array with the smaller dimensions. The other array is
+// read or written at `base` plus the loop's indices times `strides`.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;

@@ -1,6 +1,8 @@
-// Kernels of expert routing. They choose the best experts or groups of experts
-// for each token, and compute the places of tokens in the queues of experts.
-// Results are 0 or 1. Of equal scores, the first is chosen:
+// Kernels that route tokens to experts. For each token, they choose the
+// experts, or the groups of experts, with the highest scores. They also compute
+// the place of each token in the queue of its expert. All results are 0 or 1,
+// such as 1 for a chosen expert. Of equal scores, the first is chosen. For
+// example:
 //
 //   scores [3, 1, 3, 2]: top 1 -> [1, 0, 0, 0], top 2 -> [1, 0, 1, 0]
 #include "exec/step/kernels.h"

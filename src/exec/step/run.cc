@@ -1,11 +1,12 @@
-// Runs a program instruction by instruction. Inputs are scattered by their
-// sharding, and an op runs on every device's parts. A slice instruction keeps
-// one block of a dimension: the block whose number is the device's index along
-// the axes. The machine runs the collectives, and its ledger gets one entry for
-// each, in the order of the program:
+// Runs the program of a step on the simulated mesh, instruction by instruction.
+// Inputs are scattered by their sharding. An op runs on the parts of every
+// device. A slice instruction keeps one block of a dimension on each device:
+// the block whose number is the device's index along the axes. A collective
+// runs on the machine, whose ledger gets one entry for each collective, in the
+// order of the program.
 //
-//   slice over tp along d of a value [b, d], with d = 8 and tp = 4: the device
-//   at tp=2 keeps elements [4, 6) of d
+// For example, a value [b, d] with d = 8 is sliced over tp = 4 along d. The
+// device at tp=2 keeps elements [4, 6) of d.
 #include "exec/step/run.h"
 
 #include <algorithm>

@@ -40,7 +40,8 @@ std::vector<int64_t> LastReaders(const step::Graph& graph,
                                  const step::Program& program);
 
 struct StepRun {
-  std::vector<PerDevice> slots;  // one entry for each slot of the program
+  // Indexed by slot of the program: the value's part on each device.
+  std::vector<PerDevice> slots;
 };
 // Runs a program and returns its slots. Each dimension must be divisible by its
 // number of shards. Tests can replace collectives and ops (seams.h).

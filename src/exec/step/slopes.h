@@ -1,8 +1,11 @@
-// The ALiBi slope of each head: the amount by which a score falls for each
-// token between key and query. If the number n of heads is a power of two, the
-// slopes are 2^(-8/n), 2^(-16/n) and so on. Otherwise let m be the next smaller
-// power of two. The first m heads have the slopes of m heads, and the remaining
-// heads have the first, third, fifth and so on of the slopes of 2m heads.
+// Computes the ALiBi slope of each head: the number by which a score falls for
+// each token between key and query.
+//
+// If the number n of heads is a power of two, the slopes are 2^(-8/n),
+// 2^(-16/n) and so on. Otherwise let m be the largest power of two below n. The
+// first m heads have the slopes of a model with m heads. The remaining heads
+// have the first, third, fifth and so on of the slopes of a model with 2m
+// heads.
 #ifndef SHARDC_EXEC_STEP_SLOPES_H_
 #define SHARDC_EXEC_STEP_SLOPES_H_
 
