@@ -1,11 +1,11 @@
-// Reads the file that describes a model family: its model classes, its named
-// expressions (`let`), its reusable subtrees (`blocks`) and its parameter tree.
-// If the key `like` names another family, that family is read first. Its
-// models, expressions, blocks and tree are used where this file does not define
-// them. Families that the key `uses` names supply only blocks.
+// Reads the file that describes a model family. The file has the family's model
+// classes, its named expressions (`let`), its reusable subtrees (`blocks`) and
+// its parameter tree. If the key `like` names another family, that family is
+// read first. Whatever this file does not define is then taken from that
+// family. The key `uses` also names families, but only their blocks are taken.
 //
-// Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
-// `i`, the count `num_layers` and the condition `deep`.
+// For example, `layers[i < num_layers] if deep:` is a node `layers` with
+// counter `i`, the count `num_layers` and the condition `deep`.
 #include "families/description.h"
 
 #include <algorithm>
@@ -196,8 +196,8 @@ bool ReadInto(Description& out, std::string_view name, int line,
 
 // Reads the family that the key `like` names, and the blocks of the families
 // that the key `uses` names. Returns false if one of these families cannot be
-// read. `line` is the number of such keys between the first family and this
-// one.
+// read. `line` is the number of `like` and `uses` keys that lead from the first
+// family to this one.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

@@ -1,5 +1,5 @@
-// The description of a model family's parameter tree. families/README.md
-// explains the files.
+// Declares the description of a model family's parameter tree, which is read
+// from a file. families/README.md explains the format of these files.
 #ifndef SHARDC_FAMILIES_DESCRIPTION_H_
 #define SHARDC_FAMILIES_DESCRIPTION_H_
 
@@ -18,7 +18,9 @@ namespace shardc::families {
 // A node of a parameter tree. In the file it is a key, such as `layers[i <
 // num_hidden_layers] if c: ...`.
 struct Node {
-  std::string name;  // parts of the parameter's name; `_` adds no part
+  // The part of a parameter's name that this node adds, such as `layers`. The
+  // name `_` adds nothing.
+  std::string name;
   // The name by which expressions in the children refer to the number of the
   // repetition; empty if the node has no counter.
   std::string counter;

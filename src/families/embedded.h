@@ -1,4 +1,4 @@
-// The family descriptions that are compiled into the library.
+// Gives access to the family descriptions that are compiled into the library.
 #ifndef SHARDC_FAMILIES_EMBEDDED_H_
 #define SHARDC_FAMILIES_EMBEDDED_H_
 

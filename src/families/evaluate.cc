@@ -1,18 +1,19 @@
-// Evaluates the expressions of a family's description for one config.json. A
-// name is looked up first among bound names (a counter, a block's parameter),
-// then among the entries of the family's `let`, then among the keys of the
-// config. The name `naming` is the naming scheme, unless it is bound. Inside
-// the definition of a `let` entry, the entry's own name is the key of the
-// config. An example is `head_dim: head_dim ?? hidden_size // heads`.
+// Evaluates the expressions of a family's description for one config.json. For
+// example, if the config has hidden_size 64, heads 4 and no head_dim, the `let`
+// entry `head_dim: head_dim ?? hidden_size // heads` is 16.
 //
-// A key that the config lacks or sets to null is an error. There are two
-// exceptions: to the left of `??`, and inside has() and given(). The values of
-// most `let` entries are cached, because a tree with thousands of tensors
-// evaluates the same few entries many times. A value that depends on a bound
-// name is not cached.
+// A name is looked up in three places: first the bound names, which are
+// counters and the parameters of blocks, then the entries of the family's
+// `let`, then the keys of the config. Inside the definition of a `let` entry,
+// the entry's own name is the key of the config, as in the example. The name
+// `naming` is the naming scheme, unless it is bound.
 //
-// For example, if the config has hidden_size 64, heads 4 and no head_dim, the
-// entry `head_dim` is 16.
+// A key that the config lacks or sets to null is an error, except in two
+// places: to the left of `??`, and inside has() and given().
+//
+// The values of most `let` entries are cached, because a tree with thousands of
+// tensors evaluates the same few entries many times. A value that depends on a
+// bound name is not cached.
 #include "families/evaluate.h"
 
 #include <algorithm>

@@ -19,11 +19,12 @@ namespace shardc::families {
 struct Value {
   enum class Kind : uint8_t { kNull, kBool, kInteger, kText, kList, kJson };
   Kind kind = Kind::kNull;
-  int64_t number = 0;  // the integer; for kBool, 1 if true
+  int64_t number = 0;  // for kInteger and kBool (0 or 1)
   std::string text;
   std::vector<Value> items;
-  // kJson: an object, a list or a real number. Of other kinds, the value in the
-  // config if this value was read there and not computed.
+  // For kJson, an object, a list or a real number of the config. Other kinds
+  // use this member only for the value's place in the config. It is empty for a
+  // value that was computed and not read.
   JsonValue json;
 };
 
@@ -49,9 +50,9 @@ class Evaluator {
   void Unbind() { bound_.pop_back(); }
 
   // Returns the place in the config of the string, number, list or object that
-  // was read last; findings about a computed result point to it. If the value
-  // of a `let` name comes from the cache, this is the place that the first
-  // evaluation of the name read. Returns the place of the entire config if
+  // was read last. Findings about a computed result point to this place. If the
+  // value of a `let` name comes from the cache, this is the place that was read
+  // last when the value was computed. Returns the place of the entire config if
   // nothing was read.
   Place Blame() const;
   // Returns the place in the config of the expression's value. If the value was
@@ -79,8 +80,8 @@ class Evaluator {
   Result Binary(const Expression& expression, bool soft);
   Result Arithmetic(const std::string& sign, int64_t a, int64_t b);
   Place Blame(const Value& value) const;
-  // Returns the key of the config whose value this is, or else the text of the
-  // expression, for messages.
+  // Returns a name of the value for messages: the config's key if the value was
+  // read at a top-level key, otherwise the text of the expression.
   std::string NameOf(const Value& value, const Expression& expression) const;
   std::optional<int64_t> AsInteger(const Value& value,
                                    const Expression& expression);
@@ -95,7 +96,9 @@ class Evaluator {
   std::vector<std::string> defining_;
   std::map<std::string, Known, std::less<>> known_;
   std::optional<JsonValue> blame_;
-  bool used_bound_ = false;  // whether the current expression used a bound name
+  // True if the expression that is being evaluated has used a bound name. Its
+  // value is then not cached.
+  bool used_bound_ = false;
 };
 
 }  // namespace shardc::families

@@ -1,6 +1,6 @@
 // Parses the expressions of family descriptions by recursive descent. Each
-// level of precedence has one function. The levels are, from the lowest to the
-// highest:
+// level of precedence has one function. These are the levels, from the lowest
+// to the highest precedence:
 //
 //   choice    a if c else b
 //   or, and, not
@@ -8,8 +8,8 @@
 //   default   a ?? b          b if a is absent or null
 //   sum, product (integer division is //), minus, then .name and [index]
 //
-// Example: `head_dim ?? hidden_size // heads` is ??(head_dim, //(hidden_size,
-// heads)).
+// For example, `head_dim ?? hidden_size // heads` is parsed as ??(head_dim,
+// //(hidden_size, heads)).
 #include "families/expression.h"
 
 #include <array>
@@ -91,8 +91,8 @@ class ExpressionParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Makes an expression. Returns nullopt if there are now more than kMostParts
-  // parts.
+  // Makes an expression from its parts. Returns nullopt if the parser has now
+  // made more than kMostParts expressions.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {

@@ -21,12 +21,12 @@ struct Expression {
     kText,
     kList,    // `parts` are the elements
     kName,    // `text` is the name
-    kMember,  // parts[0] . text
-    kIndex,   // parts[0] [ parts[1] ]
-    kCall,    // text ( parts )
+    kMember,  // `parts[0].text`
+    kIndex,   // `parts[0][parts[1]]`
+    kCall,    // `text(parts)`: a call of a function
     kUnary,   // `text` is "-" or "not"
     kBinary,  // `text` is "+", "??", "and", "in" and so on
-    kChoice,  // parts[0] if parts[1] else parts[2]
+    kChoice,  // `parts[0] if parts[1] else parts[2]`
   };
   Kind kind = Kind::kNull;
   int64_t number = 0;

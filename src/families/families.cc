@@ -7,9 +7,9 @@
 //       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
 //                               model.layers.1.mlp.weight [4, 8]
 //
-// A module is built in, such as `linear`, or it is a block of the description.
-// It may also be a `part`: a subtree of another family's tree, built from a
-// config that is nested in this one.
+// A module is a built-in such as `linear`, a block of the description, or a
+// `part`. A part is a subtree of another family's tree. It is built from a
+// config that is nested in the model's config.
 #include "families/families.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@
 namespace shardc::families {
 namespace {
 
-constexpr int kDeepestBlock = 32;  // the largest depth of nested blocks
+// The largest depth to which blocks and parts may be nested.
+constexpr int kDeepestBlock = 32;
 
 // How a naming scheme spells the names of parameters.
 struct Spelling {
@@ -146,7 +147,9 @@ class TreeBuilder {
   }
 
   // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`. This is the subtree
-  // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG.
+  // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG. For
+  // example, `part('gemma3_text', text, model)` adds the subtree `model` of the
+  // family gemma3_text, with the sizes of the nested config `text`.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -310,8 +313,9 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
     return LoadDescription(type->string(), findings);
   }
-  // A similar name may be another model and not a misspelling: `nemotron` is
-  // not `nemotron_h`.
+  // A similar name may be another model and not a misspelling, as with
+  // `nemotron` and `nemotron_h`. The help therefore also states what a type
+  // without a description needs.
   std::string help = DidYouMean(type->string(), types, "");
   if (!help.empty()) help += " ";
   findings.Add(

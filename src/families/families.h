@@ -1,5 +1,6 @@
 // Room: families. Builds the parameter tree of a model (names, shapes and data
-// types) from its config.json and a description of its family in families/.
+// types). The inputs are the model's config.json and the description of the
+// model's family, which is a file in the folder families/.
 // Includes: source, model, yaml, parse.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
