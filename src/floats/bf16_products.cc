@@ -1,8 +1,8 @@
-// Detects the instructions for products of bfloat16 numbers, and requests the
-// tile registers of AMX. Linux saves these registers, 8 KiB, only for processes
-// that have requested them. The request fails in versions of Linux before 5.16,
-// and if a thread has an alternate signal stack that is too small for the
-// tiles.
+// Detects the processor's instructions that multiply bfloat16 numbers. If the
+// processor has Intel's AMX, requests the AMX tile registers from Linux. These
+// registers hold 8 KiB, so Linux saves them only for processes that have
+// requested them. The request fails before Linux 5.16. It also fails if a
+// thread has an alternate signal stack that is too small for the registers.
 #include "floats/bf16_products.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Chooses the processor's instructions with which kernels multiply bfloat16
-// numbers.
+// Chooses which instructions of the processor the kernels use to multiply
+// bfloat16 numbers.
 #ifndef SHARDC_FLOATS_BF16_PRODUCTS_H_
 #define SHARDC_FLOATS_BF16_PRODUCTS_H_
 

@@ -10,7 +10,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "floats/convert_simd.cc"
-#include <hwy/foreach_target.h>  // Precedes highway.h; re-includes this file.
+// foreach_target.h must precede highway.h. It includes this file once more for
+// each instruction set.
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "floats/half_simd-inl.h"

@@ -1,6 +1,6 @@
-// The loops that convert arrays of floats for convert.h. They are compiled for
-// each instruction set, and the program chooses one set when it runs. Arrays
-// may have any alignment.
+// Declares the vectorised loops with which convert.cc converts arrays of
+// floats. They are compiled for each instruction set, and the program chooses
+// one set when it runs. Arrays may have any alignment.
 #ifndef SHARDC_FLOATS_CONVERT_SIMD_H_
 #define SHARDC_FLOATS_CONVERT_SIMD_H_
 

@@ -1,9 +1,10 @@
 // Converts numbers to and from float16 and bfloat16. Conversions from float use
-// integer arithmetic on the bits. Conversions from double first round to the
-// 16-bit format (RoundToFormat), so that they round only once. For example,
-// 65520 is halfway between float16's largest number 65504 and 65536, and
-// becomes infinity. tests/floats/half_test.cc checks the conversions from float
-// and from double around every midpoint between neighbours.
+// integer arithmetic on the bits. A conversion from double rounds directly to
+// the 16-bit format (RoundToFormat), because rounding to float first would
+// round twice. Ties go to even: 65520 is halfway between 65504, float16's
+// largest number, and 65536, so it becomes infinity. tests/floats/half_test.cc
+// checks the conversions from float and from double around every midpoint
+// between neighbours.
 #include "floats/half.h"
 
 #include <bit>
@@ -34,9 +35,9 @@ double RoundToFormat(double x, const Format& format) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }
-  // Rounds to nearest, ties to even: half a step less one is added, and one
-  // more if the last kept bit is 1. Then the lower bits are dropped. A carry
-  // increments the exponent.
+  // Rounds to nearest, ties to even. The code adds half the value of the last
+  // kept bit, less one, and one more if that bit is 1. Then it drops the lower
+  // bits. A carry increments the exponent.
   const int drop = 53 - format.precision;
   auto bits = std::bit_cast<uint64_t>(x);
   bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
@@ -52,7 +53,7 @@ uint16_t Float16Bits(float x) {
   if (magnitude > 0x7f800000) {  // A NaN becomes quiet.
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x477ff000) {  // The number is 65520 or larger.
+  if (magnitude >= 0x477ff000) {  // 65520 and larger become infinity.
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
@@ -63,8 +64,9 @@ uint16_t Float16Bits(float x) {
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
-  // The exponent bias changes from 127 to 15. Rounds ties to even: adds half a
-  // step less one (0xfff), and one more if the last kept bit is 1.
+  // The exponent bias changes from 127 to 15, and 13 bits are dropped. To round
+  // ties to even, the code adds half the value of the last kept bit, less one
+  // (0xfff), and one more if that bit is 1.
   magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }

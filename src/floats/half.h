@@ -17,7 +17,8 @@
 namespace shardc {
 
 uint16_t Float16Bits(float x);
-uint16_t Float16Bits(double x);  // Rounds only once.
+// Rounds the double directly, and not by way of float, which would round twice.
+uint16_t Float16Bits(double x);
 float FromFloat16(uint16_t bits);
 
 uint16_t BFloat16Bits(float x);

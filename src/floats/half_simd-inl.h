@@ -1,7 +1,7 @@
-// Converts float16 and bfloat16 to float32 and back, one vector at a time,
-// compiled once for each target (instruction set). Files with HWY_NAMESPACE
-// include this header after hwy/highway.h, once for each target, so the include
-// guard toggles.
+// Converts float16 and bfloat16 to float32 and back, one vector at a time. The
+// library Highway compiles a SIMD file once for each target (instruction set).
+// Such a file includes this header after hwy/highway.h. The include guard
+// toggles, so that the header is compiled for each target, too.
 //
 // A target converts by integer arithmetic, by exact float operations or by
 // conversion instructions. All three have the same results as half.h, except

@@ -1,13 +1,14 @@
-// Decides how decoding reads the KV cache: in one sequential stream, or in two
-// streams with prefetch instructions. Which is faster depends on the processor.
-// The hardware prefetcher of AMD's family 19h (Zen 3 and 4) fills the
-// second-level cache ahead of one stream, and prefetch instructions far ahead
-// would occupy the miss buffers that it needs. The prefetcher of Zen 5 (family
-// 1Ah) stops at the end of a page, so two streams are faster there.
+// Decides how decoding reads the keys of the KV cache: in one sequential stream
+// of addresses, or in two streams with prefetch instructions. Which is faster
+// depends on the processor. The hardware prefetcher of AMD's family 19h (Zen 3
+// and 4) fills the second-level cache ahead of one stream. Prefetch
+// instructions for addresses far ahead would occupy the miss buffers that this
+// prefetcher needs. The prefetcher of Zen 5 (family 1Ah) stops at the end of a
+// page, so two streams are faster there.
 //
-// The table has the measured speed of decoding, as a fraction of the speed of a
-// plain read of the memory. Runs with float32 vary with the pages that the
-// process gets.
+// The table has the measured speed of decoding, as a fraction of the speed at
+// which the processor reads memory sequentially. With a float32 cache, the
+// speed depends on the physical pages that the process gets, so it is a range.
 //
 //   Zen 4, bfloat16 cache  one stream 0.84          two with prefetching 0.65
 //   Zen 4, float32 cache   one stream 0.50 to 0.79  two 0.53 to 0.67

@@ -1,4 +1,5 @@
-// Whether this processor reads memory faster in one stream or in two streams.
+// Detects whether this processor decodes faster if it reads the keys of the KV
+// cache in one sequential stream of addresses, or in two streams.
 #ifndef SHARDC_FLOATS_STREAMS_H_
 #define SHARDC_FLOATS_STREAMS_H_
 

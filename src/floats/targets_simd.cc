@@ -1,8 +1,8 @@
-// Detects the targets (instruction sets) that this processor can run. The
-// processor must have all instructions for which the target is compiled, and
-// the operating system must save the registers of the target. For example,
-// AVX-512 needs the operating system to save the zmm registers. On Arm, Linux
-// reports the instructions that programs may use.
+// Detects the targets (instruction sets) that this processor can run. A target
+// can run if the processor has all its instructions, and if the operating
+// system saves its registers when it switches threads. For example, AVX-512
+// needs an operating system that saves the zmm registers. On Arm, Linux reports
+// the instructions that programs may use.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>

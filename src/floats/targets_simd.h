@@ -1,10 +1,11 @@
 // Chooses one of the targets (instruction sets) for which Highway has compiled
 // a function. The processor is queried at the first call. Highway's own
 // detection is not used, because its library measures clocks when it is loaded,
-// which costs 3 ms in every run of every command.
+// which costs 3 ms in every run of every command. For a function Fold that is
+// compiled for all targets, write:
 //
-//   SIMD_EXPORT(Fold);  // once, next to the function of all targets
-//   SIMD_DISPATCH(Fold)(bytes, count);
+//   SIMD_EXPORT(Fold);                  // makes a table of Fold's versions
+//   SIMD_DISPATCH(Fold)(bytes, count);  // calls the version of the best target
 #ifndef SHARDC_FLOATS_TARGETS_SIMD_H_
 #define SHARDC_FLOATS_TARGETS_SIMD_H_
 
