@@ -105,7 +105,9 @@ std::vector<SourceLine> Frames::StackOf(std::string_view metadata) const {
     const Frame* frame = FindIn(frames_, number);
     if (frame == nullptr) break;
     add(LineOf(*frame));
-    if (frame->parent >= number) break;  // a cycle, which XLA never writes
+    // XLA gives a parent a lower number than its frame. The search ends at any
+    // other number, because the frames could form a cycle.
+    if (frame->parent >= number) break;
     number = frame->parent;
   }
   if (out.empty()) {

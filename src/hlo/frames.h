@@ -1,5 +1,5 @@
-// Finds the source lines of instructions in the tables at the start of an HLO
-// text.
+// Finds the lines of the user's Python program from which HLO instructions
+// come. Tables at the start of the HLO text list these lines.
 #ifndef SHARDC_HLO_FRAMES_H_
 #define SHARDC_HLO_FRAMES_H_
 
@@ -32,8 +32,9 @@ class Frames {
   // Returns the source lines of the calls that lead to an instruction,
   // innermost first; `metadata` is the text `{...}` of the instruction. In
   // newer texts these are the lines of its stack frames, and in older texts its
-  // only line. An inlined loop body repeats its callers, so each line is
-  // returned once. Returns an empty list if no file is known.
+  // only line. If XLA inlined a loop body, its frames list the same calls
+  // again. Each line is therefore returned once. Returns an empty list if no
+  // file is known.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:

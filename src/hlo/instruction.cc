@@ -216,7 +216,8 @@ std::optional<int64_t> LeadingNumber(std::string_view text) {
 std::string Unescaped(std::string_view text) {
   // The text in which only escaped quotes and backslashes are replaced.
   std::string quotes;
-  // The text in which bytes in octal are replaced as well.
+  // The text in which bytes in octal are replaced as well. It is returned if it
+  // is valid UTF-8.
   std::string all;
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string_view rest = text.substr(i + 1, 3);

@@ -19,7 +19,7 @@ namespace shardc::hlo {
 
 struct Instruction {
   std::string_view name;        // without `%`
-  std::string_view type;        // of an array or tuple, with layouts
+  std::string_view type;        // such as "f32[8]{0}", or a tuple of types
   std::string_view opcode;      // such as "all-gather-start"
   std::string_view operands;    // the text between the parentheses
   std::string_view attributes;  // the text after the parentheses and a comma

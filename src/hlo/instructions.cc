@@ -1,10 +1,12 @@
 // Stores the instructions of a program in little memory. Each instruction has a
-// row with the position of its name and the lengths of its parts. The
-// characters between the parts are skipped by reading the text again:
+// row with the position of its name in the text and the lengths of its parts.
+// To find the parts after the name, the characters between parts are skipped in
+// the text. For example, the name of this instruction is `a.1`:
 //
 //   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={...}
-//         ^    ^ 3 characters, then blanks   ^ `)` and perhaps a comma
-//         name, 3 long
+//
+// The type begins after the name, the three characters ` = ` and any further
+// blanks. The attributes begin after the operands, `)` and a comma.
 #include "hlo/instructions.h"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// Stores the instructions of a program in 24 bytes each.
+// Stores the instructions of a compiled program. Each takes 24 bytes: the
+// position of its name in the HLO text, and the lengths of its parts.
 #ifndef SHARDC_HLO_INSTRUCTIONS_H_
 #define SHARDC_HLO_INSTRUCTIONS_H_
 

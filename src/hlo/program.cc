@@ -10,8 +10,8 @@
 //   }
 //
 // A line that ends with `{` begins a computation, and a line that begins with
-// `}` ends it. Each line between them is an instruction. Large constants and
-// layouts do not span several lines.
+// `}` ends it. Each line between them is one complete instruction, because XLA
+// writes even large constants on one line.
 #include "hlo/program.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Reads the text of a compiled program in one pass. The names of computations
-// and the parts of instructions are views of this text.
+// Reads the HLO text of a compiled program in one pass. The names of
+// computations and the parts of instructions are views of this text.
 #ifndef SHARDC_HLO_PROGRAM_H_
 #define SHARDC_HLO_PROGRAM_H_
 
@@ -33,7 +33,7 @@ struct Program {
   int64_t devices = 1;    // number of partitions times number of replicas
   Instructions instructions;
   std::vector<Computation> computations;
-  uint32_t entry = 0;  // index into `computations`
+  uint32_t entry = 0;  // index of the ENTRY computation in `computations`
   Frames frames;
   // The index into `computations`, keyed by the name of the computation.
   std::unordered_map<std::string_view, uint32_t> by_name;
@@ -47,12 +47,14 @@ struct Program {
   bool HasTiles() const;
 };
 
-// Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
-// that are not instructions are skipped, and opcodes are not checked. Returns
-// nullopt after a finding (foreign-syntax, limit or empty) if the text is not a
-// module, has no ENTRY computation, defines a computation twice, ends inside a
-// computation, or has brackets that do not match, or if it does not run on 1 to
-// kMostDevices devices.
+// Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Opcodes
+// are not checked, and lines that are not instructions are skipped. Returns
+// nullopt after a finding:
+// - empty: the text is blank
+// - limit: the module does not run on 1 to kMostDevices devices
+// - foreign-syntax: the text is not a module, has no ENTRY computation, defines
+//   a computation twice, ends inside a computation, or has brackets that do not
+//   match
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 
 }  // namespace shardc::hlo
