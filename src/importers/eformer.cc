@@ -1,8 +1,10 @@
-// Imports an eformer PartitionAxis from JSON. A PartitionAxis is an object with
-// fields such as `head_axis`. It may be nested in another record, such as a
-// PartitionManager or an OperationMetadata, so the outermost object with such a
-// field is read. The name of a field is the name of an axis rule and the suffix
-// `_axis`. eformer ignores the axis "", so "" is imported as no axis:
+// Imports an eformer PartitionAxis from JSON as axis rules. An axis rule, such
+// as `head: tp`, states the mesh axes for one kind of dimension. A
+// PartitionAxis is a JSON object whose fields are named after axis rules, with
+// the ending `_axis`: `head_axis` sets the axis rule `head`. A PartitionAxis
+// may be nested in another object, such as a PartitionManager. The outermost
+// object that has such a field is read. eformer ignores the axis name "", so ""
+// is imported as no axis:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
@@ -45,8 +47,9 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// Searches the JSON tree level by level, from the root down. Returns all
-// objects with fields of a PartitionAxis on the first level that has any.
+// Searches the JSON tree level by level, from the root down. Stops at the first
+// level that has objects with fields of a PartitionAxis, and returns all of
+// these objects.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {

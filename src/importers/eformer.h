@@ -13,10 +13,11 @@
 
 namespace shardc {
 
-// Returns the default axis rules, in which each field of the record replaces
-// one rule. A key that is not a field is a warning (unknown-key), because
-// eformer ignores it. Returns nullopt after a finding (schema) if there is no
-// field, if a value is neither axes nor null, or if two records differ.
+// Returns the default axis rules, changed by the fields of the record:
+// `head_axis` replaces the rule `head`. A key that is not a field is a warning
+// (unknown-key), because eformer ignores it. Returns nullopt after a finding
+// (schema) if the document has no such field, if two records differ, or if a
+// value is neither null nor names of axes.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 

@@ -1,8 +1,8 @@
 // Reads the header of GGUF files, versions 2 and 3. A file consists of a magic,
 // the version, counts, key-value pairs, descriptions of tensors, padding, and
-// the data. The length of the header is not stored, so a prefix of the file is
-// parsed. If the prefix ends before the header, a prefix of twice the size is
-// parsed from the start.
+// the data. The length of the header is not stored, so the first bytes of the
+// file (a prefix) are parsed. If the header is longer than the prefix, a prefix
+// of twice the size is parsed from the start.
 //
 // Example: the fields `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8],
 // type 0, offset 0 describe one tensor `w` of shape [8, 4] in F32.

@@ -111,8 +111,10 @@ class GgufSetReader {
   Findings& findings_;
   ManifestBuilder builder_;
   std::unordered_set<std::string> known_;
-  std::optional<int64_t> tensors_;  // number of tensors that the metadata state
-  int64_t number_ = 0;              // index of the next file, counted from 0
+  // The number of tensors in all files, as the metadata of the last file that
+  // was read states it.
+  std::optional<int64_t> tensors_;
+  int64_t number_ = 0;  // index of the next file, counted from 0
   std::string last_;
 };
 

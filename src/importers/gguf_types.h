@@ -35,7 +35,7 @@ inline constexpr GgmlType kTypes[] = {
 // The types of metadata values that the reader of GGUF distinguishes.
 enum ValueType : uint32_t {
   kUint32 = 4,
-  kInt32 = 5,  // 0 to 5 are the integers of up to 32 bits
+  kInt32 = 5,  // types 0 to 5 are integers of 8, 16 and 32 bits
   kBool = 7,
   kString = 8,
   kArray = 9,

@@ -1,6 +1,7 @@
 // Reads a Hugging Face index, `model.safetensors.index.json`, which lists the
-// file of each tensor. Indices are downloaded and not trusted, so a file name
-// that is a path is refused: `{"weight_map": {"a": "../x"}}`.
+// file of each tensor. The index may come from an untrusted download, so every
+// file must be in the index's folder. For example, the file of `a` is refused
+// in `{"weight_map": {"a": "../x"}}`.
 #include <algorithm>
 #include <memory>
 #include <string_view>

@@ -1,13 +1,16 @@
 // Determines the format of a manifest from its first bytes, or from the file
 // name if the bytes are ambiguous. Standard input and gzip files are read
 // completely. Of other binary files only the headers are read. The time
-// therefore depends on the number of tensors and not on their bytes:
+// therefore depends on the number of tensors and not on their bytes. The
+// formats are recognised as follows:
 //
-//   "GGUF"                        gguf
-//   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
+//   "GGUF"                        a GGUF file
+//   4 bytes, 4 zero bytes, `{`    a safetensors file; not JSON, which has no
+//                                 zero bytes
 //   "\x1f\x8b"                    gzip: decompressed, then determined again
 //   JSON with a map `weight_map`  a Hugging Face index, and its files
-//   a folder                      a format of src/stored, or safetensors
+//   a folder                      a checkpoint that src/stored reads, or
+//                                 safetensors files
 #include "importers/manifest.h"
 
 #include <filesystem>
@@ -60,7 +63,8 @@ Kind KindOf(std::string_view first, const Name& name) {
 }
 
 // Returns whether a text file is read in parts. Only files of at least 1 MiB
-// and at most kTextLimitBytes are read in parts, and indices never are.
+// and at most kTextLimitBytes are read in parts. A Hugging Face index is read
+// at once.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;
   return !name.index && file.size() >= kLeastBytes &&

@@ -3,10 +3,11 @@
 // Includes: source, model, stored.
 //
 // This file reads a manifest of any format, which it recognises by the content.
-// The callback `json` parses shardc's JSON and nested trees, because
-// src/importers may not include src/parse. The other formats are safetensors
-// and GGUF files, directories of safetensors files, Hugging Face indices, and
-// the checkpoints that src/stored reads.
+// There are two JSON formats: shardc's own format, and trees of nested objects
+// such as `{"layers": {"up": {"shape": [8], "dtype": "F32"}}}`. The callback
+// `json` parses these two, because src/importers may not include src/parse. The
+// other formats are safetensors and GGUF files, directories of safetensors
+// files, Hugging Face indices, and the checkpoints that src/stored reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -23,13 +24,14 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// A function that reads a JSON manifest of the most common form. It is faster
-// than the full parser, because it builds no JsonDocument. It returns nullopt
-// for any other text, valid or invalid, which the full parser then reads.
+// A function that reads a JSON manifest without unusual syntax, such as escapes
+// in names. It is faster than the full parser, because it builds no
+// JsonDocument. For any other text, valid or invalid, it returns nullopt, and
+// the full parser reads the text.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// A function that reads a manifest of the most common form of shardc's JSON
-// from a file in parts, so that the complete text is never in memory. It
+// A function that reads a manifest in shardc's JSON without unusual syntax. It
+// reads the file in parts, so that the complete text is never in memory. It
 // returns nullopt for any other file.
 using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;

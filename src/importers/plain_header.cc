@@ -1,9 +1,9 @@
 // Reads common headers of safetensors files in one pass, which is faster than
-// the full reader. If a header is uncommon or invalid, the pass ends. The full
-// reader, which has the error messages, then reads the text again:
+// the full reader. If a header is uncommon or invalid, this reader stops, and
+// the full reader reads the text again. Only the full reader reports errors:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
-//   ... "data_offsets":[0,9] ...           the full reader refuses it
+//   ... "data_offsets":[0,9] ...   9 bytes, not 8: for the full reader
 //
 // The safetensors library writes tensors in the order of their data, so their
 // ranges usually need no sorting.
@@ -59,8 +59,8 @@ class PlainHeaderReader {
     return Fields(entry);
   }
 
-  // Reads `__metadata__`. A second member with this name ends the pass, because
-  // names must be distinct.
+  // Reads `__metadata__`. Returns false for a second member with this name,
+  // because names must be distinct.
   bool Metadata() {
     if (has_metadata_) return false;
     has_metadata_ = true;
@@ -135,7 +135,7 @@ class PlainHeaderReader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed by type
+  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed by Entry::type
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };

@@ -25,10 +25,9 @@ struct PlainHeader {
   std::vector<uint32_t> by_name;  // indices of the entries, sorted by name
 };
 
-// Returns the contents of a header in the usual form, as the full reader
-// (safetensors.h) does. Returns nullopt for any other text, even if it is
-// valid. `data_size` is the number of bytes after the header, or nullopt if the
-// file lacks its data.
+// Returns the contents of a common header, as the full reader (safetensors.h)
+// does. Returns nullopt for any other text, even if it is valid. `data_size` is
+// the number of bytes after the header, or nullopt if the file lacks its data.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

@@ -1,12 +1,12 @@
 // Reads the headers of safetensors files. A file begins with the header's
-// length N, an unsigned 64-bit little-endian integer. N bytes with a JSON
-// object follow, which may be padded with spaces, and then the data. The
-// tensors' ranges must cover the data without gaps or overlaps. Each tensor is
-// first checked separately (types, numbers, dtype, size), and then all ranges
-// together.
+// length N, an unsigned 64-bit little-endian integer. Then follow N bytes of
+// JSON, which may end with spaces, and then the data. The tensors' ranges must
+// cover the data without gaps or overlaps. Each tensor is first checked
+// separately (types, numbers, dtype, size), and then all ranges together.
 //
-// Example: `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
-// bytes of data is one tensor. With 9 bytes of data it is a finding.
+// For example, `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
+// bytes of data is one tensor. With 9 bytes of data the file is refused,
+// because the last byte belongs to no tensor.
 #include "importers/safetensors.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kMaxHeader = 100'000'000;  // as in the reference reader
+// The limit on a header's bytes in Hugging Face's reader of safetensors.
+constexpr int64_t kMaxHeader = 100'000'000;
 constexpr int64_t kLengthBytes = 8;
 
 std::string Quoted(std::string_view name) {
@@ -261,8 +262,8 @@ class HeaderReader {
   }
 
   // Checks the ranges in ascending order. Each range must begin where the
-  // previous range ended. The data of an empty tensor may be between two
-  // ranges, but not inside a range.
+  // previous range ended. A tensor without elements has a range of 0 bytes,
+  // which may be between two other ranges, but not inside one.
   void CheckRanges(const Place& whole) {
     std::vector<size_t> order(header_.entries.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -304,7 +305,8 @@ class HeaderReader {
   Findings& findings_;
   std::optional<int64_t> data_size_;
   SafetensorsHeader header_;
-  std::vector<JsonValue> places_;  // JSON value of each entry, for findings
+  // The JSON value of each entry, at which findings about the entry are placed.
+  std::vector<JsonValue> places_;
 };
 
 SafetensorsHeader HeaderOf(const PlainHeader& plain, size_t data_offset) {

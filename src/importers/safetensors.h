@@ -35,7 +35,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the header's order
   std::vector<std::pair<std::string, std::string>> metadata;
-  int64_t data_offset = 0;  // 8 + header length
+  int64_t data_offset = 0;  // where the data begins: 8 + header length
   // Indices of the entries, sorted by the bytes of their names. Empty if the
   // header was parsed as a JsonDocument, because that parser does not sort the
   // entries.
@@ -51,9 +51,9 @@ std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
 
 // Reads and checks a header in memory, which the caller has already
 // decompressed. If `file_size` is nullopt, the data may be absent, and its size
-// is not checked. If `plain` is true, headers of the usual form are parsed
-// without a JsonDocument, which is faster. The result is the same, and
-// `by_name` is set. Returns nullopt after a finding.
+// is not checked. If `plain` is true, common headers are parsed without a
+// JsonDocument, which is faster. The result is the same, and `by_name` is set.
+// Returns nullopt after a finding.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);

@@ -2,10 +2,10 @@
 // index, the headers are compared with the index in both directions: each
 // listed tensor must be in its file, and each tensor of a file must be listed.
 // If the folder has none of the files, only the names in the index are used.
-// Example:
+// For example:
 //
-//   {a: f1, b: f1}, and f1 holds a and c
-//     ->  b is not in f1, although the index lists it there
+//   the index lists a and b in the file f1, and f1 holds only a
+//     ->  reported: b is not in f1
 #include "importers/safetensors_set.h"
 
 #include <algorithm>
@@ -76,8 +76,9 @@ class IndexedReader {
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
     // shardc marks an index as unfinished while it replaces files of the set.
-    // The index is compared before and after reading. If it is unchanged and
-    // not marked both times, no run of shardc has changed the files in between.
+    // The index is compared before and after reading. If the index is the same
+    // and is not marked at either time, no run of shardc has changed the files
+    // in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -253,8 +254,8 @@ class IndexedReader {
   // Names of distinct files, in the index's order.
   std::vector<std::string> names_;
   std::unordered_map<std::string, size_t> file_ids_;
-  // All pairs of a file and an entry that contain a tensor, keyed by the
-  // tensor's name.
+  // For each tensor's name, the files that contain the tensor. Each pair has
+  // the index of a file and the index of the tensor's entry in that file.
   std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
       held_;
 };
@@ -293,8 +294,8 @@ void AddNoCheckpoint(const std::string& folder,
                      Findings& findings) {
   struct Form {
     std::string_view begin;
-    // The ending of a name. If the text ends with `-`, it may be anywhere in
-    // the name.
+    // The text with which a file name must end, such as ".bin". If this text
+    // ends with `-`, it may be anywhere in the name: ".data-00000-of-".
     std::string_view part;
     std::string_view name;
     std::string_view help;
@@ -334,8 +335,8 @@ void AddNoCheckpoint(const std::string& folder,
 }
 
 // Reads all safetensors files of a folder that has no index. A missing file is
-// detected by the numbers in the files' names, or by the journal or part files
-// of an unfinished run.
+// detected by the numbers in the files' names. A folder that a run of shardc is
+// still writing is detected by the run's journal and hidden part files.
 std::optional<SafetensorsSet> ReadUnindexed(
     const std::string& folder, const std::vector<std::string>& names,
     bool header_only, Findings& findings) {

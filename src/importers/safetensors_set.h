@@ -1,6 +1,6 @@
 // Reads a checkpoint of one or several safetensors files as one list of
-// tensors. The checkpoint's path leads to a file, to a Hugging Face index, or
-// to a folder that contains an index or files.
+// tensors. The checkpoint's path is the path of a file, of a Hugging Face
+// index, or of a folder that contains an index or files.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 

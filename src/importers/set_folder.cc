@@ -1,8 +1,9 @@
-// Determines from file names whether a set is complete. No run may still be
-// writing the set. Each series of numbered names must have all numbers up to
-// its count. Numbers start at 1. They start at 0 in a series that has a file 0
-// and no file whose number is the count. This file also refuses shards of split
-// tensors, single files of a set, and sets that change while they are read.
+// Determines from file names whether a set of numbered files is complete. A
+// series is a list of names that differ only in their number. It must have all
+// numbers from 1 up to the count that the names state. The numbers start at 0
+// if the series has a file 0 and no file whose number is the count.
+// This file also refuses sets that are still being written, sets that change
+// while they are read, single files of a set, and shards of split tensors.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing

@@ -1,7 +1,7 @@
 // Determines from the names in a checkpoint's folder whether a set of files is
 // complete. The names of numbered files state how many files the set has. While
-// a run writes a set, the folder contains the run's journal and hidden part
-// files.
+// a command of shardc writes a set, the folder contains the command's journal
+// and hidden part files.
 #ifndef SHARDC_IMPORTERS_SET_FOLDER_H_
 #define SHARDC_IMPORTERS_SET_FOLDER_H_
 
@@ -18,8 +18,8 @@ namespace shardc {
 
 inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
-// While a run replaces the files of a set, a temporary file replaces the set's
-// index. This is the schema of the temporary file.
+// While shardc replaces the files of a set, the set's index is a temporary file
+// with this schema. Readers then know that the set is unfinished.
 inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 // The parts of a numbered file name, as views into the parsed name. For

@@ -1,11 +1,11 @@
 // Converts PyTorch's DTensor placements, one for each mesh axis, to specs. If
 // several axes shard the same dimension, a spec usually lists them in the
-// mesh's order. A strided placement (`_StridedShard`) moves its axis behind
-// later axes of the mesh. For example, `_S(0, 4)` means that later axes have
-// already split dimension 0 into 4 parts. In the spec, `a` therefore follows
-// `b`:
+// mesh's order. An axis with a strided placement (`_StridedShard`) is listed
+// after later axes of the mesh. In this example, the mesh has the axes a:2 and
+// b:4. The placement `_S(0, 4)` of `a` means that later axes have already split
+// dimension 0 into 4 parts. In the spec, `a` therefore follows `b`:
 //
-//   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
+//   ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/scan.h"

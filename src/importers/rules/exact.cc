@@ -1,6 +1,7 @@
-// Makes rules from a list of names and specs. The pattern of a rule matches the
-// names from which it was made and no other name of the source. Names that
-// differ only in numbers share a rule if their specs are equal:
+// Makes rules from a list of parameter names and specs. The pattern of a rule
+// matches the names from which the rule was made, and no other name of the
+// list. Names that differ only in numbers share a rule if their specs are
+// equal:
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
@@ -184,9 +185,9 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // A number at the end of a word, as in `Dense_0`, may be a part of the
-    // name. The pattern keeps this number if all other names differ from this
-    // name in more than numbers.
+    // A number at the end of a word, as in `Dense_0`, may be a part of the name
+    // and not the number of a layer. The pattern keeps this number if no other
+    // name matches the pattern without it.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
@@ -218,7 +219,8 @@ std::string NameOfPath(std::string_view path) {
     return std::string(path);
   }
   std::vector<std::string> parts;
-  bool is_attribute = false;            // the last part is `.name`
+  // Whether the last element of `parts` was an attribute, such as `.kernel`.
+  bool is_attribute = false;
   size_t i = path.find_first_of("[.");  // after the argument's name
   while (i < path.size()) {
     const char c = path[i];
@@ -246,7 +248,7 @@ std::string NameOfPath(std::string_view path) {
     } else if (path[i] == '/') {
       ++i;  // the slash between the keys of a MaxText dump
     } else {
-      return std::string(path);  // a name with brackets
+      return std::string(path);  // a name, not a key path
     }
   }
   // Variables of flax.nnx store their array in the attribute `value`, which is

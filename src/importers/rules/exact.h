@@ -21,7 +21,7 @@ struct NamedSpec {
   std::string name;
   Spec spec;
   Place place;
-  bool is_path = false;  // whether it is a key path of JAX
+  bool is_path = false;  // whether `name` is a key path of JAX
 };
 
 // Adds rules for all parameters. Parameters whose names differ only in numbers
@@ -46,9 +46,9 @@ bool AddExact(std::vector<NamedRule> params, Imported& imported,
 
 // Converts a key path of JAX to a name: `params['a'][0].kernel` becomes
 // `a/0/kernel`. The last part `.value`, which flax adds, is removed unless it
-// is the only part. The key `['value']` is kept. A text that is not a key path
-// is returned unchanged. Such a text has no bracket and no dot at its start, or
-// has other text after a bracket, as in the name `blocks[0]/attn/q`.
+// is the only part. The key `['value']` is kept. A name that is not a key path
+// is returned unchanged: `layers.0.up` has no bracket, and `blocks[0]/attn/q`
+// has parts that are not in brackets.
 std::string NameOfPath(std::string_view path);
 
 // Reads a spec such as `["fsdp", null, ["a", "b"]]`. Returns nullopt after a

@@ -1,12 +1,12 @@
 // Imports transformers' tensor parallel plans. A plan maps keys to styles. A
 // key is the name of a parameter or of a module, with `*` for numbers. A
 // parameter has the style of its own key or, if the plan has no such key, the
-// style of its module's key. The example omits `(?:^|\.)` at the start of each
-// pattern:
+// style of its module's key. For example, this plan gives rules for the bias
+// and the weight. The start `(?:^|\.)` of the patterns is omitted:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
-//     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
-//         ...\.[^.]+$ [null, tp]
+//     ->  layers\.[0-9]+\.mlp\.down_proj\.bias$ [],
+//         layers\.[0-9]+\.mlp\.down_proj\.[^.]+$ [null, tp]
 //
 // Most styles shard a dimension that is counted from the last dimension, so the
 // number of dimensions must be known. A manifest states it. With a manifest,
@@ -41,8 +41,8 @@ enum class Split : uint8_t {
   kReplicated,
   kOut,
   kIn,
-  kFirst,      // the dimension of experts
-  kPackedOut,  // out of a fused weight, such as gate and up
+  kFirst,      // the dimension `experts` of stacked experts
+  kPackedOut,  // `out` of a fused weight, such as gate and up
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -131,7 +131,8 @@ std::optional<size_t> DimOf(Split split, size_t rank) {
 }
 
 // Returns a pattern for a key such as `layers.*.q_proj`. The pattern matches
-// the key at the start of any part of a name.
+// the key at the start of a name and after a dot: `q_proj` matches in
+// `attn.q_proj` and not in `my_q_proj`.
 std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
@@ -249,9 +250,9 @@ class TpPlan {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // The keys are sorted by these tuples. The first element is the smallest
-    // index among the key itself and the shorter keys that match the same
-    // names. A key therefore precedes these shorter keys. The other elements
-    // put keys with a layer's number first, and then keys with more parts.
+    // index among the key and the keys that are its ending, so that `mlp.up` is
+    // not sorted after `up`. If the first elements are equal, keys with a
+    // layer's number come first, and then keys with more parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
@@ -314,8 +315,8 @@ class TpPlan {
   struct Match {
     const Key* key = nullptr;
     // If the key is the name of a module, this is the last part of the
-    // parameter's name, such as ".weight", or ".*" for a number. Empty if the
-    // key is the parameter's own name.
+    // parameter's name, such as ".weight". A part that is a number is stored as
+    // ".*". Empty if the key is the parameter's own name.
     std::string leaf;
     size_t rank = 0;
   };
@@ -325,7 +326,7 @@ class TpPlan {
   // after a finding (inexpressible) if a style shards different dimensions of
   // two parameters of one rule.
   bool AddMatching(Imported& out, bool& all, Findings& findings) {
-    bool numbered = false;  // whether a key has a layer's number
+    bool numbered = false;  // whether some key contains a layer's number
     for (size_t i = 0; i < keys_.size(); ++i) {
       by_name_[keys_[i].name] = i;
       numbered = numbered || keys_[i].IsOfOneLayer();
@@ -382,9 +383,10 @@ class TpPlan {
     return match;
   }
 
-  // Returns the sharded dimension, or nullopt. A vector of a module has no
-  // input dimension, so `rowwise` leaves it replicated. A vector with its own
-  // key, such as attention sinks, is sharded unless it is a bias.
+  // Returns the sharded dimension, or nullopt. A vector (a tensor of rank 1) of
+  // a module has no input dimension, so `rowwise` leaves it replicated. A
+  // vector with its own key, such as attention sinks, is sharded unless it is a
+  // bias.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool own =

@@ -174,7 +174,7 @@ class HloShardings {
     std::string name(instruction->name);
     bool is_path = false;
     const auto member = hlo::MemberOf(hlo::MetadataOf(*instruction), "op_name");
-    if (member) {  // `member` is the name without its quotes
+    if (member) {  // The opening quote is the character before `member`.
       scan.MoveTo(static_cast<size_t>(member->data() - line.data()) - 1);
       if (!scan.Quoted()) {
         scan.Refuse("this name never ends", findings_);
@@ -433,7 +433,8 @@ class HloShardings {
   // The position in the mesh, indexed by device number. Empty if the position
   // of each device is its number.
   std::vector<int64_t> positions_;
-  std::map<std::string, Spec, std::less<>> known_;  // by sharding text
+  // The cached specs, keyed by the text of the sharding.
+  std::map<std::string, Spec, std::less<>> known_;
   size_t kept_ = 0;
   int64_t steps_ = 0;
 };
@@ -450,7 +451,7 @@ std::vector<std::optional<Spec>> SpecsOfShardings(
   Request request;
   request.source = source;
   request.mesh = mesh;
-  Findings refused;  // not reported: a refused spec is nullopt
+  Findings refused;  // not reported: a refused sharding becomes nullopt
   HloShardings reader(request, refused);
   std::vector<std::optional<Spec>> out;
   for (const std::string_view one : shardings) {

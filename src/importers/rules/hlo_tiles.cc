@@ -1,5 +1,7 @@
-// Infers the axes that shard a tensor from the devices of neighbouring tiles.
-// In this example, the mesh has the axes a:2 and b:4:
+// Infers the mesh axes that shard a tensor from an XLA sharding, which states
+// the device of each tile (shard). If two tiles are neighbours along a
+// dimension, their devices differ along an axis that shards this dimension. In
+// this example, the mesh has the axes a:2 and b:4:
 //
 //   {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
 //   The four tiles are on devices 0 1 2 3, which differ only along b

@@ -16,8 +16,9 @@ struct Tiles {
   // The number of tiles along each dimension. Further elements are numbers of
   // copies of each tile.
   const std::vector<int64_t>& dims;
-  const std::vector<int64_t>& devices;  // position of each tile in the mesh
-  size_t rank = 0;                      // rank of the tensor
+  // For each tile, the position in the mesh of the device that has the tile.
+  const std::vector<int64_t>& devices;
+  size_t rank = 0;  // rank of the tensor
 };
 
 // Returns the spec over the mesh that places each tile on its device, or

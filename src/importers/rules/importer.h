@@ -1,9 +1,9 @@
 // Room: importers/rules. Reads rules of other systems.
 // Includes: source, model, yaml, hlo, importers.
 //
-// A source file in this folder defines the Importer of each format, and table.h
-// has a line for each format. If an importer cannot convert a part of a file,
-// it reports this part and imports nothing.
+// Each format has an Importer, which a source file in this folder defines, and
+// a line in table.h. If an importer cannot convert a part of a file, it reports
+// this part and imports nothing.
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 
@@ -27,10 +27,16 @@ struct Request {
   // imported program, keyed by flag.
   std::string symbol;
   std::map<std::string, std::string> values;
-  std::string matching;      // value of the flag `--matching`
-  SourceRef names;           // `--names`: file of logical names; or null
-  std::optional<Mesh> mesh;  // mesh of the flag `--mesh`
-  std::string axis;          // value of the flag `--axis`
+  // `--matching`: how the source matches its patterns with names, such as
+  // "search" or "glob". Empty if the flag is not given.
+  std::string matching;
+  // `--names`: the file with the logical names of the parameters' dimensions;
+  // null if the flag is not given.
+  SourceRef names;
+  std::optional<Mesh> mesh;  // mesh of the flag `--mesh`, if given
+  // `--axis`: the mesh axis over which a tensor parallel plan shards. Empty if
+  // the flag is not given.
+  std::string axis;
   // `--manifest`: the parameters to which the rules apply; null if the flag is
   // not given.
   const Manifest* manifest = nullptr;

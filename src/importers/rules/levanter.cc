@@ -1,6 +1,6 @@
-// Imports Levanter's training configuration. It maps the named axes of haliax
-// to the mesh axes that shard them in parameters. If an axis is mapped more
-// than once, the last mapping is used:
+// Imports Levanter's training configuration. The configuration maps the named
+// axes of haliax to the mesh axes that shard them in parameters. If an axis is
+// mapped more than once, the last mapping is used:
 //
 //   tensor_parallel_axes: [mlp], parameter_axis_resources: {mlp: data}
 //     ->  mlp: data, embed: data (the default of fsdp_axis)
@@ -189,7 +189,8 @@ class LevanterConfig {
       if (node == nullptr) continue;
       const auto size = ReadInteger(context_, *node, "`replica`", {-1});
       if (!size) return false;
-      if (*size < 0) return true;  // -1: one replica per slice
+      // -1 means one replica per slice. The number of slices is unknown here.
+      if (*size < 0) return true;
       const auto both = CheckedMul(product, *size);
       if (!both) {
         return Refuse(code::kOverflow, *node,

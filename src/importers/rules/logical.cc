@@ -1,7 +1,8 @@
 // Applies logical axis rules to the logical names of the parameters' dimensions
-// (`--names`). The resulting specs become exact rules (exact.h):
+// (`--names`). The result is a rule set whose patterns match only the names of
+// these parameters (exact.h):
 //
-//   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
+//   mlp: tp, applied to {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
 
 #include <algorithm>

@@ -17,16 +17,16 @@ namespace shardc::imports {
 std::optional<std::vector<LogicalNames>> ReadLogicalNames(
     const SourceRef& source, Findings& findings);
 
-// Makes one exact rule for each parameter in the file of `--names`. `resolve`
-// returns the spec of a parameter over the mesh of `--mesh`. Returns nullopt
-// after a finding.
+// Makes rules whose patterns match only the parameters in the file of `--names`
+// (exact.h). `resolve` returns the spec of a parameter over the mesh of
+// `--mesh`. Returns nullopt after a finding.
 std::optional<Imported> ImportNamed(
     const Request& request, Findings& findings,
     const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// Makes one exact rule for each parameter in the file of `--names`. The specs
-// follow from `rules`, an ordered list of logical axis rules. Returns nullopt
-// after a finding.
+// Makes rules whose patterns match only the parameters in the file of `--names`
+// (exact.h). Their specs are computed from `rules`, an ordered list of logical
+// axis rules. Returns nullopt after a finding.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings);

@@ -1,5 +1,5 @@
-// Translates patterns of other systems to RE2 patterns, which are searched in a
-// name.
+// Translates patterns of other systems to RE2 patterns. An RE2 pattern matches
+// a name if it matches any part of the name.
 #ifndef SHARDC_IMPORTERS_RULES_PATTERN_H_
 #define SHARDC_IMPORTERS_RULES_PATTERN_H_
 

@@ -34,13 +34,13 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// Keeps the meaning of a spec that Python code resolves in `mode`. In Python,
-// such a spec is the same in every mode of the plan. In a rule, the mesh axes
-// of a logical axis depend on the plan's mode. If `mode` is decode or insert,
-// each logical axis is therefore replaced by its decode rule, which is the same
-// in every mode. For another `mode`, a logical axis may have other mesh axes in
-// decode. The rule then gets explicit specs for decode and insert, with the
-// mesh axes of `mode`.
+// Keeps the meaning of a spec that Python code resolves in one fixed `mode`. In
+// Python, the mesh axes of such a spec are the same in every mode of the plan.
+// In a rule, a logical axis such as HEAD may have other mesh axes in decode
+// than in train. If `mode` is decode or insert, each logical axis is therefore
+// replaced by its decode axis rule (`decode_head`), whose axes are the same in
+// every mode. For any other `mode`, the rule gets explicit specs for decode and
+// insert if the axes there would differ from those of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -137,8 +137,8 @@ class RulesModuleReader {
   // Returns the rule set that `--symbol` names or, without `--symbol`, the only
   // rule set of the file. Returns null after a finding if there is no such rule
   // set, or more than one. If `any_axes` is true and no `--symbol` is given, a
-  // file without rule sets is no finding. Without `--symbol`, warns about other
-  // constants that may contain rules.
+  // file without rule sets is accepted, and null is returned without a finding.
+  // Without `--symbol`, warns about other constants that may contain rules.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
@@ -319,7 +319,9 @@ class RulesModuleReader {
     if (spec.items[0].is == PyIs::kResolved) {
       return ReadMode(spec.items[0], axes, made);
     }
-    if (spec.fields.empty()) return true;  // resolved in the mode of the plan
+    // Without the argument `mode`, Python resolves the spec in the mode that
+    // the program is in, as rules do.
+    if (spec.fields.empty()) return true;
     const PyValue& given = spec.fields[0].second;
     const auto mode = ModeOf(given);
     if (mode) {

@@ -1,9 +1,11 @@
-// A block of which it is not known how often it runs, such as the body of
-// `while`, becomes a list of the names that it may change and of the calls that
-// may change others:
+// Summarises blocks of Python that run an unknown number of times, such as the
+// body of `while`. Such a block is replaced by the names that it may change,
+// and by its calls, which may change more names. This file also adds the calls
+// that `with` makes. For example:
 //
 //   while x: y.append(f(z))   ->  changes y; calls f(z)
-//   with f(x) as y: ...       ->  calls f, __enter__ and __exit__; y may be x
+//   with f(x) as y: ...       ->  calls f, __enter__ and __exit__; a change of
+//                                 y may change x, because f may return x
 #include "importers/rules/python_blocks.h"
 
 #include <algorithm>
@@ -44,7 +46,7 @@ void TakeCalls(PyNode& node, std::vector<PyNode>& to) {
 
 namespace {
 
-// Moves the expressions of the statements that contain calls to `to`.
+// Moves each expression that contains a call from the statements to `to`.
 void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
   for (PyStatement& inside : body) {
     if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
@@ -117,7 +119,9 @@ void AddEntered(PyNode entered, std::optional<PyNode> target,
   PyStatement binds;
   binds.begin = entered.begin;
   binds.names = NamesOf(*target);
-  // A call of an unknown function whose arguments are those of `entered`.
+  // The value of `target` may be an argument of the call `entered`, and the
+  // body may change it. The value is therefore the result of a call of an
+  // unknown function with these arguments. This call makes them unknown.
   PyNode unknown = NodeOf(PyKind::kOther, entered, {});
   std::vector<PyNode> arguments;
   if (entered.kind == PyKind::kCall) {

@@ -1,5 +1,5 @@
-// What Python's blocks run besides the statements of their bodies, and what is
-// unknown after a block of which it is not known which statements run.
+// Summarises blocks of Python source for the evaluator: the names that a block
+// may change, the calls in the block, and the methods that `with` calls.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_BLOCKS_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_BLOCKS_H_
 
@@ -11,24 +11,25 @@
 namespace shardc::imports {
 
 // Adds the names that the statements bind or change to `to.names`. Sets
-// `to.returns` if one of them returns.
+// `to.returns` if one of the statements returns.
 void Gather(const std::vector<PyStatement>& body, PyStatement& to);
 // Moves an expression to `to` if it contains a call.
 void TakeCalls(PyNode& node, std::vector<PyNode>& to);
-// Marks a statement as unknown. It is not known which statements of its body
-// run, or how often.
+// Makes a statement kUnknown, because it is not known which statements of its
+// body run, or how often. The body is replaced by the names that it may change
+// (`names`) and by its calls (`calls`).
 void Unknown(PyStatement& made);
 // Returns whether one of the statements may leave a loop or the function
 // without a return, for example by `break`.
 bool Leaves(const std::vector<PyStatement>& body);
-// Adds the names that a loop over `source` runs over to `made.names`, if they
-// have a variable of the loop, `made.target`: `for r in [a, b]: r.append(x)`
-// changes `a` or `b`.
+// `made` is a loop over `source`. If the loop changes its variable, the
+// elements of `source` may change. Adds the names in `source` to `made.names`
+// in this case: `for r in [a, b]: r.append(x)` changes `a` or `b`.
 void AddSources(const PyNode& source, PyStatement& made);
 // Adds the statements that `with entered as target: body` runs besides the
-// body: it calls `entered.__enter__()` before the body and `__exit__()` after
-// it. The value of `target` may be an argument of the call `entered`, so that
-// the body may change it.
+// body: the calls of `entered.__enter__()` and `entered.__exit__()`, and the
+// assignment to `target`. An argument of the call `entered` may be the value of
+// `target`, so that a change of `target` in the body changes this argument.
 void AddEntered(PyNode entered, std::optional<PyNode> target,
                 std::vector<PyStatement>& header);
 

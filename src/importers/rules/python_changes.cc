@@ -1,5 +1,6 @@
 // Finds the lists and dicts that a call may change. A call changes an argument
-// if the called function, or one that it calls, changes the parameter:
+// if the called function, or a function that it calls in turn, changes the
+// parameter. For example:
 //
 //   def add(rules): rules.append(("bias", P()))
 //   add(RULES)   ->  `RULES` is unknown afterwards

@@ -273,7 +273,8 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // the values of `*args` are now unknown
+    // If this is `args` of `def f(*args)`, it may no longer be empty.
+    at->second.text.clear();
     ForgetCalls(one, scope, owner);
     return;
   }
@@ -352,7 +353,8 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // the values of `*args` are now unknown
+    // If this is `args` of `def f(*args)`, it may no longer be empty.
+    at->second.text.clear();
     ForgetCalls(one, scope, owner);
     return;
   }

@@ -93,9 +93,9 @@ class PyEvaluator {
   // have been run.
   bool IsExhausted() const { return steps_ > kPyStepLimit; }
 
-  // Finds the functions that a statement calls, and calls `visit` with each
-  // name outside of these functions that they change. A name may be visited
-  // several times.
+  // Finds the functions that a statement calls. Calls `visit` with each name
+  // that one of these functions changes outside of itself. A name may be
+  // visited several times.
   void VisitChanged(const PyStatement& one, const PyClass* owner,
                     const std::function<void(const std::string& name)>& visit);
 
@@ -142,38 +142,43 @@ class PyEvaluator {
   // true.
   bool ForgetAll(const PyStatement& one, PyScope& scope);
   void ForgetAll(size_t begin, PyScope& scope);
-  // Returns the list or dict that a name has in the scope, or else as a global.
-  // Returns nullopt if the name has neither.
+  // Returns the list or dict to which a name refers, in the scope or else as a
+  // global. Returns nullopt if the name refers to neither.
   std::optional<PyValue> ListNamed(const std::string& name,
                                    const PyScope& scope) const;
-  // Marks the lists and dicts of a name as unknown, which an expression at
-  // `node` may change.
+  // Marks the list or dict to which a name refers as unknown, because an
+  // expression at `node` may change it. Names of lists and dicts that are
+  // nested in it become unknown as well.
   void ForgetList(const std::string& name, const PyNode& node, PyScope& scope);
   // Returns whether a function changes the value of one of its parameters.
   bool ChangesArguments(const PyStatement& function, const PyClass* object);
   bool ChangesArguments(const PyNode& lambda, const PyClass* owner);
-  // Returns whether a call may change its arguments by a function that it gets
-  // as a value, as in `map(register, [RULES])`, or that is not known.
+  // Returns whether a call may change its arguments because it calls an unknown
+  // function, or a function that is itself an argument, as in `map(register,
+  // [RULES])`.
   bool PassesChange(const PyNode& call, const PyScope& scope,
                     const PyClass* owner);
-  // Calls `visit` with the functions of the file that a call runs or passes on
-  // as values, and with the class of their object.
+  // Calls `visit` for each function of the file that a call runs or has as an
+  // argument. `visit` gets the function, and the class of the object whose
+  // method it is.
   void ForEachRun(const PyNode& call, const PyScope& scope,
                   const PyClass* owner, const auto& visit);
   // Returns whether a function changes the value of this parameter.
   bool ChangesParameter(const PyStatement& function, std::string_view parameter,
                         bool list, const PyClass* object);
-  // Returns the names in the arguments of a call whose values the call changes.
-  // The changes of calls within the arguments are not among them.
+  // Returns the names among the arguments of a call whose values the call
+  // changes: `rules` for `add(rules)`. Calls that are nested in the arguments,
+  // as in `add(f(rules))`, are searched separately.
   std::vector<std::string> ChangedArguments(const PyNode& call,
                                             const PyClass* owner);
-  // Marks as unknown the lists and dicts among the arguments of a call, if
-  // PassesChange, and the names of the module that functions change which the
-  // call passes on.
+  // A call may have functions as arguments, as in `map(register, [RULES])`.
+  // Marks the module's names that such functions change as unknown. If
+  // PassesChange, also marks the lists and dicts among the arguments.
   void ForgetPassed(const PyNode& call, PyScope& scope, const PyClass* owner);
-  // Returns the function of the file that a call runs: for a class its
-  // `__init__`; and the class of the object that it is called on. The function
-  // may have another name: `add = register`.
+  // Returns the function of the file that a call runs, and the class of the
+  // object on which it is called. For a call of a class, the function is
+  // `__init__`. The function may have another name in the call, as after `add =
+  // register`.
   std::pair<PyMethod, const PyClass*> RunBy(const PyNode& call,
                                             const PyScope& scope,
                                             const PyClass* owner);
@@ -193,7 +198,8 @@ class PyEvaluator {
   // is the call that runs the function.
   void ForgetOutside(const PyStatement& function, const PyClass* owner,
                      const PyNode& call, PyScope& scope);
-  // The parts of a function's body that concern names of other scopes.
+  // The functions that are defined inside a function, the names that they
+  // change, and the names that the function declares as global or nonlocal.
   struct Inner {
     // The functions that are defined inside the function, by name. Branches may
     // define several functions with the same name.
@@ -296,7 +302,8 @@ class PyEvaluator {
       outside_;
   // The results of ChangesArguments.
   std::map<std::pair<const PyStatement*, const PyClass*>, bool> changing_;
-  const Inner* inner_ = nullptr;  // of the function that is called
+  // The functions that are defined inside the function that is being evaluated.
+  const Inner* inner_ = nullptr;
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };

@@ -108,8 +108,8 @@ PyNode PyExpressionParser::Choice() {
   return Made(PyKind::kChoice, begin, std::move(items));
 }
 
-// Parses a lambda, such as `lambda a, *b, c=lambda: 0: body`. A parameter that
-// its body changes is not a name of the code around it.
+// Parses a lambda, such as `lambda a, *b, c=lambda: 0: body`. If the body
+// changes a parameter, no variable outside of the lambda is marked as changed.
 PyNode PyExpressionParser::Lambda() {
   const size_t begin = Now().begin;
   Next();

@@ -16,9 +16,10 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names since the last call of TakeBound that `:=` has bound, and
-  // those whose values a call such as `x.append(1)` may change. The method
-  // `x.append` without a call may be called later, so its `x` is returned, too.
+  // Returns the names that `:=` has bound since the last call of TakeBound.
+  // Also returns the names whose values may have changed: `x` for the call
+  // `x.append(1)`, and for `x.append` without a call, which may be called
+  // later.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
   // Removes the last of the names that the next call of TakeBound would return.
   void DropBound() {

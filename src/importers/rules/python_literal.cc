@@ -1,6 +1,7 @@
-// Compares values by their content, without their places in the text. A value
-// is true or false as in Python: zero and an empty text, sequence, dict or
-// partition spec are false:
+// Makes the values of Python expressions, compares them, and decides which are
+// true. Two values are the same if their content is equal, wherever they are in
+// the text. As in Python, zero and an empty text, sequence, dict or partition
+// spec are false. For example:
 //
 //   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
 #include "importers/rules/python_literal.h"

@@ -1,5 +1,5 @@
-// Finds the names that expressions and assignments bind, and the names whose
-// values calls change:
+// Finds the names that expressions and assignments bind. Also finds the names
+// whose values a call may change. For example:
 //
 //   a, (b, *c.d) = x        ->  binds a and b and the attribute c.d
 //   rules["q"].append(x)    ->  changes rules

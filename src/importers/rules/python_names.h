@@ -10,24 +10,25 @@
 
 namespace shardc::imports {
 
-// The name that stands for every variable of a module in the lists of names
-// that a statement changes: the name of the dict that `globals()` returns.
+// In a list of changed names, this name means that every variable of the module
+// may have changed. It is the name of the dict that `globals()` returns.
 inline constexpr std::string_view kPyGlobals = "globals()";
 
-// Returns the name of a variable, or of an attribute of one with the variable
-// in front, such as `self.rules`. Returns kPyGlobals for `globals()`,
-// `locals()` and `vars()`, and an empty text for other expressions.
+// Returns the name of a variable, such as `rules`, or of an attribute with its
+// object, such as `self.rules`. Returns kPyGlobals for `globals()`, `locals()`
+// and `vars()`, and an empty text for other expressions.
 std::string NameOf(const PyNode& node);
 // Returns the name of the value that a call such as `rules.append(x)` or
 // `rules["q"].append(x)` changes. Returns an empty text for other expressions.
 std::string ChangedName(const PyNode& call);
-// Returns the names of the values that a call may change: that of ChangedName,
-// or else those of the arguments of `f` in `f(rules).append(x)`, because `f`
-// may return one of them, and that of the first argument of a function of
-// Python's library that changes it, such as `random.shuffle(rules)`. `exec` may
-// change every variable (kPyGlobals).
+// Returns the names of the values that a call may change:
+//
+//   rules.append(x)         rules, as ChangedName
+//   f(rules).append(x)      rules, because `f` may return its argument
+//   random.shuffle(rules)   rules, which this function of Python changes
+//   exec(text)              kPyGlobals, because any variable may change
 std::vector<std::string> ChangedNames(const PyNode& call);
-// Returns whether a method names its object or its class so.
+// Returns whether a parameter of this name is a method's object or class.
 inline bool IsSelf(std::string_view name) {
   return name == "self" || name == "cls";
 }
@@ -35,10 +36,10 @@ inline bool IsSelf(std::string_view name) {
 void AddNamesIn(const PyNode& node, std::vector<std::string>& out);
 // Returns all names in the arguments of a call.
 std::vector<std::string> NamesInArguments(const PyNode& call);
-// If `changed` has a variable of a comprehension, appends the names that the
-// comprehension runs over, whose values a change of the variable may change:
-// `[r.append(x) for r in [a]]` changes `a`. The arguments `items` and
-// `keywords` are those of a node of the kind kEach.
+// If a comprehension changes one of its variables, it may change the values
+// over which it loops. If `changed` contains such a variable, appends the names
+// in these values: `[r.append(x) for r in [a]]` changes `a`. The arguments
+// `items` and `keywords` are those of a node of the kind kEach.
 void AddLoopSources(const std::vector<PyNode>& items,
                     const std::vector<std::string>& keywords,
                     std::vector<std::string>& changed);

@@ -193,7 +193,9 @@ bool PyEvaluator::ChangesArguments(const PyStatement& function,
   if (const auto at = changing_.find(key); at != changing_.end()) {
     return at->second;
   }
-  // A function that passes itself on changes what its other statements change.
+  // This entry ends the search if the function passes itself on, as `map(f, x)`
+  // does inside `f`. Such a call changes only what the function's other
+  // statements change.
   changing_[key] = false;
   const bool changes = std::any_of(
       function.parameters.begin(), function.parameters.end(),

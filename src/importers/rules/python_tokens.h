@@ -17,8 +17,10 @@ namespace shardc::imports {
 enum class PyToken : uint8_t {
   kName,
   kNumber,
-  kString,    // `text` is the string's value
-  kTemplate,  // an f-string, t-string, bytes or unknown value
+  kString,  // `text` is the string's value
+  // An f-string, a t-string, a bytes literal, or a string with an escape whose
+  // value is not computed.
+  kTemplate,
   kOperator,
   kNewline,
   kIndent,

@@ -71,7 +71,7 @@ class PyStatementParser : private PyExpressionParser {
       do {
         Statement(body);
       } while (good() && token(at() - 1).kind == PyToken::kOperator &&
-               Now().kind != PyToken::kNewline);  // after a semicolon
+               Now().kind != PyToken::kNewline);  // repeats after a semicolon
       return;
     }
     if (!Indented()) return;
@@ -363,8 +363,8 @@ class PyStatementParser : private PyExpressionParser {
                      std::make_move_iterator(header.end()));
   }
 
-  // Returns whether a bracket begins here whose end is before a colon, as in
-  // `with (a as b, c): body`.
+  // Returns whether the current token opens a bracket that is closed directly
+  // before a colon, as in `with (a as b, c): body`.
   bool BracketsAreAll() const {
     int depth = 0;
     for (size_t i = at(); token(i).kind != PyToken::kEnd; ++i) {
@@ -379,8 +379,8 @@ class PyStatementParser : private PyExpressionParser {
     return false;
   }
 
-  // Parses what precedes the colon of `with a, b as c: body`, as far as it
-  // consists of such items.
+  // Parses the items `a, b as c` of `with a, b as c: body`. Stops at the first
+  // token that is not part of an item.
   void With(std::vector<PyStatement>& header) {
     Next();
     const bool brackets = IsOperator("(") && BracketsAreAll();

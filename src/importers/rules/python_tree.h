@@ -33,7 +33,7 @@ enum class PyKind : uint8_t {
   kNot,
   kEqual,
   kUnequal,
-  kStar,    // items: the sequence that is spread
+  kStar,    // `*x` or `**x`; items: x
   kPart,    // x[...]; items: x, and the index if it is a name or a literal
   kFormat,  // an f-string; items: texts and the values between them
   // A comprehension. `items` are its element (in a dict: key and value), then
@@ -63,7 +63,7 @@ enum class PyAct : uint8_t {
   kAppend,  // `name`.append(value)
   kPut,     // `name`[target] = value
   kFor,     // for target in value: body
-  kGlobal,  // global, nonlocal: the function does not own `names`
+  kGlobal,  // global, nonlocal: `names` belong to an outer scope
   kLeave,   // break, continue, yield, raise
   kReturn,  // return `value`
   kIf,      // if `value` (the condition): body; else: other

@@ -18,8 +18,9 @@ namespace {
 // The largest depth of a tree, which limits the recursion. Real trees of
 // parameters are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
-// WithoutParts removes nothing from a list of more than kSymbolLimit symbols.
-// It compares only about kPlaceLimit specs of each symbol.
+// Limits of WithoutParts, which compares the specs of all symbols (named
+// values) pairwise. A list of more than kSymbolLimit symbols is not compared.
+// Of each symbol, only about kPlaceLimit specs are compared.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {

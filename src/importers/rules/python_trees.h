@@ -18,7 +18,8 @@ struct PyLeaf {
   PyValue spec;
 };
 
-// Returns whether a value is a spec or the name of a built-in bundle.
+// Returns whether a value is a spec or the name of a built-in bundle (a named
+// set of specs).
 bool IsSpecLike(const PyValue& value);
 
 // Returns whether a dict or an object contains a spec, directly or in nested

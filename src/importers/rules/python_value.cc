@@ -20,7 +20,9 @@
 namespace shardc::imports {
 namespace {
 
-constexpr size_t kOrderLimit = 100;  // most base classes of a class
+// The largest number of classes in which an attribute of a class is searched:
+// the class itself, and its direct and indirect base classes.
+constexpr size_t kOrderLimit = 100;
 
 // Adds to `out` the names of the attributes of `self` that the statements of a
 // function assign or change.
@@ -45,8 +47,9 @@ bool HasNoRules(const PyNode& base) {
          base.text == "NamedTuple";
 }
 
-// Functions and methods whose results contain the elements of their arguments
-// or of their object.
+// Functions and methods whose results contain the elements of their arguments,
+// or of the object whose method is called. If such an argument contains a
+// PartitionSpec, so does the result.
 constexpr std::string_view kKeepsElements[] = {
     "OrderedDict", "append", "chain",  "copy",          "deepcopy",
     "dict",        "extend", "filter", "from_iterable", "insert",
@@ -325,7 +328,8 @@ class ModuleSymbols {
   const PyModule& module_;
   PyNames names_;
   PyEvaluator evaluator_;
-  bool is_exhausted_ = false;  // whether the limit on steps ended the run
+  // Whether the evaluation stopped because it reached the limit on steps.
+  bool is_exhausted_ = false;
   // The names for which PySymbol::mentions_specs is true, with their scopes.
   std::set<std::pair<const PyScope*, std::string>> mentioned_;
 };

@@ -1,6 +1,6 @@
-// Finds the values of Python expressions without a Python interpreter. These
-// are constants, class attributes, branches on known flags, and results of
-// functions that are called without arguments.
+// Finds the values that a Python file defines, without a Python interpreter.
+// They are constants, class attributes, and the results of functions that are
+// called without arguments. Branches on known flags are followed.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 
@@ -27,7 +27,7 @@ enum class PyIs : uint8_t {
   kSequence,
   kDict,      // items: key, value, key, value and so on
   kSpec,      // PartitionSpec(items...)
-  kResolved,  // pmag.resolve(items[0]); fields: the `mode`, if given
+  kResolved,  // PartitionManager.resolve(items[0]); fields: `mode`, if given
   kAxes,      // PartitionAxis(fields)
   kObject     // an object of the class `text`, made with the arguments `fields`
 };

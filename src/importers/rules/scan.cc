@@ -1,7 +1,8 @@
 // Reads a text in another system's syntax from left to right. If the expected
-// text does not follow, Take returns false and has skipped only blanks:
+// text does not follow, Take returns false and has skipped only blanks. For
+// example, these calls read the start of `devices=[4,1]`:
 //
-//   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1
+//   Take("devices=[")  ->  true     Number()  ->  4     Take("]")  ->  false
 #include "importers/rules/scan.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Converts Python values to specs, and a PartitionAxis to axis rules. A string
-// is the name of a mesh axis. A symbol such as HEAD is not resolved, because it
-// has the same name as a logical axis of shardc:
+// is the name of a mesh axis. A symbol is a name that the Python file does not
+// define, such as HEAD. Symbols are kept, because the logical axes of shardc
+// have the same names:
 //
 //   PartitionSpec(("fsdp", "sp"), None, TP)  ->  [[fsdp, sp], null, TP]
 #include "importers/rules/spec_value.h"

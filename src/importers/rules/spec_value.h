@@ -21,8 +21,9 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
 // Returns nullopt after a finding.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts a spec. It may be PartitionSpec(...), a bundle, the result of a call
-// of `resolve`, None, or a plain tuple. Returns nullopt after a finding.
+// Converts a spec. It may be PartitionSpec(...), a bundle (a named set of
+// specs), the result of a call of `resolve`, None, or a plain tuple. Returns
+// nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
 // Converts a value PartitionAxis(head_axis="tp", ...) to axis rules. Returns
