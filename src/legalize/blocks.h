@@ -1,4 +1,5 @@
-// Makes specs legal for tensors that are stored in blocks of a quantized dtype.
+// Makes specs legal for tensors that are stored in blocks of a quantized dtype:
+// no shard may end inside a block.
 #ifndef SHARDC_LEGALIZE_BLOCKS_H_
 #define SHARDC_LEGALIZE_BLOCKS_H_
 

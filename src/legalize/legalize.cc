@@ -83,9 +83,9 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
 
 // Returns the first problem of a dimension; nullopt if the dimension is legal.
 // A missing axis is reported before a repeated axis, and a repeated axis before
-// a size that the axes do not divide. For eformer, `repeated_last` is true, and
-// repeated axes are reported last: eformer drops the axes of an indivisible
-// dimension before it looks for repeated axes.
+// a size that the axes do not divide. With `repeated_last`, repeated axes are
+// reported last, because the JAX library eformer drops the axes of an
+// indivisible dimension before it looks for repeated axes.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -143,9 +143,11 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 
 // Returns the result for a tensor that gets the spec [] because of its size;
 // nullopt for other tensors. Such a tensor is a scalar (under fjformer, any
-// tensor of one element), or has fewer elements than `min_size`. A spec without
-// axes has the same meaning as [], so it yields no edit. In the compat modes,
-// an edit is reported where the reference system changes a spec of nulls.
+// tensor of one element), or has fewer elements than `min_size`.
+//
+// A scalar yields no edit. Nor does a spec without axes, because [null] means
+// the same as []. The compat modes imitate other libraries, and return more
+// edits: a scalar always yields one, and a small tensor unless its spec is [].
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -211,13 +213,14 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
   }
   const bool eformer = options.compat == Compat::kEformer;
-  // eformer drops axes even under the policy `error`.
+  // The JAX library eformer drops missing and indivisible axes in every case.
+  // Its compat mode therefore drops them under the policy `error`, too.
   const IllegalPolicy policy =
       eformer && options.illegal == IllegalPolicy::kError ? IllegalPolicy::kDrop
                                                           : options.illegal;
   const size_t rank = shape ? shape->size() : spec.size();
   Legal legal;
-  Axes used;  // axes that earlier dimensions still use after edits
+  Axes used;  // axes that earlier dimensions have in the edited spec
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
                         shape ? std::optional((*shape)[i]) : std::nullopt,
@@ -240,8 +243,8 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
   }
   JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
   if (eformer && legal.problems.empty()) {
-    // eformer extends a spec with nulls to the rank. It replaces a spec that
-    // has only nulls by [].
+    // The JAX library eformer extends a spec with nulls to the rank. It
+    // replaces a spec that has only nulls by [].
     legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);
   }
   return legal;
