@@ -1,9 +1,9 @@
 // Reads, writes and applies baselines: lists of known findings that `check`
 // accepts. A baseline lists names for each code. The names are the parameters
 // of a finding or, for a finding without parameters, the first text that its
-// message quotes. Layer and expert numbers in names are replaced by `*`. A few
-// lines therefore cover a model, and not one line for each tensor. Known names
-// are removed from a finding. If no names remain, the finding is removed:
+// message quotes. Layer and expert numbers in names are replaced by `*`, so one
+// entry covers the tensors of all layers. Applying a baseline removes the known
+// names from each finding. If no names remain, the finding is removed:
 //
 //   SHD207 of layers.0.a and layers.1.b, the baseline has SHD207: [layers.*.a]
 //     ->  SHD207 of layers.1.b

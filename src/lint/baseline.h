@@ -1,5 +1,6 @@
-// Known findings that are accepted for now. A finding is identified by its code
-// and parameter and not by its line, so a baseline stays valid if lines move.
+// Reads, writes and applies baselines. A baseline lists known findings that
+// `check` accepts for now. A finding is identified by its code and parameter
+// and not by its line, so a baseline stays valid if lines move.
 #ifndef SHARDC_LINT_BASELINE_H_
 #define SHARDC_LINT_BASELINE_H_
 

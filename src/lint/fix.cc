@@ -78,7 +78,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // A deeper comment below the lines of another rule belongs to it.
+      // A deeper comment below the lines of another rule belongs to that rule.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);

@@ -40,7 +40,8 @@ struct RuleFix {
 // or `^`, write patterns in the case of the names, and remove duplicate rules,
 // dead rules, unused ignores and unused definitions. A rule in flow style is
 // neither moved nor removed. A catch-all is not moved if its file has another
-// one below it. A fix may change specs, so the caller must check this.
+// one below it. A fix may change specs, so the caller must compare the specs
+// without and with the fix.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 

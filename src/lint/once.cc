@@ -5,8 +5,8 @@
 // report the most topics come first. A finding is removed if the findings that
 // stay so far report all topics of its `unless`:
 //
-//   SHD101 reports "dead rule 4", so that SHD105 is redundant.
-//   If SHD101 is ignored, no finding reports it, and SHD105 stays.
+//   SHD101 reports the topic "dead rule 4", so SHD105 about rule 4 is removed.
+//   If SHD101 is ignored, no finding reports the topic, and SHD105 stays.
 //
 // Then findings with the same cause, or with messages that differ only in their
 // parameters, are joined. The places of all findings except the first become
@@ -69,7 +69,8 @@ using LabelKey = std::tuple<const Source*, size_t, std::string>;
 struct Joined {
   size_t at = 0;  // index of the joined finding in the result
   std::vector<std::string> subjects;
-  std::string before, after;  // the joined message around its subjects
+  // The text of the joined message before its subjects, and after them.
+  std::string before, after;
   // The subjects, parameters and labels that have been joined, for look-ups.
   // Empty until a second finding is joined to the first one.
   std::unordered_set<std::string> known;

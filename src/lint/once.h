@@ -1,6 +1,6 @@
-// Removes findings that others make redundant, and joins findings that have the
-// same cause. They may be findings of several lints, or of one lint about many
-// parameters.
+// Removes findings that other findings make redundant, and joins findings that
+// have the same cause. Such findings come from several lints, or from one lint
+// about many parameters.
 #ifndef SHARDC_LINT_ONCE_H_
 #define SHARDC_LINT_ONCE_H_
 

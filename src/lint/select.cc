@@ -1,4 +1,4 @@
-// Selects lints by picks. A pick is a word of `select` or `ignore`: a code
+// Selects lints by picks. A pick is an entry of `select` or `ignore`: a code
 // (`SHD105`, or its name), or a family of codes with the same first digit
 // (`SHD1`). `ignore` overrides `select`. A lint in preview runs only if its own
 // code is selected, or with --preview.

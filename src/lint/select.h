@@ -14,14 +14,15 @@
 
 namespace shardc {
 
-// Which lints run and at which levels, from the key `lint` of the project file
-// and from flags. Make() has checked that every name of a code exists.
+// Decides which lints run and at which levels, from the key `lint` of the
+// project file and from flags. Make() has checked that every name of a code
+// exists.
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
   // finding if a name is unknown or if `fail_on` is not a level. The finding is
-  // at the name's place in the project file. If a flag has the name, the
-  // finding is a usage finding without a place.
+  // at the name's place in the project file. A wrong name in a flag is reported
+  // as a usage error without a place.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
@@ -36,7 +37,7 @@ class Selection {
 
  private:
   struct Pick {
-    const Code* code = nullptr;  // null for a family
+    const Code* code = nullptr;  // null if the pick is a family of codes
     int family = -1;
     bool Covers(const Code& other) const {
       return code != nullptr ? code == &other : family == other.number / 100;

@@ -147,8 +147,8 @@ class CoveredLines {
       : source_(source), last_(source.At(source.text().size()).line) {}
 
   // Returns the next line that is neither blank nor a comment. Consecutive
-  // comment lines all cover the same line, so it is searched only for the first
-  // of them.
+  // comment lines all cover this line, so the search runs only for the first
+  // comment line.
   int After(int line) {
     if (line < covered_) return covered_;
     covered_ = line + 1;
@@ -269,7 +269,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
     const auto at = by_line.find({source, line, finding.code});
     if (at == by_line.end()) return false;
     for (Ignore* ignore : at->second) ignore->used = true;
-    at->second.clear();  // need not be marked as used again
+    at->second.clear();  // all of them are marked as used now
     return true;
   });
 }

@@ -1,4 +1,5 @@
-// Reads comments `# shardc: ignore[SHD203] reason` in rules files.
+// Reads and applies the comments in rules files that suppress findings, such as
+// `# shardc: ignore[SHD203] reason`.
 #ifndef SHARDC_LINT_SUPPRESS_H_
 #define SHARDC_LINT_SUPPRESS_H_
 

@@ -1,6 +1,6 @@
 // Groups illegal specs of attention tensors by their cause. A wrong axis rule
 // affects several tensors and modes. All of these are reported as one finding
-// at the line of the rule:
+// at the line of the axis rule. In this example, the mesh has no axis `spp`:
 //
 //   axes: {key_sequence: spp}
 //     key, value, kv_segment_ids in four modes -> one finding, at `spp`
@@ -15,13 +15,16 @@
 namespace shardc {
 namespace {
 
-// A problem in a spec, corrected or not (an edit). Equal edits in several
-// tensors and modes become one finding.
+// A problem that legalization found in a spec, whether or not the policy
+// corrected the spec. Equal problems of several tensors and modes become one
+// finding.
 struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
-  std::string defaults;  // text about default rules; empty if a file sets one
+  // Text for the message about the default axis rules that cause the problem
+  // (DefaultsText). Empty if a file sets one of the axis rules.
+  std::string defaults;
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 
@@ -51,11 +54,12 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
   return {};
 }
 
-// Returns the line in a file that determines how a name is resolved: the line
-// of a registration or of an axis rule. If a rule has its default value, the
-// rule that determines the default is used, and so on. The default of `batch`
-// joins two rules, of which the first that a file sets is used. If no file sets
-// any of the rules, the place has no position.
+// Returns the line of a rules file that determines how a name is resolved. This
+// is the line that registers the name, or else the line of its axis rule. If
+// the axis rule has its default value, it is the line of the rule from which
+// the default comes: `tensor_parallel` for `head`. The default of `batch` joins
+// two rules, of which the first that a file sets is used. If no file sets any
+// of these rules, the place has no position.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;

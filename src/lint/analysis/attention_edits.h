@@ -22,9 +22,9 @@ Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
 // Returns whether a file determines how a name is resolved: it registers the
-// name, or sets the name's axis rule, or sets a rule that gives this axis rule
-// its default. The five rules that name the axes of a kind of parallelism, such
-// as `tensor_parallel: tp`, do not count.
+// name, or sets the name's axis rule, or sets a rule from which this axis rule
+// takes its default. The five rules that name the axes of a kind of
+// parallelism, such as `tensor_parallel: tp`, are ignored.
 bool Written(const Facts& facts, const NameTrace& trace);
 // Returns whether a file, and not only a default, sets one of the axis rules
 // that determine the axes of dimension `dim` of an attention tensor.
@@ -39,7 +39,7 @@ std::string ModesText(std::span<const Mode> modes);
 struct ModeSplit {
   AxisGroup axes;
   int64_t parts = 0;  // number of shards, at least 2
-  Place place;        // line of the axis rule
+  Place place;        // line that determines the axes (AttentionPlace)
   std::vector<Mode> modes;
 };
 
@@ -52,21 +52,22 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 // if the split has all modes of a plan with several modes.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Returns what a user must change to shard a dimension in another way, as words
-// for a message. If a file registers a name of the dimension, returns "this
-// registration". If a file sets the axis rule of such a name, returns that
-// rule, such as "`decode_kv_head`". Otherwise the rules have their default
+// Returns what a user must change to shard a dimension in another way, as a
+// phrase for a message. If a file registers a name of the dimension, returns
+// "this registration". If a file sets the axis rule of such a name, returns
+// that rule, such as "`decode_kv_head`". Otherwise the rules have their default
 // values, and the name of the axis rule `standard` is returned.
 std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard);
 
-// Reports the problems in attention's specs (edits, corrected or not) that have
-// this reason. Equal edits are one finding. It is at the line that causes the
-// edit, or at the mesh if the cause is a default axis rule. `observe` returns
-// the message for a subject, such as "attention's `key` and `value`", and the
-// edit. The modes are appended. If the spec is illegal, the finding has the
-// code's level. If the policy corrected the spec, the finding is a warning.
+// Reports the problems with this reason that legalization found in attention's
+// specs. Equal problems are one finding. It is at the line that causes the
+// problem, or at the mesh if the cause is a default axis rule. `observe`
+// returns the message for a subject, such as "attention's `key` and `value`",
+// and an Edit, which describes the problem. The modes are appended. If the spec
+// is illegal, the finding has the code's level. If the policy corrected the
+// spec, the finding is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

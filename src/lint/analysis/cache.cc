@@ -1,8 +1,10 @@
 // Computes the bytes of a KV cache in bfloat16: 4 (two bytes each for key and
 // value) times layers, batch, length, KV heads and head size. On a device, each
-// size is divided by the number of shards of its dimension and rounded up:
+// size is divided by the number of shards of its dimension and rounded up. For
+// example, 32 layers, batch 8, length 8192, and 8 KV heads of size 128:
 //
-//   4 * 32 * 8 * 8192 * 8 * 128 = 8 GiB; batch over 2, KV heads over 4: 1 GiB
+//   in total                                             8 GiB
+//   on a device, batch over dp 2 and KV heads over tp 4  1 GiB
 #include "lint/analysis/cache.h"
 
 #include <algorithm>

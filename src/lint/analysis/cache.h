@@ -1,4 +1,5 @@
-// Specs of attention tensors by dimension, and the bytes of the KV cache.
+// Returns the specs of attention tensors, and computes the bytes of the KV
+// cache.
 #ifndef SHARDC_LINT_ANALYSIS_CACHE_H_
 #define SHARDC_LINT_ANALYSIS_CACHE_H_
 

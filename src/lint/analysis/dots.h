@@ -1,5 +1,6 @@
 // Corrects patterns: escapes dots that are meant as separators, writes the
-// lower bound of a repetition, and ends a pattern with `$` or `\b`.
+// missing lower bound of a repetition such as `{,2}`, and ends a pattern with
+// `$` or `\b`.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 

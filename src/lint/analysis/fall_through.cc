@@ -1,7 +1,7 @@
-// Finds large groups that are replicated because only a catch-all matches them.
-// They are reported if together they have at least 20 % of the model's bytes.
-// If a dead rule (a rule that matches nothing) was probably intended for one of
-// the groups, 5 % are enough:
+// Finds large parameter groups that are replicated because only a catch-all (a
+// rule that matches every name) matches them. The groups are reported if they
+// have at least 20 % of the model's bytes in total. If a dead rule (a rule that
+// matches nothing) was probably intended for one of the groups, 5 % are enough:
 //
 //   6 of 100 GB, and a dead rule `moe/experts/up` for mlp/experts/up: reported
 //   6 of 100 GB, and no such rule: not reported

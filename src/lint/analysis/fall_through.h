@@ -1,5 +1,5 @@
-// Finds large parameters that are replicated because only a catch-all matches
-// them.
+// Finds large parameters that are replicated because only a catch-all (a rule
+// that matches every name) matches them.
 #ifndef SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 #define SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 
@@ -19,7 +19,7 @@ inline constexpr int64_t kLargeElements = 65536;
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // A second group, whose name needs at most one edit more.
+  // A second group. Its name needs at most one edit more than that of `group`.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };
@@ -30,7 +30,7 @@ int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {
   int32_t rule = -1;                          // index of the catch-all
-  std::vector<const ParameterGroup*> groups;  // most bytes first
+  std::vector<const ParameterGroup*> groups;  // the group with most bytes first
   int64_t bytes = 0;
   std::vector<IntendedFallThrough> intended;  // at most one for each dead rule
 };

@@ -1,11 +1,11 @@
 // Finds the parts of fused projections, because each part must be sharded
 // separately. The sizes of query, key and value are computed from the model's
-// heads. If the heads are unknown, they follow from other sizes. If the output
-// is three times as large as the input, there are three equal parts. Otherwise
-// the queries are as large as the input of the block's output projection. Gate
-// and up have half of the size each.
+// heads. If the heads are unknown, the sizes are inferred: if the output is
+// three times as large as the input, there are three equal parts. Otherwise the
+// queries are as large as the input of the block's output projection. Gate and
+// up each have half of the output. For example:
 //
-//   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
+//   c_attn [1600, 4800]  ->  queries, keys and values, each 1600 columns
 #include "lint/analysis/fused.h"
 
 #include "lint/analysis/heads.h"

@@ -1,8 +1,8 @@
-// Finds parameter groups that belong together by comparing names. Siblings are
+// Compares names to find parameter groups that belong together. Siblings are
 // the projections of one module, such as q_proj and k_proj. Their paths are
-// equal after the role in the path is replaced by `?`. A bias, scale or zero
-// point has the same module path as its weight. If two groups of a module have
-// the same role, the group with more parameters is used.
+// equal if the part that states the role is replaced by `?`. A bias, scale or
+// zero point has the same module path as its weight. If two groups of a module
+// have the same role, the group with more parameters is used. For example:
 //
 //   layers/*/attn/q_proj/kernel, layers/*/attn/k_proj/kernel  ->  siblings
 #include "lint/analysis/groups.h"

@@ -1,4 +1,5 @@
-// The attention heads in the model's configuration.
+// Reads the number and the size of the attention heads from the model's
+// configuration.
 #ifndef SHARDC_LINT_ANALYSIS_HEADS_H_
 #define SHARDC_LINT_ANALYSIS_HEADS_H_
 

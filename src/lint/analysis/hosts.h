@@ -1,4 +1,4 @@
-// Computes how mesh axes are distributed over hosts.
+// Determines whether the groups of devices along a mesh axis cross hosts.
 #ifndef SHARDC_LINT_ANALYSIS_HOSTS_H_
 #define SHARDC_LINT_ANALYSIS_HOSTS_H_
 
@@ -10,14 +10,14 @@
 
 namespace shardc {
 
-// Device numbers along a mesh axis form blocks of consecutive numbers: each
-// group of devices along the axis is inside one block. Returns the size of a
-// block. A block begins at a multiple of its size. Inside a slice, the size is
-// the product of the sizes of the axis and of all later axes. If the axis spans
-// slices, it is the devices of a slice times the slices along the axis and all
-// later axes. The slices, and the devices of a slice, are numbered row-major:
+// Each group of devices along a mesh axis is inside one block of consecutive
+// device numbers. Returns the length of such a block. A block begins at a
+// multiple of its length. Inside a slice, the length is the product of the
+// sizes of the axis and of all later axes. If the axis spans slices, the length
+// is the devices of a slice times the slices along the axis and all later axes.
+// The slices, and the devices of a slice, are numbered row-major:
 //
-//   tp=4 dp=2 with two slices along dp   a group along tp: 4 device numbers
+//   tp=4 dp=2, two slices along dp   blocks of 4 along tp, and of 8 along dp
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
   int64_t devices = 1;
   int64_t slices = 1;

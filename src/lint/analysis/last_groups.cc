@@ -1,7 +1,8 @@
-// Compares the templates of two names without building them, which would be
-// slower. The names are compared up to the first byte that differs. In both
-// names, this byte must be in a part of digits, which a template writes as `*`.
-// The comparison then continues after these parts:
+// Compares the templates of two names. A template is a name in which each part
+// that is a number is replaced by `*`. Building the templates would be slower,
+// so the names are compared up to the first byte that differs. In both names,
+// this byte must be in a part that is a number. The comparison then continues
+// after these parts:
 //
 //   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
 #include "lint/analysis/last_groups.h"

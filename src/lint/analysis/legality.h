@@ -1,4 +1,5 @@
-// Reports problems that legalization found, for the lints about them.
+// Turns the problems that legalization found in specs into findings. Several
+// lints share this code, each for one kind of problem.
 #ifndef SHARDC_LINT_ANALYSIS_LEGALITY_H_
 #define SHARDC_LINT_ANALYSIS_LEGALITY_H_
 
@@ -11,12 +12,12 @@
 
 namespace shardc {
 
-// Reports the problems in specs (edits, corrected or not) that have this
-// reason, one finding for each group and each distinct edit. `observe` returns
-// the message for the group, the layout of the edit's mode, and the edit. If
-// the spec is illegal, the finding has the code's level. If the policy
-// corrected the spec, the finding is at most a warning, and its message states
-// the cost of the correction.
+// Reports the problems with this reason that legalization found in specs, one
+// finding for each group and each distinct problem. `observe` returns the
+// message for the group, the layout of the problem's mode, and the Edit that
+// describes the problem. If the spec is illegal, the finding has the code's
+// level. If the policy corrected the spec, the finding is at most a warning,
+// and its message states the cost of the correction.
 void ReportEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const ParameterGroup&, const ModeLayout&,

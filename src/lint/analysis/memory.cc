@@ -1,9 +1,11 @@
 // Computes the memory of the device that needs the most. Replicated and sharded
-// parameters need the same bytes on all devices. Placed parameters are added up
-// by coordinate, and the fullest coordinate is used. The result is the memory
-// in the mode that needs the most:
+// parameters need the same bytes on all devices. A placed parameter is stored
+// only at one coordinate of an axis, so the bytes of placed parameters are
+// added up for each coordinate, and the largest sum is used. The result is the
+// memory in the mode that needs the most. For example:
 //
-//   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
+//   3 experts of 1 GiB, placed on the axis ep of size 2
+//     ->  the two coordinates hold 2 and 1 GiB, and 2 GiB is the result
 #include "lint/analysis/memory.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The bytes that a device holds, by component.
+// Computes how many bytes of parameters and KV cache the fullest device holds.
 #ifndef SHARDC_LINT_ANALYSIS_MEMORY_H_
 #define SHARDC_LINT_ANALYSIS_MEMORY_H_
 

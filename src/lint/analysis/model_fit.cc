@@ -1,7 +1,8 @@
-// Compares the sizes of the configuration with the shapes of parameters. A
-// parameter tree may hold several towers (such as text and vision) with
-// different sizes. Therefore it is enough that one parameter of a role has the
-// size of the configuration. If none has it, the size is a misfit:
+// Compares the sizes in the model's configuration with the shapes of
+// parameters. A parameter tree may hold several towers (such as text and
+// vision) with different sizes. Therefore it is enough that one parameter of a
+// role has the size in the configuration. If none has it, the size is a misfit.
+// For example:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits

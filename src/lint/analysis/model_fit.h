@@ -1,4 +1,5 @@
-// Checks whether a configuration fits the parameters.
+// Checks whether the sizes in a model's configuration fit the shapes of the
+// parameters.
 #ifndef SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 #define SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 

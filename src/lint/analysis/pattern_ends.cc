@@ -54,8 +54,9 @@ class EndFinder {
   EndFinder(const Facts& facts, size_t rule)
       : facts_(facts), rule_(rule), any_digit_(EndsWithAnyDigit(Written())) {}
 
-  // Adds the parameters of a group to `out`. If the match in the first name
-  // does not end in a number, this match decides for all names.
+  // Adds the parameters of a group to `out`. Only the first name is searched if
+  // its match does not end in a number: the matches in the other names of the
+  // group then end in the same way.
   void Add(const ParameterGroup& group, PatternEnds& out) {
     const auto members = facts_.Members(group);
     const auto first = EndOf(members.front());

@@ -24,8 +24,12 @@ struct GroupPart {
 // at a word in layers.1.q, and inside one in layers.10.q. `words` may have only
 // the first parameter of a group.
 struct PatternEnds {
-  std::vector<uint32_t> words;    // `attn/q/kernel` for the pattern `q`
-  std::vector<GroupPart> inside;  // `attn/q_norm/scale` for the pattern `q`
+  // Indices of the parameters in whose names the match ends at the end of a
+  // word. For the pattern `q`, `attn/q/kernel` is such a name.
+  std::vector<uint32_t> words;
+  // The parameters in whose names the match ends inside a word. For the pattern
+  // `q`, `attn/q_norm/scale` is such a name.
+  std::vector<GroupPart> inside;
 };
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);

@@ -1,6 +1,7 @@
-// Phrases that several lints share. A group of one parameter is named by this
-// parameter. Other groups are named by their template and the number of
-// parameters. Percentages are computed in integers, with one decimal.
+// Formats phrases that the messages of several lints use. A group of one
+// parameter is named by this parameter. Other groups are named by their
+// template and the number of parameters. Percentages are computed in integers,
+// with one decimal. For example:
 //
 //   PercentText(1, 3)  ->  33.3 %     `layers.*.up` (32 parameters)
 #include "lint/analysis/phrase.h"

@@ -1,4 +1,5 @@
-// Phrases that several lints share.
+// Formats phrases that the messages of several lints use, such as the name of a
+// parameter group.
 #ifndef SHARDC_LINT_ANALYSIS_PHRASE_H_
 #define SHARDC_LINT_ANALYSIS_PHRASE_H_
 
@@ -40,9 +41,10 @@ std::string RemainderText(int64_t size, int64_t parts);
 // Returns "is" for a count of 1, and "are" for other counts.
 std::string_view IsAre(int64_t count);
 
-// Returns the facts (topics) that are consequences if the rules were written
-// for other names: dead rules, catch-alls, unmatched and replicated parameters,
-// and unused axes. Separate findings about them are then redundant.
+// Returns the topics (facts that findings report) that follow if the rules were
+// written for other names: dead rules, catch-alls, unmatched and replicated
+// parameters, and unused axes. Separate findings about these facts are then
+// redundant.
 std::vector<Topic> NamingTopics(const Facts& facts);
 // Returns whether a wrong separator explains why the rules do not match the
 // names.

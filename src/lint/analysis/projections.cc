@@ -37,7 +37,7 @@ namespace {
 // one.
 struct ProjectionDims {
   int heads = -1;
-  int head_dim = -1;  // -1 if heads and head size share a dimension
+  int head_dim = -1;  // -1 if one dimension is heads times head size
   int width = -1;
 };
 
@@ -75,9 +75,9 @@ std::string_view HeadsName(Role role) {
   return IsKeyOrValue(role) ? "KV heads" : "heads";
 }
 
-// Finds the dimensions of a matrix of which one dimension holds heads and head
-// size together. Returns nullopt if neither sizes nor names determine this
-// dimension.
+// Finds the dimensions of a matrix such as [hidden, heads * head size]. Returns
+// nullopt if neither sizes nor names determine which dimension contains the
+// heads.
 std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                                        const std::vector<int>& dims,
                                        const Shape& shape, int64_t size) {

@@ -33,7 +33,8 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  std::map<int32_t, Specs> specs_;  // by rule: specs of planned modes, of train
+  // The specs of each rule: one for each planned mode, and the spec in train.
+  std::map<int32_t, Specs> specs_;
 };
 
 // Returns each rule that has the same file, pattern and separator as an earlier

@@ -19,7 +19,8 @@ namespace shardc {
 struct ZigZagRing {
   std::string operation;
   std::optional<Mode> mode;  // nullopt if the order is set for all modes
-  Place place;               // of the setting in the project file; may be empty
+  // The place of the setting in the project file; may be empty.
+  Place place;
 };
 
 // Returns the operations for which the settings select zig-zag order. If the

@@ -1,8 +1,9 @@
-// Judges how evenly a pipeline divides its work, without a device profile. The
-// time of a stage is taken to be the number of multiplications for a token, and
-// schedules are simulated with tasks of equal length:
+// Computes how evenly a pipeline divides its work, without a device profile.
+// The time of a stage is estimated by the number of multiplications for a
+// token. Schedules are simulated with tasks of equal length. For example, four
+// stages have 8 layers each, and the output head takes as long as 2.4 layers:
 //
-//   layers 8 8 8 8 and a head worth 2.4 layers: the last stage takes
+//   the mean is 34.4 / 4 = 8.6 layers, and the last stage takes
 //   10.4 / 8.6 = 1.21 times the mean
 #include "lint/analysis/stages.h"
 
@@ -28,8 +29,9 @@ constexpr double kLargeBubble = 0.2;
 // A schedule with more tasks is not simulated, because that would take too
 // long.
 constexpr int64_t kMostTasks = 1 << 16;
-// The search for a better division takes stages * units^2 steps. It is skipped
-// if it would take more steps than this.
+// The search for a better division takes stages * units^2 steps. A unit, such
+// as a layer, is a part of the model that is never divided between stages. The
+// search is skipped if it would take more steps than this.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 std::vector<double> TimesOf(const PlannedStages& stages,

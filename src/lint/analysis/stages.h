@@ -1,4 +1,5 @@
-// Judges the stages of a pipeline that a target declares.
+// Finds uneven stages and long idle times in the pipeline that a target
+// declares.
 #ifndef SHARDC_LINT_ANALYSIS_STAGES_H_
 #define SHARDC_LINT_ANALYSIS_STAGES_H_
 

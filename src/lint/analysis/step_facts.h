@@ -1,6 +1,7 @@
-// Facts about the step of the model, if the rules describe the model: the roles
-// of parameters, and a lowered program that is not executed. The program has
-// one or two layers of each class of equal layers, which represent all layers.
+// Computes facts about the model's step, if the rules describe the model. The
+// facts are the roles of parameters, and the lowered program of the step, which
+// is not executed. To save time, the program has only one or two layers of each
+// class of equal layers. They represent all layers of the class.
 #ifndef SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 

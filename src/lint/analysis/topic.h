@@ -1,6 +1,6 @@
-// Findings of lints, and the facts that they report, which are called topics.
-// With topics, lint/once.h reports each cause only once, for any selection of
-// lints.
+// Findings of lints, and their topics. A topic is a fact that a finding
+// reports. lint/once.h removes a finding if other findings report the topics in
+// its list `unless`, so that each cause is reported once.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
 

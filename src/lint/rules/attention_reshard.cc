@@ -3,7 +3,8 @@
 // over the same axes. Only tensor-parallel axes are compared, because weights
 // are gathered over data axes such as fsdp before the product.
 //
-//   q_proj, o_proj [fsdp, tp]  ->  queries over tp, o_proj's input unsharded
+//   q_proj and o_proj [in, out], both over [fsdp, tp]
+//     ->  reported: queries are over tp, and o_proj's input is unsharded
 #include <optional>
 #include <string>
 

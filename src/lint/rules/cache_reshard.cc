@@ -15,8 +15,9 @@ extern const Lint kCacheReshard;
 
 namespace {
 
-// Returns the line that determines, in `mode`, the axes of the first dimension
-// in which `before` and `after` differ; or else the mesh's place.
+// Finds the first dimension in which `before` and `after` differ. Returns the
+// line that determines the axes of this dimension in `mode`, or the mesh's
+// place if no line determines them.
 Place PlaceOf(const Facts& facts, const Spec& before, const Spec& after,
               Mode mode) {
   for (size_t dim = 0; dim < std::max(before.size(), after.size()); ++dim) {

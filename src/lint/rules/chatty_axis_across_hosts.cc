@@ -3,8 +3,9 @@
 // the last axis fastest, and each host has consecutive numbers. A group along
 // an axis therefore is in a block of consecutive numbers. The length of the
 // block is the product of the axis's size and the sizes of all later axes. The
-// group crosses hosts if this length does not divide the devices of a host. It
-// would not if the axis came after the axes that are not tensor parallel.
+// group crosses hosts if this length does not divide the number of devices of a
+// host. It would stay inside a host if the axis came after the axes that are
+// not tensor parallel.
 //
 //   tp 4, fsdp 4, 4 devices a host         a block of 16 numbers, on four hosts
 //   tp 3, fsdp 6, 27 devices a host        the block 18 to 35 is on two hosts

@@ -3,7 +3,8 @@
 // parallel, the weight stays sharded and the activation is gathered. Nothing
 // would be gathered if the axis sharded the same dimension of both. The step is
 // lowered again with such a spec of the weight, to find out whether it sends
-// fewer bytes. In the example, `d:tp` is a dimension d that is sharded over tp:
+// fewer bytes. In the example, `a` is an activation and `o` is a weight. `d:tp`
+// is a dimension d that is sharded over tp:
 //
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
 //   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
@@ -40,7 +41,8 @@ using step::LabelId;
 struct WeightConflict {
   AxisId axis = 0;
   std::string role, op, activation, held;
-  LabelId to = step::kNoLabel;  // dimension of the activation that has the axis
+  // The label of the activation's dimension that is sharded over `axis`.
+  LabelId to = step::kNoLabel;
   int64_t row = -1;
   int64_t layers = 0, moved = 0;
 };

@@ -3,7 +3,8 @@
 // zero point with as many dimensions as the weight is compared with every
 // dimension of the weight.
 //
-//   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  reported
+//   kernel [in, out] over [tp, fsdp], bias [out] over [tp]
+//     ->  reported, because the kernel's dimension `out` is over fsdp
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"

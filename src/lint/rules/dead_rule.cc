@@ -27,9 +27,10 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// Parts of names. Only some models of a family have the parts in
-// kOptionalLeaves, at the end of a name, and the modules in kOptionalModules.
-// The parts in kLeaves may follow a module at the end of a name.
+// Parts of names that mark a parameter as optional, because only some models of
+// a family have it. A part in kOptionalLeaves is the last part of a name, as in
+// `q_proj/bias`. A module in kOptionalModules is the last part, or a part in
+// kLeaves follows the module, as in `lm_head/kernel`.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -91,7 +92,9 @@ struct NearName {
   const ParameterGroup* group = nullptr;
   std::string rewrite;
   int64_t edits = 0;
-  std::string also;  // another rewrite; needs at most one edit more
+  // Another rewrite, which needs at most one edit more than `rewrite`. Empty if
+  // there is none.
+  std::string also;
 };
 
 // Returns the dead rules that were probably intended for a large parameter that

@@ -4,7 +4,8 @@
 // tensors. Stacks of experts share a finding if the same dimension of the stack
 // counts experts.
 //
-//   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
+//   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]
+//     ->  reported, because ep shards no dimension
 #include <string>
 #include <vector>
 

@@ -2,7 +2,7 @@
 // of shards has to divide the size of each part, and not only the sum of the
 // parts.
 //
-//   gate and up in 2734 over tp 2: 2734 % 2 = 0, but 1367 % 2 = 1
+//   gate and up, 1367 columns each, over tp 2: 2 divides 2734, but not 1367
 #include <string>
 
 #include "lint/analysis/facts.h"

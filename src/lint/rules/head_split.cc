@@ -5,7 +5,7 @@
 // finding. In a fused projection, query heads or KV heads may be divided in
 // this way.
 //
-//   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
+//   12 heads of size 64 over 8 shards: 8 divides 768, but does not divide 12
 #include <optional>
 #include <string>
 

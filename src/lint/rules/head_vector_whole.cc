@@ -30,8 +30,10 @@ namespace {
 
 // A vector of numbers for heads, and the block of attention that has it.
 struct HeadVector {
-  Role role;          // kSink, kQueryNorm or kKeyNorm
-  std::string block;  // the path before the vector's own part
+  Role role;  // kSink, kQueryNorm or kKeyNorm
+  // The path of the attention block with its last separator, such as
+  // `layers.*.attn.`.
+  std::string block;
 };
 
 std::optional<HeadVector> HeadVectorOf(const ParameterGroup& group,

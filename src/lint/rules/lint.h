@@ -41,9 +41,9 @@ struct Lint {
   Code code;
   bool preview = false;
   unsigned needs = 0;
-  std::string_view what = {};     // what it finds, in full sentences
-  std::string_view why = {};      // why that is bad
-  std::string_view instead = {};  // what to write instead
+  std::string_view what = {};     // what the lint finds, in full sentences
+  std::string_view why = {};      // why the fault that the lint finds is bad
+  std::string_view instead = {};  // what the user should write instead
   LintExample bad = {};           // input that is reported
   LintExample good = {};          // input that is not reported
   // The function that runs the lint. Null for two lints that other files

@@ -1,9 +1,10 @@
-// Reports all rules that name the same missing axis as one finding, at the
-// first of these rules. The usual cause is one axis that has another name in
-// the mesh, or one wrong axis rule. Specs of attention tensors are reported in
-// separate findings.
+// Reports a mesh axis that rules name and the mesh lacks. All rules that name
+// the axis share one finding, which is placed at the first of them. The usual
+// cause is that the axis has another name in the mesh, or that an axis rule is
+// wrong. Specs of attention tensors are reported in separate findings.
 //
-//   three rules over `model`, mesh dp, tp  ->  one finding, two labels
+//   three rules name `model`, and the mesh has dp and tp
+//     ->  one finding at the first rule, with labels at the other two
 #include <string>
 #include <vector>
 

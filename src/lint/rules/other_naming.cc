@@ -1,6 +1,6 @@
-// Reports that the rules were written for a model with other names, once for a
-// rule set. lint/analysis/facts.cc decides whether they were. This file counts
-// the rules for the message.
+// Reports that the rules were written for a model with other names, in one
+// finding for the complete rule set. lint/analysis/facts.cc detects such rules.
+// This file counts them for the message.
 //
 //   rules for JAX names, parameters with PyTorch names  ->  2 of 2 rules match
 //   nothing, and 0 of 2 parameters match a rule

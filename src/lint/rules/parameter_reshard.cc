@@ -48,7 +48,9 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
               (bytes > 0 ? ": the reshard moves up to " + BytesText(bytes)
                          : ""),
           HelpFor(facts, group, mode.mode));
-      finding.subject.clear();  // not joined: each message has its own bytes
+      // Findings without a subject are not joined. Joining would lose the
+      // number of bytes that each message states.
+      finding.subject.clear();
       sink.push_back(std::move(finding));
       break;
     }

@@ -4,7 +4,8 @@
 // scale. Without scales, the configuration states the block size of the input
 // dimension of projections.
 //
-//   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
+//   576 rows with 5 scales have blocks of 128 rows. Over tp 8, a shard has 72
+//   rows, so it ends inside a block.
 #include <algorithm>
 
 #include "lint/analysis/facts.h"

@@ -1,6 +1,6 @@
 // Reports routers whose expert dimension, the smaller one, is sharded. Axes
-// over which the router is gathered before use, such as fsdp, are ignored. A
-// device has only some of the scores:
+// over which the router is gathered before use, such as fsdp, are ignored. If
+// the expert dimension is sharded, a device computes only some of the scores:
 //
 //   gate [4096, 8] over [null, ep], ep 4  ->  2 of 8 scores on each device
 #include <cstdint>

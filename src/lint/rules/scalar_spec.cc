@@ -8,8 +8,9 @@ extern const Lint kScalarSpec;
 
 namespace {
 
-// Returns the spec that a rule lists. Returns null if the rule has a spec of
-// another form. A bundle such as Replicated, for example, fits any shape.
+// Returns the spec that a rule lists. Returns null if the rule lists none, but
+// names a bundle (a named set of specs), for example. The bundle Replicated
+// fits any shape.
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }

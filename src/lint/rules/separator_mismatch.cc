@@ -1,6 +1,8 @@
-// Reports files with the wrong separator. lint/analysis/facts.cc matches each
-// dead rule with the other separator. All rules of a file are one finding,
-// because the separator is a setting of the file.
+// Reports rules files whose separator is wrong. The separator, `/` or `.`, is
+// the character between the parts of a name. lint/analysis/facts.cc tests
+// whether a dead rule (a rule that matches nothing) would match with the other
+// separator. All such rules of a file are one finding, because the separator is
+// a setting of the file.
 //
 //   `self_attn\.q_proj` in a file with separator `/`  ->  reported, because the
 //   pattern matches if the names are written with dots

@@ -22,7 +22,8 @@ extern const Lint kShadowedRule;
 namespace {
 
 // Returns whether all rules that apply instead of this rule are in other files.
-// They may override it on purpose, because a file can extend another file.
+// Other files may override the rule on purpose, because a file can extend
+// another file.
 bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   const Place& own = facts.rules()[index].place;
   for (const LostTo& lost : rule.lost) {

@@ -1,7 +1,8 @@
-// Reports a stage axis inside a host while another axis crosses hosts. The
-// stage axis sends the least and should cross hosts. Devices are numbered with
-// the last axis fastest, and each host has consecutive numbers, so the last
-// axes are inside a host:
+// Reports a stage axis (the mesh axis of the pipeline's stages) that is inside
+// a host while another axis crosses hosts. Stages send the fewest bytes, so the
+// stage axis should cross hosts. Devices are numbered with the last axis
+// fastest, and each host has consecutive numbers, so the last axes are inside a
+// host. For example:
 //
 //   fsdp 8, pp 4 on hosts of 8 devices: pp is inside a host, and a group along
 //   fsdp has two devices of each of four hosts

@@ -2,7 +2,8 @@
 // replica are those along the tensor-parallel and sequence-parallel axes. Their
 // number must divide the number of devices of a host, or be a multiple of it.
 //
-//   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
+//   24 devices on 3 hosts are 8 devices on each host, and tp 6 neither divides
+//   8 nor is a multiple of 8  ->  reported
 #include <algorithm>
 #include <string>
 

@@ -21,7 +21,9 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    finding.subject.clear();  // not joined: each needs its own rule
+    // Findings without a subject are not joined. Each parameter group needs its
+    // own rule, so each has its own finding.
+    finding.subject.clear();
     finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(

@@ -1,9 +1,9 @@
 // Reports bundles and registrations that nothing uses. All names that specs,
 // bundles, registrations, attention's tensors and the `model:` section use are
-// collected, without surrounding underscores. Definitions in packs are not
-// reported.
+// collected. Surrounding underscores of a name are ignored. Definitions in
+// packs are not reported. For example:
 //
-//   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
+//   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV` is unused
 #include <set>
 #include <string>
 

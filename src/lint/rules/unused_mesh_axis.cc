@@ -19,8 +19,8 @@ void Take(std::set<std::string>& used, const Spec& spec) {
 }
 
 // Returns whether an axis comes from an axis rule that shards heads and has its
-// default value. Such an axis does not count as used. If it shards no
-// parameter, it shards no heads either.
+// default value. Such a rule does not prove that the axis is used: if the axis
+// shards no parameter, it shards no heads either.
 bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
   if (Written(facts, trace)) return false;
   auto rule = ParseAxisRule(trace.rule);
