@@ -19,9 +19,9 @@
 namespace shardc::lsp {
 namespace {
 
-// The most fixes that are checked for one request, because a check may compile
-// every target. Fixes beyond this number are not offered. A user who selects
-// fewer lines gets them.
+// The largest number of fixes that are checked for one request, because a check
+// may compile every target. Further fixes are not offered, unless the user
+// selects fewer lines.
 constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {

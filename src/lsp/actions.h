@@ -1,4 +1,5 @@
-// The code actions of an editor: fixes, and comments that ignore a finding.
+// Computes the code actions that an editor offers: fixes of findings, and
+// comments that ignore a finding.
 #ifndef SHARDC_LSP_ACTIONS_H_
 #define SHARDC_LSP_ACTIONS_H_
 

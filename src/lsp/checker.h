@@ -1,5 +1,6 @@
-// The interface by which the server checks a project. src/cli implements it,
-// because src/lsp must not include headers of src/cli.
+// The interface by which the language server checks a project. src/cli
+// implements the interface, because src/lsp must not include headers of
+// src/cli.
 #ifndef SHARDC_LSP_CHECKER_H_
 #define SHARDC_LSP_CHECKER_H_
 
@@ -19,7 +20,7 @@ namespace shardc::lsp {
 struct CheckedTarget {
   Target target;
   Findings errors;  // errors in reading the target's inputs
-  std::shared_ptr<const Compiled> compiled;  // null if it did not compile
+  std::shared_ptr<const Compiled> compiled;  // null if compiling failed
   std::vector<RuleFix> fixes;
 };
 
@@ -53,7 +54,7 @@ class Checker {
   // Returns whether the fix changes no spec of the project's targets.
   virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project) = 0;
   // Returns the changed files after applying fixes that together change no
-  // spec. Returns an empty list if some entries could not be read.
+  // spec. Returns an empty list if `project.partial` is true.
   virtual std::vector<NewText> SafeFixes(const CheckedProject& project) = 0;
 };
 

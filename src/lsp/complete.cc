@@ -1,7 +1,7 @@
 // Computes the completions at a cursor. The keys above the cursor in the YAML
-// tree decide which values and keys are valid there. The names of axes, bundles
-// and so on are those of the last version of the file that compiled, so that
-// they are available while a line is incomplete. Here `|` is the cursor:
+// tree decide which values and keys are valid there. Names of axes, bundles and
+// so on are taken from the last version of the file that compiled. So they are
+// available while a line is incomplete. Here `|` is the cursor:
 //
 //   spec: [FS|  ->  logical axes, axis rules and mesh axes
 #include "lsp/complete.h"

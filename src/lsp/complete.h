@@ -1,4 +1,4 @@
-// The completions at a cursor.
+// Computes the completions that an editor offers at a cursor.
 #ifndef SHARDC_LSP_COMPLETE_H_
 #define SHARDC_LSP_COMPLETE_H_
 

@@ -198,11 +198,11 @@ class Climb {
   const Lines& lines_;
   size_t line_;
   size_t limit_;  // the next outer key has less indentation than this
-  bool equal_;    // the next outer key may also be at limit_
+  bool equal_;    // whether its indentation may also be equal to limit_
   std::vector<std::string> keys_;
 };
 
-// Returns the keys at the top of the file.
+// Returns the keys of the top-level mapping of the file.
 std::vector<std::string> TopKeys(string_view text) {
   std::vector<std::string> out;
   const Lines lines(text);
@@ -281,8 +281,9 @@ Context ContextAt(string_view text, size_t offset) {
   }
   out.behind_colon = scan.behind_colon;
   out.keys = Climb(lines, line, start).Run();
-  // Text after a dash, or on a line of its own under a key, may become a key or
-  // a value. Both are completed.
+  // The keys of the cursor's own line are the innermost. Text after a dash, or
+  // alone on a line, may become a key or a value. For such text `at` stays
+  // kKey, and both are completed.
   std::move(scan.keys.begin(), scan.keys.end(), std::back_inserter(out.keys));
   return out;
 }

@@ -13,8 +13,8 @@
 namespace shardc::lsp {
 
 enum class FileKind : uint8_t { kOther, kRules, kMesh, kProject };
-// Returns the kind of a file by its name, its schema comment and its keys;
-// kOther if it does not look like a file of shardc.
+// Returns the kind of a file, which is found from its name, its schema comment
+// and its keys. Returns kOther if the file does not look like a file of shardc.
 FileKind KindOf(std::string_view path, std::string_view text);
 
 struct Context {

@@ -1,7 +1,8 @@
 // Counts the parameters and bytes of each rule. Many parameters match the same
-// set of rules and have the same layout, so parameters are first counted by
-// set, and by first matching rule and layout. The rest of the work uses these
-// few counts and does not depend on the number of parameters:
+// set of rules and have the same layout. One pass over the parameters therefore
+// counts how many match each set of rules. It also counts how many have the
+// same layout and the same first matching rule. The bytes are computed from
+// these few counts:
 //
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"

@@ -1,4 +1,5 @@
-// The parameters that each rule of a compiled target matches, and their bytes.
+// Counts the parameters that each rule of a compiled target matches, and their
+// bytes.
 #ifndef SHARDC_LSP_COUNTS_H_
 #define SHARDC_LSP_COUNTS_H_
 
@@ -12,8 +13,8 @@
 namespace shardc::lsp {
 
 struct RuleCount {
-  int64_t won = 0;    // number of parameters that it matches first
-  int64_t found = 0;  // number of parameters that its pattern matches
+  int64_t won = 0;    // number of parameters whose first match is this rule
+  int64_t found = 0;  // number of parameters that match the rule's pattern
   // The bytes of the `won` parameters, in total and on the fullest device in
   // train mode; nullopt if unknown.
   std::optional<int64_t> bytes = 0;

@@ -1,9 +1,10 @@
-// Finds definitions and symbols. If the scalar at the cursor names a file, the
-// definition is the beginning of that file. A name in a spec is looked up in
-// the rules that the targets read. The symbols of a document are its keys, two
-// levels deep:
+// Finds the definition of the name at a cursor, and lists the symbols of a
+// document. If the YAML scalar at the cursor names a file, the definition is
+// the beginning of that file. A name in a spec is looked up in the rules that
+// the targets read. The symbols of a document are its keys, two levels deep.
+// For example:
 //
-//   `./base.yaml` in `extends` of /p/rules.yaml  ->  /p/base.yaml, its top
+//   `./base.yaml` in `extends` of /p/rules.yaml  ->  the top of /p/base.yaml
 #include "lsp/define.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Definitions of the names in a file, and the symbols of a file.
+// Finds the definitions of the names in a file, and lists the symbols of a
+// file, which an editor shows as the file's outline.
 #ifndef SHARDC_LSP_DEFINE_H_
 #define SHARDC_LSP_DEFINE_H_
 

@@ -1,4 +1,4 @@
-// The texts that the editor has open.
+// Stores the texts of the documents that are open in the editor.
 #ifndef SHARDC_LSP_DOCUMENTS_H_
 #define SHARDC_LSP_DOCUMENTS_H_
 
@@ -22,7 +22,7 @@ struct Document {
   // RefreshFiles().
   FileId file;
 
-  // Returns the name of the document in findings.
+  // Returns the name by which findings refer to the document.
   const std::string& name() const { return path.empty() ? uri : path; }
 };
 
@@ -44,13 +44,15 @@ class Documents {
   // Returns the number of documents that show this file.
   int64_t CountOf(const FileId& file) const;
 
-  // Returns the texts of all open documents, keyed by file. They are read in
-  // place of the contents on disk.
+  // Returns the texts of all open documents, keyed by file. These texts are
+  // read in place of the contents on disk.
   FileTexts Texts() const;
 
  private:
-  std::map<std::string, Document> open_;               // keyed by URI
-  std::map<std::string, std::set<std::string>> uris_;  // keyed by document name
+  std::map<std::string, Document> open_;  // keyed by URI
+  // The URIs of open documents, keyed by Document::name(). Several URIs may
+  // refer to the same file.
+  std::map<std::string, std::set<std::string>> uris_;
 };
 
 }  // namespace shardc::lsp

@@ -1,6 +1,6 @@
-// A text in blocks of lines, to which many changes are applied one after the
-// other. The first change makes the blocks. Each later change copies and
-// searches only the blocks that it touches.
+// Stores a text as blocks of lines, so that many changes can be applied fast,
+// one after the other. The first change makes the blocks. Each later change
+// copies and searches only the blocks that it touches.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 

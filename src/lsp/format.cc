@@ -1,7 +1,7 @@
 // Formats a YAML file. The column of each key and of each dash of a list
 // follows from its depth in the tree. Each other line (of a continued list, a
-// text over several lines, or a comment) belongs to a key or dash, and is moved
-// as far as this is:
+// text over several lines, or a comment) belongs to a key or dash. Such a line
+// is moved by as many columns as its key or dash:
 //
 //   rules:                        rules:
 //   -   match: 'q_proj$'            - match: 'q_proj$'
@@ -187,8 +187,8 @@ class Formatter {
 
   void MoveLines() {
     std::ptrdiff_t shift = 0;
-    // The number of empty lines before this one. It begins with 1, so that
-    // empty lines at the start of the file are removed.
+    // The number of empty lines before this one. The count begins with 1, so
+    // that empty lines at the start of the file are removed.
     size_t empty = 1;
     for (size_t line = 0; line < lines_.count(); ++line) {
       const size_t first = FirstOf(line);
@@ -248,7 +248,7 @@ class Formatter {
   string_view text_;
   Lines lines_;
   std::map<size_t, size_t> columns_;  // new column of a line, keyed by line
-  std::set<size_t> kept_;             // lines on which a scalar continues
+  std::set<size_t> kept_;  // lines that continue a scalar of an earlier line
   std::map<size_t, TextEdit> edits_;  // keyed by where an edit begins
 };
 

@@ -9,12 +9,12 @@
 
 namespace shardc::lsp {
 
-// Returns the edits that format a text. They indent nested blocks, including
-// lists, by two spaces, separate names and values by one space, and write lists
-// in brackets as `[a, b]`. They remove spaces at the ends of lines, repeated
-// empty lines, and empty lines at the start and the end. Returns no edits if
-// the text is not YAML, if it has findings such as a key that is given twice,
-// or if formatting would change its meaning.
+// Returns the edits that format a text. The edits indent nested blocks,
+// including lists, by two spaces, separate names and values by one space, and
+// write lists in brackets as `[a, b]`. The edits remove spaces at the ends of
+// lines, repeated empty lines, and empty lines at the start and the end.
+// Returns no edits if the text is not YAML, if it has findings such as a key
+// that is given twice, or if formatting would change its meaning.
 std::vector<TextEdit> FormatEdits(const SourceRef& source);
 
 }  // namespace shardc::lsp

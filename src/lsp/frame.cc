@@ -1,9 +1,11 @@
-// Divides a stream into messages. Each message has a header, which ends with an
-// empty line and gives the number of bytes of the body. Text that is not a
-// header is dropped up to the next possible header, so that one faulty message
-// does not affect the next:
+// Divides a stream of bytes into messages, and skips bytes that belong to no
+// message. A message has a header, which ends with an empty line and states the
+// number of bytes of the body. Bytes that are not a header are dropped up to
+// the next possible header. One faulty message therefore does not affect the
+// messages after it. For example:
 //
-//   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"  ->  `{}`, then a broken frame
+//   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"
+//     ->  the message `{}`, then a broken frame for `x` and its empty line
 #include "lsp/frame.h"
 
 #include <algorithm>

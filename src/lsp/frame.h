@@ -20,7 +20,7 @@ namespace shardc::lsp {
 struct Frame {
   enum class Kind : uint8_t {
     kMessage,
-    kTooLarge,  // over the limit; its bytes are skipped
+    kTooLarge,  // a message over the size limit; its bytes are skipped
     kBroken     // bytes without a valid header; they are dropped
   };
   Kind kind = Kind::kMessage;
@@ -35,16 +35,19 @@ class FrameReader {
   void Feed(std::string_view bytes);
   // Returns the next complete frame; nullopt if more bytes are needed.
   std::optional<Frame> Next();
-  // Returns whether all received bytes have been used.
+  // Returns whether Next() has returned or dropped all received bytes.
   bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
 
  private:
   std::optional<Frame> ReadHeader();
   Frame Broken(size_t drop);
 
-  std::string buffer_;  // received bytes that were not used yet
-  uint64_t skip_ = 0;   // number of bytes left of a message that is too large
-  std::optional<size_t> body_;  // the length that the current header states
+  std::string buffer_;  // bytes that Next() has not returned or dropped
+  // The number of bytes still to be skipped of a message that is too large.
+  uint64_t skip_ = 0;
+  // The length of the current message's body; nullopt until the message's
+  // header has been read.
+  std::optional<size_t> body_;
 };
 
 // Returns the body of a message with its header before it.

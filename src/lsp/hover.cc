@@ -1,9 +1,12 @@
-// Computes the text that an editor shows at a position. At a pattern, the text
-// has the counts of the parameters that the pattern matches in each target that
-// reads the file. At a target's name, it has the size of the model and the
-// bytes of one device. At a name in a spec, it has the axes in each mode:
+// Computes the text that an editor shows when the mouse is over a position of a
+// file. At a pattern, the text states how many parameters the pattern matches
+// in each target that reads the file. At a target's name, it states the size of
+// the model and the bytes of one device. At a name in a spec, it lists the mesh
+// axes that the name means in each mode. For example, the text at `KV_HEAD` may
+// state:
 //
-//   on `KV_HEAD`  ->  train, prefill: "tp"; decode, insert: null
+//   train, prefill: "tp"
+//   decode, insert: null
 #include "lsp/hover.h"
 
 #include <algorithm>
@@ -166,7 +169,8 @@ std::string KindText(const Resolved& resolved) {
 // Returns a Markdown list with the spec of a name in each mode. Modes with the
 // same spec share an item. Returns an empty string if the name has no meaning.
 std::string NameText(const NameScope& scope, const NameAt& at) {
-  std::vector<std::pair<std::string, std::string>> rows;  // (spec, modes)
+  // Each pair is the text of a spec and the list of the modes that have it.
+  std::vector<std::pair<std::string, std::string>> rows;
   std::string kind;
   for (const Mode mode : kAllModes) {
     const auto resolved = Resolve(*scope.resolver, at, mode);

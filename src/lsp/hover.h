@@ -12,16 +12,16 @@ namespace shardc::lsp {
 
 struct Hover {
   std::string markdown;
-  size_t begin = 0, end = 0;  // range of the name or pattern
+  size_t begin = 0, end = 0;  // byte range of the name or pattern
 };
 
 std::optional<Hover> HoverAt(const Workspace& workspace,
                              const Document& document, size_t offset);
 
-// The name at an offset of a rules file, if it can occur in a spec: an axis
-// rule, a logical axis, a bundle or a mesh axis. `whole` is true in two cases:
-// the name is a complete spec, as a bundle's name may be, or it is the key of a
-// bundle's definition.
+// The name at an offset of a rules file. The name can occur in a spec: it is an
+// axis rule, a logical axis, a bundle or a mesh axis. `whole` is true in two
+// cases: the name is a complete spec, as a bundle's name may be, or it is the
+// key of a bundle's definition.
 struct NameAt {
   std::string name;
   size_t begin = 0, end = 0;

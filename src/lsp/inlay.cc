@@ -1,5 +1,8 @@
-// Computes the hints at the patterns of a rules file, from the result of the
-// last check. A rule has one hint, even if several targets read the file:
+// Computes the inlay hint of each rule: the text that an editor shows after the
+// rule's pattern. A hint states the number of parameters of the rule and their
+// bytes, as the last check found them. A rule has one hint, even if several
+// targets read the file. If the numbers differ between the targets, the hint
+// names the targets:
 //
 //   equal in all targets  ->  4 parameters, 128 KiB
 //   different             ->  cpu: 4 parameters, 128 KiB; v5e: 0 parameters

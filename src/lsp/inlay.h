@@ -1,4 +1,5 @@
-// Inlay hints: the counts that an editor shows at the end of each pattern.
+// Inlay hints: an editor shows at the end of each pattern how many parameters
+// the pattern matches, and their bytes.
 #ifndef SHARDC_LSP_INLAY_H_
 #define SHARDC_LSP_INLAY_H_
 
@@ -11,7 +12,8 @@
 namespace shardc::lsp {
 
 struct InlayHint {
-  size_t offset = 0;    // the offset after the pattern
+  // The byte offset at which the editor shows the hint: the end of the pattern.
+  size_t offset = 0;
   std::string label;    // "4 parameters, 128 KiB"
   std::string tooltip;  // one line for each target, with bytes per device
 };

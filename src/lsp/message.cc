@@ -1,9 +1,11 @@
 // Reads and writes JSON-RPC messages. The id of a request is stored as it was
-// written, so that the response repeats it exactly. An invalid message is
-// answered with an error response. The exception is a response of the client to
-// a request of the server, which must not be answered:
+// written, so that the response repeats the id exactly. An invalid message gets
+// an error response:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
+//
+// A response that the client sends is ignored, because a response must not be
+// answered.
 #include "lsp/message.h"
 
 #include <utility>

@@ -1,10 +1,11 @@
-// Finds the uses of names in a file. The keys of the YAML tree determine where
-// names may be. A name in a spec can have several meanings. They are tried in
-// the order of the resolver (resolve/resolve.cc): registered name, built-in
-// logical axis, axis rule, mesh axis:
+// Finds the names that a rules, mesh or project file uses, and the meaning of
+// each. The key under which a name is written determines which kinds of names
+// are possible there. A name in a spec can have several meanings. They are
+// tried in the order of the resolver (resolve/resolve.cc): registered name,
+// built-in logical axis, axis rule, mesh axis. For example, this rule uses a
+// pattern, the built-in logical axis `BATCH` and the mesh axis `tp`:
 //
-//   {match: 'q$', spec: [BATCH, tp]}, BATCH built in
-//     ->  a pattern, a logical axis, a mesh axis
+//   {match: 'q$', spec: [BATCH, tp]}
 #include "lsp/names.h"
 
 #include <algorithm>
@@ -89,7 +90,7 @@ class NameReader {
 
   struct Written {
     size_t begin, end;  // the range without quotes
-    bool as_text;       // whether the text of this range is the value
+    bool as_text;       // false if escapes make the value differ from the text
   };
   // Returns the range of a scalar without its quotes; nullopt if the node is
   // not a scalar or is empty.
@@ -161,9 +162,9 @@ class NameReader {
     }
   }
 
-  // Reads the rule of a registered name. In contrast to specs, a name in such a
-  // rule is looked up as an axis rule before it is looked up as a registered
-  // name.
+  // Reads the value of `rule:` or `generation:` below a name in `register:`. In
+  // contrast to specs, a name there is looked up as an axis rule before it is
+  // looked up as a registered name.
   void ReadRegisteredRule(const YamlNode& node) {
     for (const YamlNode& item : node.items) ReadRegisteredRule(item);
     if (const YamlNode* axis = Member(node, "axis")) {
@@ -241,7 +242,8 @@ class NameReader {
       const string_view entry = text.substr(begin, end - begin);
       const size_t mark = entry.find_first_of(":=");
       const size_t first = entry.find_first_not_of(" \t");
-      // An entry without the form NAME:SIZE or NAME=SIZE is part of a path.
+      // The value may instead be the path of a mesh file. A part of a path does
+      // not have the form NAME:SIZE or NAME=SIZE.
       const bool axis =
           mark != entry.npos && first < mark && mark + 1 < entry.size() &&
           entry.find_first_not_of("-0123456789 \t", mark + 1) == entry.npos;
@@ -288,8 +290,8 @@ class NameReader {
     }
   }
 
-  // Reads settings of attention operations, in which `sequence_axis` and
-  // `ring_axes` may be at any depth.
+  // Reads settings of attention operations. The keys `sequence_axis` and
+  // `ring_axes` may be inside any other keys.
   void ReadSettings(const YamlNode& node) {
     for (const YamlMember& member : node.members) {
       const string_view key = member.key.text;

@@ -31,7 +31,7 @@ struct NameUse {
   NameKind kind = NameKind::kMeshAxis;
   // For a logical axis, its canonical name: `BATCH` for `__BATCH__`.
   std::string name;
-  size_t begin = 0;  // range in the text, without quotes
+  size_t begin = 0;  // byte range in the text, without quotes
   size_t end = 0;
   bool definition = false;
 
@@ -41,7 +41,7 @@ struct NameUse {
   }
 };
 
-// Names that `register` defines, in the form that CanonicalToken returns.
+// Names that `register` defines, in canonical form: `BATCH` for `__BATCH__`.
 using RegisteredNames = std::set<std::string, std::less<>>;
 
 // Returns the names that the rules files of these scopes register.

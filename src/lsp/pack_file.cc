@@ -42,6 +42,7 @@ SourceRef PackAsFile(const Source& pack) {
   std::string name = pack.name().substr(pack.name().find(':') + 1) + ".yaml";
   std::replace(name.begin(), name.end(), '/', '.');
   const fs::path path = *cache / "shardc" / "packs" / name;
+  // Write the file unless it already has the pack's text.
   if (!Holds(path, pack.text())) {  // missing, or from another version
     std::error_code error;
     fs::create_directories(path.parent_path(), error);

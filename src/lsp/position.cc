@@ -1,8 +1,9 @@
 // Converts between byte offsets in a UTF-8 text and positions of the Language
 // Server Protocol. Columns are counted in UTF-16 code units unless client and
-// server agree on another unit:
+// server agree on another unit. For example, the character U+1F600 has two code
+// units in UTF-16 and four in UTF-8:
 //
-//   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (utf-8: 4)
+//   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (in UTF-8, 4)
 #include "lsp/position.h"
 
 #include <algorithm>

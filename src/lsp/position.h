@@ -1,5 +1,5 @@
-// Positions in a text as the Language Server Protocol (LSP) has them: a line,
-// and code units within the line.
+// Defines positions in a text as the Language Server Protocol (LSP) does: the
+// number of a line, and a number of code units within the line.
 #ifndef SHARDC_LSP_POSITION_H_
 #define SHARDC_LSP_POSITION_H_
 

@@ -1,13 +1,15 @@
 // Finds and removes the entries of a rules file that have errors, so that the
 // rest can be checked while the user is typing. An entry is an item of `rules`
-// or `extends`, a member of `bundles`, `register`, `axes` or `policy`, or any
-// other key at the top of the file. If the file is valid YAML, its tree gives
-// the entry that contains an error. Otherwise the file is divided into entries
-// by its lines and their indentation, and each entry that is not valid YAML by
-// itself is removed:
+// or `extends`, or a member of `bundles`, `register`, `axes` or `policy`. Any
+// other key at the top of the file is an entry together with its value.
+//
+// If the file is valid YAML, the entry that contains an error is found in the
+// YAML tree. Otherwise entries are found by the lines and their indentation,
+// and each entry that is not valid YAML by itself is removed. Blanks replace a
+// removed entry, so the other entries stay on the same lines:
 //
 //   rules:
-//     - match: 'q_proj       the quote is not closed: blanked
+//     - match: 'q_proj       the quote is not closed: replaced by blanks
 //       spec: [FSDP]
 //     - match: 'k_proj$'     read as before, at the same line
 //       spec: [FSDP]
@@ -65,8 +67,8 @@ struct Span {
 };
 
 // Extends the range of an entry, which will be blanked, by the comment at the
-// end of its line and by the comments above it that ignore findings in it. If
-// these comments were not blanked too, they would apply to the next entry.
+// end of its line and by `# shardc: ignore` comments above it. If these
+// comments were not blanked too, they would apply to the next entry.
 Span WithComments(string_view text, Span entry) {
   const size_t rest = text.find_first_not_of(" \t", entry.end);
   if (rest != text.npos && text[rest] == '#') entry.end = FindBreak(text, rest);
@@ -179,8 +181,10 @@ class LineEntries {
 
   string_view text_;
   Lines lines_;
-  bool opened_ = false;  // whether the last block has an entry
-  size_t content_ = 0;   // end of the last line that is not a comment
+  // Whether the last key at the top of the file has an entry so far.
+  bool opened_ = false;
+  // The offset of the end of the last line that is neither blank nor a comment.
+  size_t content_ = 0;
   std::vector<Span> entries_, blocks_;
 };
 

@@ -33,16 +33,16 @@ std::optional<Blanked> BlankEntries(const SourceRef& source,
 
 class Recovery {
  public:
-  // The largest number of readings of a file. One reading finds all errors of
-  // one stage (YAML, keys, patterns, names), so few readings are needed.
+  // A file is read at most this many times. Each time, all errors of one stage
+  // (YAML, keys, patterns or names) are found, so a few times are enough.
   static constexpr int kReadings = 6;
 
   // `texts` are the texts of open files, which are read in place of the files
   // on disk.
   explicit Recovery(const FileTexts& texts) : texts_(texts) {}
 
-  // Returns the texts for the next reading. Blanks replace the entries in which
-  // errors were found.
+  // Returns the texts to read next. Blanks replace the entries in which errors
+  // were found.
   const FileTexts& texts() const { return texts_; }
   // Returns whether entries of a file have been replaced by blanks.
   bool any() const { return !originals_.empty(); }
@@ -53,13 +53,13 @@ class Recovery {
   // that are not rules files.
   bool LeaveOut(const Findings& findings, const std::set<std::string>& others);
 
-  // Adds the errors of the earlier readings to `findings`. Places in blanked
+  // Adds the errors that LeaveOut() has stored to `findings`. Places in blanked
   // sources are replaced by the same places in the original sources.
   void Finish(Findings& findings) const;
 
  private:
   FileTexts texts_;
-  Findings errors_;                             // errors of earlier readings
+  Findings errors_;                             // errors that LeaveOut() stored
   std::map<std::string, SourceRef> originals_;  // blanked files, by name
 };
 

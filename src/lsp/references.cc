@@ -1,8 +1,8 @@
-// Finds all uses of a name. If several targets read the same file of rules,
-// mesh or settings, a name in that file must mean the same in all of them. The
-// search therefore starts from the targets that read the document. It then adds
-// the targets that share such a file with a target already found, until no
-// target is added:
+// Finds all uses of a name in all files in which the name has the same meaning.
+// If several targets read the same rules, mesh or settings file, a name in that
+// file must mean the same in all these targets. The search therefore starts
+// from the targets that read the document. It then adds the targets that share
+// such a file with a target already found, until no target is added:
 //
 //   rename `tp` in mesh.yaml, which targets a and b read
 //     ->  edits of mesh.yaml and of the rules files of a and b
@@ -29,7 +29,9 @@ namespace {
 struct NamedFile {
   std::string path;
   FileKind kind = FileKind::kOther;
-  std::set<std::string> targets;  // the targets to search, in a project file
+  // In a project file, only the sections of these targets are searched. If
+  // empty, all sections are searched.
+  std::set<std::string> targets;
 };
 
 struct FileNames {

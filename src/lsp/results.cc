@@ -119,13 +119,13 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// The URI of a file in locations, and the lines of the file's text.
+// The URI by which LSP locations name a file, and the lines of the file's text.
 struct Shown {
   std::string uri;  // the document's URI if the file is open
   Lines lines;
 };
 
-// Returns the URI and the lines of a file. They are computed once, for the
+// Returns the URI and the lines of a file. Both are computed only once, for the
 // first location in the file.
 const Shown& ShownIn(std::map<const Source*, Shown>& files,
                      const ResultForm& form, const Source& source) {

@@ -17,7 +17,9 @@
 
 namespace shardc::lsp {
 
-// The form in which the client expects results, and the open documents.
+// The open documents, and two settings that the client and the server have
+// agreed on: the unit of columns, and whether edits state the version of their
+// document.
 struct ResultForm {
   const Documents& documents;
   Encoding encoding = Encoding::kUtf16;

@@ -1,5 +1,6 @@
-// The language server without input and output streams and without a clock. The
-// caller passes bytes in and takes bytes out, so that tests can drive it.
+// A language server that has no input and output streams and no clock of its
+// own. The caller passes bytes in and takes bytes out, so that tests can drive
+// the server.
 #ifndef SHARDC_LSP_SERVER_H_
 #define SHARDC_LSP_SERVER_H_
 
@@ -33,9 +34,9 @@ class Server {
   // Returns whether a check is due: since the last check, a document was
   // opened, changed, saved or closed, or a file has changed on disk.
   bool HasEdits() const { return check_all_ || !changed_.empty(); }
-  // Runs the check that is due. It covers all documents (`check_all_`) or the
-  // changed ones (`changed_`). Publishes the findings of files whose findings
-  // have changed.
+  // Runs the check that is due. The check covers all documents (`check_all_`)
+  // or the changed ones (`changed_`). Publishes the findings of files whose
+  // findings have changed.
   void CheckNow();
   // Returns the bytes to send to the client and removes them from the server.
   std::string TakeOutput();

@@ -1,10 +1,12 @@
-// Computes semantic tokens. A token is a use of a name (lsp/names.h) or a
-// pattern. It has a line, a column, a length, a type and modifiers. LSP writes
-// the line relative to the previous token. If both tokens are on the same line,
-// the column is relative as well:
+// Computes the semantic tokens of a file, by which an editor colours names and
+// patterns. Each token is a pattern or a use of a name (lsp/names.h). It has a
+// line, a column, a length, a type and modifiers. LSP counts a token's line
+// from the line of the previous token. If both tokens are on one line, the
+// column is counted from the previous token too. For example, line 2 is
+// `spec: [BATCH, tp]`, and the previous token is on line 1:
 //
-//   line 2: `spec: [BATCH, tp]` after a token on line 1
-//     ->  1 7 5 (enum member, built in)  0 7 2 (variable)
+//   BATCH  ->  1 line further, column 7, length 5, enum member, built in
+//   tp     ->  same line, 7 columns further, length 2, variable
 #include "lsp/tokens.h"
 
 #include <array>

@@ -1,13 +1,17 @@
-// Decides what is checked when documents change. A full check covers the
-// project of each open document (the nearest project file in its folder or
-// above), and each open document that no project reads. It runs when a document
-// is opened, closed or saved, or a file changes on disk. After an edit, only
-// the projects and documents that read the edited document are checked. The
-// last plan to which a target compiled is stored, so that names and completions
-// work while the target's files have errors. Examples of full checks:
+// Decides what is checked when documents change.
 //
-//   base.yaml is open and shardc.yaml in its folder reads it  ->  that project
-//   notes/rules.yaml, which no target names                   ->  on its own
+// A full check runs when a document is opened, closed or saved, or a file
+// changes on disk. It covers the project of each open document, and each open
+// document that no project reads. A document's project is the nearest project
+// file in the document's folder or in a folder above it. For example, a full
+// check covers:
+//
+//   base.yaml, which shardc.yaml in its folder reads  ->  that project
+//   notes/rules.yaml, which no target names           ->  this file alone
+//
+// After an edit, only the projects and documents that read the edited document
+// are checked. The last plan to which a target compiled is stored, so that
+// names and completions work while the target's files have errors.
 #include "lsp/workspace.h"
 
 #include <algorithm>

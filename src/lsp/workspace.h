@@ -1,5 +1,6 @@
-// The open documents and the results of checking them: the projects that read
-// them, and the documents that no project reads.
+// Stores the open documents of an editor and the results of the last checks. A
+// check covers the projects that read an open document, and the open documents
+// that no project reads.
 #ifndef SHARDC_LSP_WORKSPACE_H_
 #define SHARDC_LSP_WORKSPACE_H_
 
@@ -22,16 +23,18 @@
 namespace shardc::lsp {
 
 // The rules and the resolver that give the names in a document their meaning.
-// Both belong to a target that reads the document, or to the document alone.
-// For a target, they are those of its last version that compiled.
+// Both belong to a target that reads the document, or to the document alone. If
+// the files of a target have errors, the rules and the resolver are from the
+// last version of the files that compiled.
 struct NameScope {
   std::string target;                        // empty without a target
   std::shared_ptr<const Compiled> compiled;  // null without a target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;        // whether the rules are from the current texts
-  std::string project;         // path of the project file; empty if none
-  const Target* of = nullptr;  // null without a target
+  bool current = false;  // whether the rules are from the current texts
+  std::string project;   // path of the project file; empty if none
+  // The target's entry in the project file; null without a target.
+  const Target* of = nullptr;
 };
 
 class Workspace {
@@ -44,9 +47,10 @@ class Workspace {
 
   // Checks all open documents in their current state.
   void Check();
-  // Does the same as Check if only the texts of these documents have changed
-  // since the last check. Checks only the projects that read one of them, and
-  // the documents without a project that read one. All other results are kept.
+  // Has the same result as Check if only the texts of these documents have
+  // changed since the last check. Checks only the projects, and the documents
+  // without a project, that read one of the changed documents. Keeps all other
+  // results.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings, keyed by the file's path or by the name of a document without a
@@ -75,7 +79,8 @@ class Workspace {
     std::optional<RuleSet> rules;
     std::optional<Resolver> resolver;
   };
-  struct LastPlan {  // the last plan of a target that compiled
+  // The last plan to which a target compiled.
+  struct LastPlan {
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
     Target target;
@@ -96,8 +101,10 @@ class Workspace {
   Documents documents_;
   FileTexts texts_;
   FileFindings found_;
-  std::map<std::string, CheckedProject> projects_;  // keyed by path
-  std::map<std::string, LoneDocument> alone_;       // keyed by uri
+  // Keyed by the path of the project file.
+  std::map<std::string, CheckedProject> projects_;
+  // The open documents that no project reads, keyed by URI.
+  std::map<std::string, LoneDocument> alone_;
   // Both maps are keyed by URI. `nearest_`: the path of the project file in the
   // document's folder or the nearest folder above, if there is one. `readers_`:
   // the paths of the projects that read the document.
