@@ -1,6 +1,6 @@
 // Checks and compiles the patterns of a list one by one. RE2 limits the memory
-// of a single expression; this file limits the total of a list. name_scan.cc
-// matches names against all patterns at once.
+// of each single pattern. The memory that all patterns of a list use together
+// is limited here. name_scan.cc matches names against all patterns at once.
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -55,8 +55,8 @@ bool IsWordCharacter(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// Returns a literal text with which every match begins; empty if no such text
-// is known.
+// Returns a literal text with which every match begins. Stops before the first
+// character that is not literal, such as `(`. The text may be empty.
 //   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
 std::string LiteralBegin(std::string_view pattern) {
   std::string out;
@@ -204,10 +204,9 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
       const auto& piece = groups[static_cast<size_t>(group)];
       // This group took no part in the match, so it adds nothing.
       if (piece.data() == nullptr) continue;
-      // The group is copied from the name itself and not from the converted
-      // text, because that text may no longer distinguish separators from other
-      // characters. For example, the name layers.0/w becomes layers.0.w for a
-      // pattern that is written with dots.
+      // The group is copied from `name` and not from `text`. For a pattern that
+      // is written with dots, the name layers.0/w becomes the text layers.0.w.
+      // Which of these dots was a separator can be read only from the name.
       const auto begin = static_cast<size_t>(piece.data() - text.data());
       out.append(name.substr(begin, piece.size()));
     } else {

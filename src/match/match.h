@@ -30,8 +30,9 @@ namespace shardc {
 
 struct Pattern {
   std::string_view text;
-  Place place;           // The place of the text, for messages.
-  char separator = '/';  // The separator in `text`.
+  Place place;  // The place of the text, for messages.
+  // The character between the parts of a name in `text`: `/` or `.`.
+  char separator = '/';
 };
 
 // The patterns that match each name. Models have many names and few different
@@ -68,7 +69,7 @@ struct MatchOptions {
 class Matcher {
  public:
   // Returns nullopt after adding a finding with one of these codes:
-  //   regex-syntax    RE2 refuses a pattern; look-around has a rewrite as help
+  //   regex-syntax    RE2 refuses a pattern, for example one with look-around
   //   regex-limit     one pattern, or all patterns together, are too large
   //   regex-semantic  a pattern contains a NUL byte
   //   limit           there are too many patterns

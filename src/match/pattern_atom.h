@@ -1,4 +1,5 @@
-// Finds the end of a part of a pattern in RE2's syntax.
+// Finds where one element of a pattern in RE2's syntax ends. An element is, for
+// example, the escape `\d` or the character class `[a-z]`.
 #ifndef SHARDC_MATCH_PATTERN_ATOM_H_
 #define SHARDC_MATCH_PATTERN_ATOM_H_
 

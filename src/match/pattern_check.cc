@@ -1,8 +1,9 @@
-// Explains why RE2 refuses a pattern. RE2 reports the error and the text where
-// it occurs, but no rewrite. If RE2 does not know a group, the pattern is
-// searched for features that Python's `re` or other engines have and RE2 lacks.
-// If RE2 does not know an escape, the pattern is searched for back-references.
-// The place of the finding is the feature:
+// Explains why RE2 refuses a pattern, and suggests how to rewrite it. RE2
+// itself reports only the error and the text where the error occurs. If RE2
+// does not know the syntax of a group, the pattern is searched for features
+// that RE2 lacks and that Python's `re` or other engines have. If RE2 does not
+// know an escape, the pattern is searched for back-references. The finding is
+// placed at the feature:
 //
 //   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
 //                  help: `a(?=/b)` becomes `a/b`
@@ -167,9 +168,9 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
   if (is_name ||
       error.find("invalid perl operator") != std::string_view::npos) {
     for (const Lacking& lacking : kLacking) {
-      // `argument` is the group that RE2 refuses: its complete name, or its
-      // text up to the character that RE2 does not support. A feature that
-      // disagrees with `argument` is not the cause and is skipped.
+      // `argument` is the beginning of the group that RE2 refuses, such as
+      // `(?=` or `(?P<1a>`. A feature is skipped unless its text begins with
+      // `argument`, or `argument` begins with its text.
       if (!argument.starts_with(lacking.text) &&
           !lacking.text.starts_with(argument)) {
         continue;

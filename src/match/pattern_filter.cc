@@ -1,20 +1,24 @@
-// Matches patterns one by one, but only against names that contain the texts
-// that the pattern requires. This is for lists for which one automaton of all
-// patterns is slow, such as a thousand patterns `(block|blick_N).*N$` with
-// different N. After `block`, each pattern has active nodes that wait for its
-// own N. Every byte of a name then makes a state of a thousand nodes, which no
-// other name needs.
+// Matches each name by RE2, one pattern at a time, but only against the
+// patterns whose required texts the name contains. Required texts are literal
+// texts without which a pattern cannot match.
+//
+// This is for lists for which one automaton of all patterns is slow, such as a
+// thousand patterns `(block|blick_N).*N$` with different N. After `block`, each
+// pattern has active nodes that wait for its own N. Every further byte of a
+// name then makes a state of a thousand nodes, which no other name needs. The
+// filter leaves most patterns out:
 //
 //   pattern                 required                      name block_17/kernel
 //   (block|blick_17).*17$   (block or blick_17) and 17    matched by RE2
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
-// All texts are found in one pass over a name. A pattern may have several
-// requirements, and any one text of a requirement fulfils it. The pattern is
-// listed only under the texts of one requirement, and is considered only if the
-// name has one of these texts. FindKeys() chooses a requirement whose texts few
-// patterns require. In the example, a pattern that is listed under `block`
-// would be considered for every name, because every name contains `block`.
+// A requirement such as (block or blick_17) is met if the name contains one of
+// its texts. All texts are found in one pass over a name. One requirement of
+// each pattern is its key: the pattern is considered only if the name contains
+// a text of the key. RE2 then matches the pattern if all its requirements are
+// met. FindKeys() chooses as the key a requirement whose texts are rare. In the
+// example this is `17`. With the key (block or blick_17), the pattern would be
+// considered for every name that contains `block`.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>
@@ -67,7 +71,7 @@ struct PatternFilter::State {
   // Indexed by pattern: all requirements of the pattern.
   std::vector<std::vector<AnyOf>> required;
   std::vector<std::string> texts;
-  // Indexed by text: the patterns that are listed under the text.
+  // Indexed by text: the patterns whose key (FindKeys) contains the text.
   std::vector<std::vector<uint32_t>> by_text;
   std::vector<uint32_t> always;  // The patterns without a required text.
   std::optional<LiteralFinder> finder;
@@ -101,10 +105,10 @@ void PatternFilter::State::FindKeys() {
       for (const uint32_t text : any) ++used[text];
     }
   }
-  // Returns the cost of listing a pattern under the texts of a requirement: the
-  // number of patterns that require the most common of these texts. Of two
-  // requirements with equal cost, the one whose shortest text is longer is
-  // better, because short texts are in many names.
+  // Returns the cost of a requirement as the key of a pattern. It is the number
+  // of requirements that contain the most common text of the requirement. If
+  // the costs of two requirements are equal, the one whose shortest text is
+  // longer is preferred, because short texts are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;
@@ -175,8 +179,8 @@ void PatternFilter::Find(std::string_view text, Scratch& scratch,
       if (state.MayMatch(pattern, has)) state.AddIfFound(pattern, text, out);
     }
   }
-  // A pattern that is listed under several texts may have been found several
-  // times.
+  // A pattern was found once for each text of its key that the name contains.
+  // The repetitions are removed.
   const auto own = out.begin() + static_cast<std::ptrdiff_t>(begin);
   std::sort(own, out.end());
   out.erase(std::unique(own, out.end()), out.end());

@@ -1,12 +1,16 @@
 // Matches names by RE2. Unless a filter is used (kFiltered), there is one
 // RE2::Set for each path separator (`/` or `.`), with all patterns that have
-// this separator. A set finds all patterns that match a name in one pass over
-// the bytes, in any order.
+// this separator. A set reads the bytes of a name once and returns the patterns
+// that match, in no particular order.
 //
-// RE2::Set can fail in two ways. Compile() may fail. With too little memory,
-// Match() returns false as if nothing matched, and only ErrorInfo shows the
-// difference. In both cases the patterns are matched one by one. A set is slow
-// if it needs new states for every name. pattern_filter.h is for such patterns.
+// RE2::Set can fail in two ways. Compile() may fail. Match() may run out of
+// memory. It then returns false, as if no pattern matched, and only its
+// ErrorInfo shows the failure. In both cases the patterns are matched one by
+// one.
+//
+// RE2::Set is slow if nearly every name needs states that have not been built.
+// The filter of pattern_filter.h is for lists of patterns with which this
+// happens.
 #include "match/re2_finder.h"
 
 #include <re2/re2.h>
@@ -48,7 +52,7 @@ struct Re2Finder::Groups {
     std::unique_ptr<RE2::Set> set_;
     // The filter; nullopt unless the method is kFiltered.
     std::optional<PatternFilter> filter_;
-    // Indexed by the pattern's index in set_: the number of the pattern.
+    // numbers_[i] is the index of patterns_[i] in the constructor's `patterns`.
     std::vector<uint32_t> numbers_;
     std::vector<std::shared_ptr<const RE2>> patterns_;
   };

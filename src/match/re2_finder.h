@@ -1,4 +1,5 @@
-// Finds the patterns that match a name by RE2, not by the automaton.
+// Finds, by RE2, which patterns match a name. This class handles the patterns
+// and names that the automaton does not support.
 #ifndef SHARDC_MATCH_RE2_FINDER_H_
 #define SHARDC_MATCH_RE2_FINDER_H_
 
@@ -32,8 +33,10 @@ std::string_view Convert(std::string_view name, char separator, char wanted,
 class Re2Finder {
  public:
   enum class Method : uint8_t {
-    kTogether,  // By RE2::Set (one for each separator), else one by one.
-    kFiltered,  // One by one, if a PatternFilter finds the required texts.
+    // RE2::Set matches all patterns at once. If the set fails, RE2 matches each
+    // pattern separately.
+    kTogether,
+    kFiltered,  // RE2 matches each pattern whose required texts were found.
   };
 
   // Makes a finder for those of `patterns` whose indices are in `numbers`. The
@@ -52,7 +55,7 @@ class Re2Finder {
     std::vector<uint32_t> filtered;
     PatternFilter::Scratch filter;
   };
-  // Appends the numbers of the matching patterns to `out`, in any order.
+  // Appends the indices of the matching patterns to `out`, in any order.
   // Several threads may call Find(), each with separate scratch memory.
   void Find(std::string_view name, char separator, Scratch& scratch,
             std::vector<uint32_t>& out) const;

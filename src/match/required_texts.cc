@@ -57,8 +57,8 @@ class Gatherer {
         EndText();
         AddChoice(tree);
         return;
-      // Matches the empty text, so the texts before and after it are
-      // consecutive.
+      // An assertion matches the empty text. Literal characters before and
+      // after the assertion are therefore consecutive in the name.
       case TreeKind::kAssertion:
         return;
       case TreeKind::kPoint:

@@ -30,8 +30,8 @@ bool HasEveryCharacter(const CharSet& set) {
       });
 }
 
-// Which texts a part of a pattern is known to match, wherever in the pattern
-// the part is. False means "not known to match".
+// What is known about the texts that a part of a pattern matches. A member is
+// true only if its statement is certain.
 struct Reach {
   bool empty = false;  // Whether the part matches the empty text.
   bool one = false;    // Whether the part matches every text of one character.
@@ -41,9 +41,10 @@ struct Reach {
 
 Reach ReachOf(const PatternTree& tree);
 
-// Returns which texts consecutive parts match together.
+// Returns what is known about the texts that consecutive parts match as one
+// sequence. Nothing is known if two parts each need at least one character.
 Reach ReachOf(std::span<const PatternTree> parts) {
-  Reach optional;  // The texts that the optional parts match, joined.
+  Reach optional;  // Describes the parts that can match the empty text.
   optional.empty = true;
   std::optional<Reach> required;
   for (const PatternTree& part : parts) {
@@ -250,7 +251,7 @@ class SketchParser {
   }
 
   Texts Group() {
-    if (++depth_ > 50) {  // People do not write such deep patterns.
+    if (++depth_ > 50) {  // Real patterns nest fewer groups.
       at_ = text_.size();
       complete_ = false;
       return {std::string(1, Sketch::kWild)};
@@ -323,9 +324,9 @@ bool IsLiteral(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos;
 }
 
-// Compares the texts from left to right. After a mismatch, the comparison
-// resumes at the last kWild, which then matches one more character of the word.
-// The time is at most quadratic.
+// Compares `text` and `word` from left to right. After a mismatch, the
+// comparison resumes at the last kWild of `text`. This kWild then matches one
+// more character of `word`. The time is at most quadratic.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

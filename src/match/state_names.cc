@@ -1,10 +1,10 @@
-// Finds optimizer states that a rule misses because its pattern is anchored. A
-// table has the path of each parameter whose first match is an anchored
-// pattern. The path is the name without a leading `params/`. A name is a state
-// if the text after one of its separators is such a path, or a path and one
-// more part:
+// Finds optimizer states that a rule misses because its pattern is anchored.
+// The path of a parameter is its name without a leading `params/`. A table has
+// the paths of the parameters whose first matching pattern is anchored. A name
+// is a state if it has a prefix and then one of these paths. One more part may
+// follow the path. For example, the anchored pattern `^params/dense` is the
+// first that matches params/dense/kernel, whose path is dense/kernel:
 //
-//   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
 //   opt_state/0/mu/dense/kernel/row  has one more part: another missed state
 //
@@ -41,9 +41,9 @@ std::string_view FirstPart(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// Searches for texts after a separator in `text` that are the path of a
-// parameter. Returns the parameter with the longest of these paths, or nullopt
-// if there is no such text.
+// Returns the parameter with the longest path that follows a separator in
+// `text` and extends to its end, or nullopt. In `opt_state/0/mu/dense/kernel`,
+// this is the parameter with the path `dense/kernel`.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;

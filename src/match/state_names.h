@@ -26,7 +26,8 @@ bool IsAnchoredAtStart(std::string_view pattern);
 struct MissedState {
   // The index of the anchored pattern that is the parameter's first match.
   uint32_t pattern = 0;
-  uint32_t parameter = 0;  // The index of the parameter.
+  // The index of the parameter in the list of names.
+  uint32_t parameter = 0;
   // The index of the array, whose name ends in the path of the parameter.
   uint32_t state = 0;
   bool operator==(const MissedState&) const = default;

@@ -1,18 +1,19 @@
-// Matches names one after the other. Names with a common prefix pass through
-// the same states, so the states of the last name are kept, and matching begins
-// where the next name differs:
+// Matches names against all patterns, one name after the other. Names with a
+// common prefix pass through the same states. The states of the last name are
+// therefore kept, and matching begins at the first byte in which the next name
+// differs:
 //
 //   model/layers/10/attn/q_proj/kernel
-//   model/layers/10/attn/k_proj/kernel   reads `k_proj/kernel` only
+//   model/layers/10/attn/k_proj/kernel   only `k_proj/kernel` is read
 //
-// States are numbered in the order in which they are built. States that a name
-// builds in succession therefore have consecutive numbers. For each state n,
-// the table has the "expected" byte, which leads to state n + 1. In the
-// example, the first name has built 12 new states for `_proj/kernel`. If no
-// pattern distinguishes `q` from `k`, the second name reaches the state before
-// the first of them. Its next eight bytes are then compared at once with the
-// expected bytes of eight states. A step to a state with another number is one
-// lookup in the table.
+// Several bytes can be matched at once. States are numbered in the order in
+// which they are built, so a name that builds several states in succession
+// gives them consecutive numbers. For each state n, the table stores the
+// "expected" byte, which leads from state n to state n + 1. In the example, the
+// first name built 12 states for the 12 bytes of `_proj/kernel`. If no pattern
+// distinguishes `q` from `k`, the second name reaches the state before these
+// 12. Its next eight bytes are then compared at once with the expected bytes of
+// eight states. Any other step is one lookup in the table.
 //
 // The result is always equal to that of RE2. Names and patterns for which this
 // is not certain are matched by RE2. tests/match/differential_test.cc compares

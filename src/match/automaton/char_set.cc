@@ -1,8 +1,9 @@
 // Operations on sets of code points. A set is a sorted list of ranges with gaps
-// between them, so its complement is the list of the gaps, and a member is
-// found by binary search:
+// between them. The complement of a set is therefore the list of its gaps, and
+// a member is found by binary search. For example:
 //
-//   [a-c], [b-f] and [x] together are a-f x; the complement is 0-` g-w y-10FFFF
+//   union of [a-c], [b-f] and [x]  ->  a to f, x
+//   complement of this union       ->  U+0000 to U+0060, g to w, y to U+10FFFF
 #include "match/automaton/char_set.h"
 
 #include <algorithm>

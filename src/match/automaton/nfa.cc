@@ -1,5 +1,7 @@
-// Builds the NFA by Thompson's construction, from the end of a pattern: each
-// part is built with the node that follows it. `ab*$` becomes
+// Builds the NFA by Thompson's construction. A node stores the numbers of the
+// next nodes, so the nodes of a pattern are built from its last part to its
+// first. For example, `ab*$` has these nodes, where `->` precedes the next
+// nodes:
 //
 //   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
 //
@@ -8,9 +10,9 @@
 // at every position, so it is not stored in the sets of active nodes. Instead,
 // `after_first` lists the nodes that each symbol activates in this way.
 //
-// If each of a hundred rules that begin with `layers/\d+/` had its own nodes, a
-// hundred nodes would be active at each position of this prefix. Patterns
-// therefore share the nodes of a common prefix.
+// If each of a hundred patterns that begin with `layers/\d+/` had its own
+// nodes, a hundred nodes would be active at each position of this prefix.
+// Patterns therefore share the nodes of a common prefix.
 #include "match/automaton/nfa.h"
 
 #include <algorithm>
@@ -31,12 +33,13 @@ constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// The deepest nesting of shared prefixes. Below this depth, the rest of each
-// pattern has separate nodes.
+// The largest recursion depth of PlaceAll(). Each level adds a common prefix of
+// fewer patterns. At the limit, the rest of each pattern gets separate nodes.
 constexpr size_t kDeepestShared = 200;
-// PlaceAll() groups patterns by their first part. It makes at most this many
-// groups for first parts that are not a literal code point, such as `\d+`.
-// Other patterns share no nodes from this part on.
+// PlaceAll() groups patterns that continue with the same part, and builds the
+// nodes of this part once for each group. It makes at most this many groups for
+// parts that are not a literal code point, such as `\d+`. The patterns that
+// remain have separate nodes.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -47,7 +50,7 @@ class Builder {
   std::optional<Nfa> Build(std::span<const NfaPattern> patterns);
 
  private:
-  // The parts of a pattern from a certain part to the end of the pattern.
+  // The last parts of a pattern, for which no nodes have been built yet.
   struct Rest {
     uint32_t pattern = 0;
     char separator = 0;
@@ -94,9 +97,9 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // If the separator of the names (such as `.`) is not that of the pattern
-  // (such as `/`), the set must contain both or neither. For example, `[^/]`
-  // then also excludes the dot.
+  // A pattern with the separator `/` also matches names with the separator `.`.
+  // A set that contains `/` therefore gets `.`, and any other set loses `.`.
+  // For example, `[^/]` then also excludes the dot.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -205,8 +208,8 @@ size_t Builder::CommonParts(const Rests& rests) {
 }
 
 // Builds nodes for patterns with a common prefix of at least one part. The
-// nodes of this prefix are built once, and then those of the remaining parts of
-// each pattern. Returns the first node.
+// nodes of the prefix are built once. They lead to the nodes of the remaining
+// parts of each pattern. Returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -294,10 +297,10 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Finds the nodes that can be reached from the first nodes of patterns
-// (`entries`) without reading a character. Sets `after_first` and the other
-// lists of nfa.h of nodes from which a match may begin. Returns false if the
-// lists become too long.
+// Follows kFork nodes from the first nodes of patterns (`entries`) to kSet,
+// kAssert and kFound nodes. Fills `after_first`, `begin_anchored`,
+// `begin_asserted` and `everywhere` (nfa.h) from these nodes. Returns false if
+// the lists of `after_first` become too long.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());

@@ -16,7 +16,8 @@ namespace shardc {
 
 struct NfaPattern {
   std::string_view text;
-  char separator = '/';  // The separator in `text`.
+  // The character between the parts of a name in `text`: `/` or `.`.
+  char separator = '/';
 };
 
 // Whether patterns with a common prefix share the nodes of the prefix
@@ -55,17 +56,17 @@ struct Nfa {
   // element has the assertions of all patterns, for shared nodes.
   std::vector<uint8_t> asserts;
   Alphabet alphabet;
-  // The nodes from which a match may begin. `after_first` is indexed by symbol.
-  // It has the indices of the nodes that become active if a match begins with
-  // this symbol, at any position of a name. The two other lists have the
-  // kAssert nodes with which patterns begin. Nodes in `begin_anchored` require
-  // the beginning of the text and are tried only there, once for each name.
-  // Nodes in `begin_asserted` have other assertions, such as `\b`, and are
-  // tried at every position.
+  // How a match may begin. `after_first` is indexed by symbol. It has the
+  // indices of the nodes that become active if a match begins with this symbol,
+  // at any position of a name. The two other lists have the kAssert nodes with
+  // which patterns begin. Nodes in `begin_anchored` assert the beginning of the
+  // text and are tried only there. Nodes in `begin_asserted` have other
+  // assertions, such as `\b`, and are tried at every position.
   std::vector<std::vector<uint32_t>> after_first;
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
-  std::vector<uint32_t> everywhere;  // The patterns that match every text.
+  // The indices of the patterns that match every text.
+  std::vector<uint32_t> everywhere;
 
   // Builds the automaton for names that use `separator`. The separator with
   // which a pattern is written, such as `/`, then matches the separator of the

@@ -1,9 +1,10 @@
-// Trims the tree of a pattern, counts its nodes, and finds its assertions. The
-// automata determine whether a pattern matches anywhere in a name, not where.
-// Therefore trimming removes optional parts at both ends, and reduces a
-// repetition there to its minimum: `.*k+ernel.*` becomes `kernel`.
+// Trims the syntax tree of a pattern, counts the NFA nodes that the tree needs,
+// and finds the assertions in the tree. The automata determine whether a
+// pattern matches anywhere in a name, not where. Therefore trimming removes
+// optional parts at both ends, and reduces a repetition there to its minimum:
+// `.*k+ernel.*` becomes `kernel`. An example of the number of NFA nodes:
 //
-//   nodes of `a{2,4}b`:  4 for `a`, 2 forks and 1 for `b`, in total 7
+//   `a{2,4}b`:  4 for `a`, 2 forks and 1 for `b`, in total 7
 #include "match/automaton/pattern_tree.h"
 
 #include <algorithm>

@@ -27,13 +27,13 @@ enum Assertion : uint8_t {
 
 struct PatternTree {
   enum class Kind : uint8_t {
-    kPoint,      // the code point `point`
-    kSet,        // One code point of `set`; an empty set matches nothing.
-    kAssertion,  // The empty string if `assertion` is true.
-    // All of `parts` in order; the empty string if it has no parts.
+    kPoint,      // Matches the code point `point`.
+    kSet,        // Matches one code point of `set`; if it is empty, nothing.
+    kAssertion,  // Matches the empty string if `assertion` is true.
+    // Matches all of `parts` in order; if there are none, the empty string.
     kSequence,
-    kChoice,  // Any one of `parts`.
-    kRepeat,  // `parts[0]`, `least` to `most` times
+    kChoice,  // Matches any one of `parts`.
+    kRepeat,  // Matches `parts[0]`, `least` to `most` times.
   };
   static constexpr int kNoLimit = -1;
 

@@ -1,11 +1,14 @@
 // Builds the states of the deterministic automaton by the subset construction.
 // A state is a set of nodes of the nondeterministic automaton, together with
-// the set of patterns that have already matched. The nodes of patterns that
-// have matched are left out. In the example, pattern 0 is `attn/kernel$` and
-// pattern 1 is `attn`. A node is written as the symbol that it reads:
+// the set of patterns that have already matched. A pattern that has matched
+// needs no nodes in the state. For example, pattern 0 is `attn/kernel$` and
+// pattern 1 is `attn`. Each line has the text that was read, and what its state
+// contains:
 //
-//   ""  --a-->  {t, t}  --ttn-->  {/}, matched 1  --/kernel-->  {$}, matched 1
-//                                             at the end of the text: 0 and 1
+//   a            nodes that read `t`
+//   attn         a node that reads `/`; pattern 1 has matched
+//   attn/kernel  the assertion `$`; pattern 1 has matched, and pattern 0
+//                matches if the text ends here
 //
 // The state after a symbol is built when a name first needs it, and is stored
 // in a table. The names of a model need few of the possible states. States are
@@ -148,7 +151,8 @@ StateTable::State StateTable::Put(uint32_t found) {
     entry.settled = IsSettled(entry);
     slots_[slot] = static_cast<uint32_t>(states_.size());
     states_.push_back(entry);
-    cells_.resize(states_.size() * stride_);  // The new cells are kNotMade.
+    // The new cells are 0, which is kNotMade.
+    cells_.resize(states_.size() * stride_);
     expected_.push_back(kNone);
   } else {
     nodes_.resize(entry.begin);

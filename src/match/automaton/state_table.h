@@ -106,7 +106,7 @@ class StateTable {
   // The number of cells of a state in cells_. There is one cell for each
   // symbol, and one for all bytes above 0x7F, which is always kNotMade.
   const size_t stride_;
-  // Indexed by byte: the column of its cell in cells_.
+  // Indexed by byte: the index of the byte's cell among the cells of a state.
   std::array<uint32_t, 256> columns_{};
 
   std::vector<State> cells_;
@@ -123,9 +123,12 @@ class StateTable {
   // Indexed by pattern: whether the pattern has already matched. Its nodes are
   // then skipped.
   std::vector<bool> dead_;
-  std::optional<uint32_t> dead_set_;  // The set that dead_ represents.
-  std::vector<uint32_t> found_;       // The patterns that one step found.
-  NfaPlace to_;                       // The NFA's state after one step.
+  // The number in sets_ of the set of patterns whose element in dead_ is true.
+  std::optional<uint32_t> dead_set_;
+  // The patterns that the current step has found.
+  std::vector<uint32_t> found_;
+  // The NFA's active nodes after the current step.
+  NfaPlace to_;
 };
 
 }  // namespace shardc

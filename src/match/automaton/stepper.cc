@@ -1,7 +1,8 @@
-// Computes the step from one set of nodes to the next. An assertion such as
-// `\b` can be evaluated only when the characters on both sides are known.
-// Therefore kAssert nodes that are reached remain in the set, and the step over
-// the next symbol first evaluates them. With `a\b` and the text `a/`:
+// Computes the NFA's step over one symbol, from one set of active nodes to the
+// next. An assertion such as `\b` can be evaluated only when the characters on
+// both sides are known. Therefore kAssert nodes that are reached remain in the
+// set, and the step over the next symbol first evaluates them. For example, the
+// pattern `a\b` in the text `a/`:
 //
 //   {}  --a-->  {assert \b}  --/-->  \b is true between `a` and `/`: found
 #include "match/automaton/stepper.h"
@@ -11,9 +12,9 @@
 namespace shardc {
 namespace {
 
-// A value of the parameter `holding` of Visit() for a position whose next
-// character is not known. Assertion nodes other than kTextBegin then remain in
-// the set for the next step.
+// Visit() gets this value as `holding` if the next character is not known yet.
+// Visit() then keeps assertion nodes other than kTextBegin in the set, and the
+// next step evaluates them.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 

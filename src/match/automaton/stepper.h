@@ -1,5 +1,6 @@
-// Computes the step of the NFA from one set of active nodes to the next. Both
-// the matching of names and the proofs about all names use it.
+// Computes the steps of the NFA: the set of active nodes that follows a set of
+// active nodes and a symbol. Matching a name is a sequence of such steps. The
+// proofs about all possible names (match/proof) are searches over such steps.
 #ifndef SHARDC_MATCH_AUTOMATON_STEPPER_H_
 #define SHARDC_MATCH_AUTOMATON_STEPPER_H_
 
@@ -35,8 +36,9 @@ class Stepper {
 
   // Sets `to` to the NFA's state after it has read `symbol` in the state
   // `from`. `dead` is indexed by pattern: no match of a dead pattern begins
-  // here. Patterns that match before or after the symbol are appended to
-  // `found`, some possibly twice. Their nodes remain in `to`.
+  // here. Patterns whose match ends just before or just after the symbol are
+  // appended to `found`, some possibly twice. Nodes of these patterns may
+  // remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
@@ -57,8 +59,9 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  // The union, as bits, of all assertions of the patterns that begin with an
-  // assertion other than kTextBegin.
+  // All assertions, as bits, of the patterns whose first node is an assertion
+  // other than kTextBegin. If one of these assertions depends on the kind of
+  // the character before a position, every state records this kind.
   unsigned begin_asserts_ = 0;
   // Indexed by node: the value of round_ when the node was last visited.
   std::vector<uint32_t> seen_;

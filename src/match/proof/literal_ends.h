@@ -1,5 +1,6 @@
-// The literal texts at the beginning and at the end of all names that a pattern
-// matches. They show quickly that no name matches two rules.
+// The literal text with which all names that a pattern matches begin, and the
+// literal text with which they end. If these texts of two rules contradict each
+// other, no name matches both rules, and no search for such a name is needed.
 #ifndef SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 #define SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 
@@ -24,12 +25,12 @@ struct LiteralEnds {
 // the first `/` or `.`, and `end` has only the text after the last one.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
-// A list to which rules are added one by one. For a new rule, finds the added
-// rules that may match a name that the new rule also matches.
+// A list to which rules are added one by one. Before a rule is added, Count()
+// and List() find the earlier rules that may match the same name as this rule.
 class EarlierRules {
  public:
-  // Returns the number of added rules that may match a name that `rule` also
-  // matches, judged only by LiteralEnds::end.
+  // Returns the number of earlier rules that may match the same name as `rule`.
+  // Compares only the texts LiteralEnds::end.
   int64_t Count(const LiteralEnds& rule) const;
   // Returns the indices of the rules that Count() counts, in ascending order.
   // Leaves out a rule if LiteralEnds::begin shows that no name matches both

@@ -1,20 +1,21 @@
 // Searches for a name that some patterns match (the wanted patterns) and other
-// patterns do not (the avoided patterns), by a breadth-first search over texts.
-// If several texts lead to the same positions in all patterns, the search keeps
-// the first, which is a shortest one.
+// patterns do not (the avoided patterns). The search is breadth-first over
+// texts. For each text, it computes the positions that the text reaches in the
+// patterns. For example, {attn 1} is the position after one character of
+// `attn`. If several texts reach the same positions, the search keeps only the
+// first of them, which is a shortest one.
 //
 // More texts can be dropped (antichains, De Wulf and others, CAV 2006). A text
 // A is at least as good as a text B if every continuation that makes B a
 // solution also makes A a solution. That is the case if A's positions in the
 // wanted patterns include B's, and B's positions in the avoided patterns
-// include A's. Each line of this example has a text, its positions in the
-// wanted pattern `kernel$`, and its positions in the avoided pattern `attn`.
-// For example, {attn 1} is the position after one character of `attn`:
+// include A's. In this example, `kernel$` is wanted and `attn` is avoided:
 //
-//   ""   {}         {}        every beginning is possible
-//   "x"  {}         {}        "" is as good: dropped
-//   "a"  {}         {attn 1}  "" is as good: dropped
-//   "k"  {kernel 1} {}        kept
+//   text  wanted      avoided
+//   ""    {}          {}        the search begins here
+//   "x"   {}          {}        "" is as good: dropped
+//   "a"   {}          {attn 1}  "" is as good: dropped
+//   "k"   {kernel 1}  {}        kept
 //
 // Texts that approach an avoided pattern are thus dropped at once, and the
 // search stays small where a product of deterministic automata would be large.
@@ -72,7 +73,8 @@ struct Letter {
 struct Text {
   NfaPlace place;
   uint32_t found = 0;  // The wanted patterns that have matched, as bits.
-  size_t before = 0;   // The index of the text without its last character.
+  // The index in texts_ of the text without its last character.
+  size_t before = 0;
   uint32_t letter = 0;
 };
 

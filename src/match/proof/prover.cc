@@ -1,8 +1,8 @@
-// Proves for which names a rule is the first match, that is, wins. A rule never
-// wins if every name that its pattern matches is also matched by an earlier
-// pattern. The earlier patterns that matter are found step by step: a search
-// finds a name that the rule matches and that no pattern found so far matches,
-// and the rule that wins this name is added:
+// Proves for which names a rule is the first match of a list (the rule "wins"
+// these names). A rule never wins if earlier rules together match every name
+// that the rule matches. These earlier rules are collected one by one. A search
+// finds a name that the rule matches and that no collected rule matches. If an
+// earlier rule wins this name, the earlier rule is collected:
 //
 //   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
 //   proof for rule 3:
@@ -11,10 +11,10 @@
 //   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
 // For a rule that wins a name, one or two small searches are usually enough.
-// For a rule that never wins, the rules that were added are a cover, usually
-// few rules of a long list. Finally, rules that other rules of the cover make
-// redundant are removed. For each remaining rule, a search finds an example
-// name that no other remaining rule matches.
+// For a rule that never wins, the collected rules are a cover: together they
+// match every name of the rule. Finally, rules that other rules of the cover
+// make redundant are removed. For each remaining rule, a search finds an
+// example name that no other remaining rule matches.
 #include "match/proof/prover.h"
 
 #include <algorithm>
@@ -259,13 +259,13 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. Takes each pair of a rule of the first list and
-// a rule of the second list whose outcomes differ. For each pair, searches for
-// a name for which both rules are the first match in their lists. Rules with
-// which both lists begin are in no pair, because they are the first match of
-// the same names in both lists. A pair of rules with which both lists end is
-// skipped, because a name that only such rules match has the same first match
-// in both lists.
+// Compares two lists of rules. For each rule of the first list and each rule of
+// the second list with another outcome, searches for a name whose first matches
+// are these two rules. Each list is treated as if it had "no rule" as its last
+// rule. The equal rules at the beginning of both lists are left out, because a
+// name that one of them matches has the same first match in both lists. Two
+// rules of the equal ends of the lists are not compared, because a name that
+// only these ends match has the same first match, too.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,

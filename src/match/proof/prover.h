@@ -75,9 +75,10 @@ class Prover {
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
-  // Returns the proof of each rule. The shortest names of all rules are first
-  // matched in one pass. A rule that wins its name needs no further search, so
-  // the work does not increase with the square of the number of rules.
+  // Returns the proof of each rule. First, a search finds a shortest name for
+  // each rule, and one pass matches all these names with all rules. A rule that
+  // is the first match of its own shortest name needs no further search. The
+  // work therefore does not increase with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
   // Returns whether work is left for further searches.
@@ -97,7 +98,7 @@ class Prover {
   ProofLimits limits_;
 };
 
-// The pairs of rules of a list that match common names, and the counts of the
+// The pairs of rules of a list that both match some name, and the counts of the
 // other pairs. `first` is the earlier rule of a pair. When the prover has no
 // work left, a pair is counted as not proven, unless the literal ends of its
 // patterns show that no name matches both.
