@@ -21,7 +21,7 @@ struct AuditLimit {
   // covers collectives over any axes.
   std::string over;
   int64_t bytes = 0;  // The largest number of bytes that one device may send.
-  Place place;        // The place of the number `bytes` in its file.
+  Place place;        // Where the project file gives `bytes`, for messages.
 };
 
 struct AuditInput {

@@ -1,8 +1,8 @@
-// Computes the values of axis rules that no file gives. Such a rule has the
-// value of the rule from which it derives. That rule may itself derive from
-// another one. The five kinds of parallelism default to the mesh axes of the
-// same meaning. The rule `batch` joins two rules. A rule that derives from no
-// rule is null.
+// Computes the default values of axis rules, for the axis rules that no file
+// sets. Most defaults are the value of another axis rule, which may itself be a
+// default. The five kinds of parallelism default to mesh axes, such as tp for
+// tensor_parallel. The default of `batch` joins the values of two rules. All
+// other defaults are null. For example:
 //
 //   decode_kv_head -> kv_head -> tensor_parallel -> tp
 //   batch -> fully_sharded_data_parallel, data_parallel -> [fsdp, dp]

@@ -1,5 +1,5 @@
-// Semantic (logical) axes such as HEAD, the axis rules that map them to mesh
-// axes, and run-time modes.
+// Defines the semantic (logical) axes such as HEAD, the axis rules that map
+// them to mesh axes, and the run-time modes such as train and decode.
 #ifndef SHARDC_MODEL_AXIS_RULES_H_
 #define SHARDC_MODEL_AXIS_RULES_H_
 

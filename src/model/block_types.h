@@ -1,7 +1,7 @@
-// Data types that ggml stores in blocks: a fixed number of elements of the
-// innermost dimension are stored together with their scales. These types
-// continue the numbering of Dtype (model/dtype.h), and DtypeName, DtypeBits and
-// BytesOf accept them.
+// Data types that ggml stores in blocks, such as Q4_K. A block has a fixed
+// number of elements of the innermost dimension, together with their scales.
+// These types continue the numbering of Dtype (model/dtype.h), and the
+// functions DtypeName, DtypeBits and BytesOf accept them.
 #ifndef SHARDC_MODEL_BLOCK_TYPES_H_
 #define SHARDC_MODEL_BLOCK_TYPES_H_
 

@@ -1,12 +1,13 @@
-// The table of data types, searched by the names of safetensors and numpy, by
-// aliases and by array-protocol codes. The size of a tensor with less than a
-// byte per element is rounded up to a whole byte. The size is computed from
-// groups of eight elements, because the number of bits may not fit int64_t:
+// The table of data types. It is searched by the names of safetensors and
+// numpy, by aliases and by array-protocol codes. The size of a tensor with less
+// than a byte per element is rounded up to a whole byte. Sizes are computed
+// from groups of eight elements, because a tensor's number of bits may not fit
+// int64_t. Block types (model/block_types.h) have a second table. For example:
 //
-//   `bfloat16` -> BF16   `<f4` -> F32   3 elements of F4 -> 12 bits -> 2 bytes
-//
-// Block types have a second table: 512 elements of Q4_K -> 2 blocks -> 288
-// bytes
+//   `bfloat16`            ->  BF16
+//   `<f4`                 ->  F32
+//   3 elements of F4      ->  12 bits, so 2 bytes
+//   512 elements of Q4_K  ->  2 blocks, which have 288 bytes
 #include "model/dtype.h"
 
 #include <array>

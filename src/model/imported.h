@@ -1,5 +1,5 @@
-// The result of importing another system's file: rules with their comments,
-// axis rules, a mesh.
+// The result of importing another system's sharding rules: rules together with
+// their comments, axis rules, and a mesh.
 #ifndef SHARDC_MODEL_IMPORTED_H_
 #define SHARDC_MODEL_IMPORTED_H_
 
@@ -17,9 +17,10 @@ struct ImportedRule {
   Rule rule;
   // The comments of the rule in the imported file, without `#`.
   std::vector<std::string> comments;
-  // True if the imported system always resolves this spec in a generation mode,
-  // even if the plan is for another mode. A name such as `decode_head` in the
-  // spec is then the axis rule, not a mesh axis of that name.
+  // True if the spec contains decode rules, such as `decode_head`, in place of
+  // logical axes. The imported Python code resolves this spec in the mode
+  // decode or insert, even if the plan is for another mode. `decode_head` in
+  // the spec is then the axis rule, not a mesh axis of that name.
   bool names_decode_rules = false;
 };
 

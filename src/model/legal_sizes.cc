@@ -5,7 +5,7 @@
 //                             not divide 6
 //   6 of 4 experts        ->  each token goes to 6 experts, and the model has 4
 //                             experts
-//   a rotary part of 63   ->  the rotary dimension is 63, which is not even and
+//   rotary dimension 63   ->  the rotary dimension is 63, which is not even and
 //                             above 0
 #include "model/legal_sizes.h"
 

@@ -1,6 +1,7 @@
-// Rules for the sizes of a model. The reader of config.json refuses sizes that
-// break a rule, and a step whose sizes come from elsewhere is checked by the
-// same rules.
+// Conditions that the sizes of a model must meet. For example, the number of KV
+// heads must divide the number of attention heads. The reader of config.json
+// refuses other sizes. A step whose sizes are not from a config.json is checked
+// against the same conditions.
 #ifndef SHARDC_MODEL_LEGAL_SIZES_H_
 #define SHARDC_MODEL_LEGAL_SIZES_H_
 
@@ -26,13 +27,13 @@ struct ModelSizes {
 
 struct IllegalSize {
   enum class Which : uint8_t { kKvHeads, kExpertsPerToken, kRotaryDim };
-  Which which = Which::kKvHeads;  // The size that breaks a rule.
+  Which which = Which::kKvHeads;  // The size that breaks a condition.
   std::string message, help;
 };
 
-// Returns one record for each broken rule. The number of KV heads must divide
-// the number of heads. A token goes to at least one expert and at most to all.
-// The rotary dimension is even, above 0 and no larger than a head.
+// Returns one record for each broken condition. The number of KV heads must
+// divide the number of heads. A token goes to at least one expert and at most
+// to all. The rotary dimension is even, above 0 and no larger than a head.
 std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes);
 
 // Returns the number of elements of a head that rotary embeddings rotate:

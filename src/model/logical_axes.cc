@@ -1,9 +1,11 @@
-// Applies logical axis rules in their order. A rule determines its dimension
-// even if the mesh has no axis of the rule: the dimension stays unsharded, and
-// later rules cannot change that. An example for a parameter with the logical
-// names [embed, mlp]:
+// Applies logical axis rules in the order of the list. The first rule for a
+// dimension sets its axes, unless another dimension already uses one of them.
+// If the mesh lacks these axes, the dimension stays unsharded, and later rules
+// cannot change it. Examples for a parameter with the logical names [embed,
+// mlp], on a mesh with the axis tp:
 //
 //   rules mlp: tp, embed: tp  ->  [null, tp], because mlp's rule is first
+//   rules mlp: ep, mlp: tp    ->  [null, null], because the mesh lacks ep
 #include "model/logical_axes.h"
 
 #include <algorithm>

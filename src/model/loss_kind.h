@@ -1,5 +1,5 @@
-// How the loss is computed from the logits, which determines how many copies of
-// the logits are in memory.
+// Lists the ways of computing the loss from the logits. They differ in how many
+// copies of the logits are in memory.
 #ifndef SHARDC_MODEL_LOSS_KIND_H_
 #define SHARDC_MODEL_LOSS_KIND_H_
 
@@ -12,7 +12,9 @@
 namespace shardc {
 
 enum class LossKind : uint8_t {
-  kStack,  // The loss that the training software stack uses by default.
+  // No kind was chosen: the loss of the rules' `model:` section or, without
+  // one, of the training software stack is used.
+  kStack,
   kEager,
   kCompiled,
   kFused

@@ -74,7 +74,8 @@ struct Manifest {
   // Indices of the tensors in the byte order of their names; empty if the order
   // is unknown.
   std::vector<uint32_t> by_name;
-  // True if all names are known to be plain text (source/plain_text.h).
+  // True if all names are known to be printable ASCII without `"` and `\`, so
+  // that they need no escapes in JSON.
   bool plain_names = false;
   // Notes for the user, for example that the manifest has only names.
   std::vector<std::string> notes;

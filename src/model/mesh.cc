@@ -1,8 +1,9 @@
-// Sizes of mesh axes and groups of axes. An axis that the mesh lacks has size
-// 1, so a group's number of parts is the product of the sizes of the axes that
-// the mesh has:
+// Computes the sizes of mesh axes and of groups of axes. A group of axes that
+// shards a dimension divides the dimension into as many parts as the product of
+// the axes' sizes. An axis that the mesh lacks counts as size 1. For example,
+// the mesh dp=2 fsdp=8 tp=4 lacks sp:
 //
-//   dp=2 fsdp=8 tp=4: Parts([fsdp, sp]) = 8 * 1
+//   Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"
 
 #include "source/checked.h"

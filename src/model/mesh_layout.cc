@@ -1,9 +1,11 @@
-// Converts between positions and device numbers (mesh_layout.h). Each
-// coordinate is divided into a coordinate of the slice and one inside the
-// slice; the number of slices along an axis is its DCN factor. Slices, and the
-// devices in a slice, are numbered in row-major order, all devices of one slice
-// before the next. Processes have consecutive device numbers. An example with
-// dp 2, tp 4, 2 slices over tp, and 4 processes:
+// Converts between device numbers and positions. A position is the row-major
+// index of a device in the grid of mesh axes. A mesh may have several slices,
+// and the DCN factor of an axis is the number of slices along the axis. Each
+// coordinate of a position therefore determines a coordinate of the slice and a
+// coordinate inside the slice. Slices are numbered in row-major order, and so
+// are the devices in a slice. All devices of one slice come before the next
+// slice. The devices of a process have consecutive numbers. For example, in a
+// mesh with dp 2, tp 4, 2 slices along tp, and 4 processes:
 //
 //   position 2 has the coordinates (0, 2)
 //     ->  slice 2 / 2 = 1, and inside this slice (0, 0)
@@ -140,20 +142,22 @@ void WriteDeviceGrid(JsonWriter& json, const Mesh& mesh,
   WriteDevicesFrom(json, mesh, 0, devices, next);
 }
 
-// Infers the slices from the list of device numbers. Inside a slice, a step
-// along the last axis adds 1 to the device number, a step along the axis before
-// it adds the last axis's size within a slice, and so on. The number of indices
-// of an axis that follow this pattern is the axis's size within a slice. The
-// axis's whole size divided by this size is its number of slices. The last axis
-// is examined first.
+// Infers the slices from the list of device numbers, from the last axis to the
+// first. Inside a slice, a step along an axis adds a fixed number to the device
+// number: the product of the later axes' sizes within a slice. The number of
+// indices that follow this pattern is the axis's size within a slice. An
+// example with dp 2, tp 4 and the device numbers 0 1 4 5, 2 3 6 7:
+//
+//   tp: 0 1, and then 4 instead of 2  ->  2 in a slice, so 4 / 2 = 2 slices
+//   dp: 0, and then 2                 ->  2 in a slice, so 1 slice
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   if (std::ssize(devices) != mesh.devices) return false;
   Mesh made = mesh;
   made.slices = 1;
   made.dcn.assign(mesh.axes.size(), 1);
-  // The distance in `devices` between neighbours along the axis.
+  // The distance in `devices` between neighbours along axis i.
   int64_t stride = 1;
-  // The difference of device numbers between neighbours along the axis that are
+  // The difference of device numbers between neighbours along axis i that are
   // in the same slice.
   int64_t local_stride = 1;
   for (size_t i = mesh.axes.size(); i > 0;) {

@@ -1,11 +1,13 @@
 // The arrangement of devices in a mesh: positions, slices, processes and ranks.
 //
 // A position is a device's row-major index in the grid of axes. Plans,
-// checkpoints and the simulated mesh number devices by position. A mesh may
-// consist of several slices, which a data-center network (DCN) connects. An
-// axis of size n and DCN factor d is then divided over d slices, with n / d
-// coordinates in each. Device numbers count all devices of one slice before the
-// next, and inside a slice all devices of one process before the next.
+// checkpoints and the simulated mesh number devices by position.
+//
+// A mesh may consist of several slices, which a data-center network (DCN)
+// connects. The DCN factor of an axis is the number of slices along the axis.
+// If an axis of size n has the DCN factor d, each slice has n / d of the axis's
+// coordinates. Device numbers count all devices of one slice before the next,
+// and inside a slice all devices of one process before the next.
 #ifndef SHARDC_MODEL_MESH_LAYOUT_H_
 #define SHARDC_MODEL_MESH_LAYOUT_H_
 

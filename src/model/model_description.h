@@ -73,7 +73,8 @@ struct DescribedLine {
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
   std::string constraint = {};
-  DescribedText when = {};  // The condition on the layer, which follows `if`.
+  // The text after `if`: a condition on the layers that have this op.
+  DescribedText when = {};
   Place place = {};
 };
 

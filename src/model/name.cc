@@ -1,5 +1,6 @@
-// Names of parameters are split at their separator. A template has `*` in place
-// of each number, so that the layers and experts of a stack have one template:
+// Splits parameter names at their separator, and makes templates from names. A
+// template has `*` in place of each number, so that the layers and experts of a
+// stack have one template. For example:
 //
 //   layers.0.experts.fc1.weight5  ->  layers.*.experts.fc1.weight*
 #include "model/name.h"

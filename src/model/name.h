@@ -1,4 +1,5 @@
-// Parameter names as paths of parts.
+// Splits parameter names at their separators into parts, such as `layers`, `0`
+// and `mlp`.
 #ifndef SHARDC_MODEL_NAME_H_
 #define SHARDC_MODEL_NAME_H_
 
@@ -26,8 +27,9 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator);
 // number.
 size_t EndBeforeExpert(std::string_view name, char separator);
 
-// Replaces numbers that are parts, and the number of EndBeforeExpert(), by `*`:
-// `model/layers/0/mlp` -> `model/layers/*/mlp`.
+// Replaces each part that is a number by `*`: `model/layers/0/mlp` ->
+// `model/layers/*/mlp`. An expert's number at the end of the leaf
+// (EndBeforeExpert) is replaced too: `weight5` -> `weight*`.
 std::string NameTemplate(std::string_view name, char separator);
 void AppendTemplate(std::string_view name, char separator, std::string& out);
 

@@ -1,6 +1,7 @@
-// Settings are optional members of a struct. Merging and other functions on all
-// settings use one list of the members, ForEach, so that no function can forget
-// a member:
+// Merges the settings of attention operations, and finds which settings are
+// given. Each setting is an optional member of a struct. The function ForEach
+// lists all members, and all other functions use this list, so no function can
+// forget a setting. For example:
 //
 //   {page_size 16, soft_cap 30} merged with {page_size 8}
 //     ->  {page_size 8, soft_cap 30}

@@ -1,6 +1,7 @@
-// Settings of attention operations from a settings file, a model's config.json
-// or flags. Each operation (exec/operations) declares which settings apply to
-// it; callers pass these declarations to the readers.
+// Settings of attention operations. They come from a settings file, a model's
+// config.json or flags. Each operation (exec/operations) declares which
+// settings apply to it. Callers pass these declarations to the functions that
+// read settings.
 #ifndef SHARDC_MODEL_OPERATION_SETTINGS_H_
 #define SHARDC_MODEL_OPERATION_SETTINGS_H_
 
@@ -19,7 +20,7 @@
 
 namespace shardc {
 
-// The order in which the ranks of a ring hold the sequence.
+// The order in which the ranks of a ring (ring attention) hold the sequence.
 enum class SequenceOrder : uint8_t {
   kContiguous,
   // The sequence has 2n chunks for n ranks. Rank r holds the chunks r and
@@ -31,8 +32,10 @@ enum class SequenceOrder : uint8_t {
 // How decoding merges the partial softmaxes of devices that hold different
 // positions of the KV cache.
 enum class DecodeMerge : uint8_t {
-  kAllReduce,  // All-reduces the maximum, and then the sum and the output.
-  kAllGather,  // Gathers the normalised outputs and their log-sum-exp.
+  // All-reduces the softmax's maximum, and then its sum and the output.
+  kAllReduce,
+  // All-gathers each device's normalised output and log-sum-exp.
+  kAllGather,
 };
 
 enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
@@ -102,7 +105,7 @@ struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;
   // The dtype of the softmax: F32, BF16 or F16.
   std::optional<Dtype> softmax_dtype;
-  // The factor of attention logits, above 0.
+  // The factor by which attention logits are multiplied; above 0.
   std::optional<double> softmax_scale;
   // The soft cap of attention logits; 0 means no cap.
   std::optional<double> soft_cap;

@@ -25,7 +25,7 @@ struct MeshInput {
   std::string file;
   // The text of the mesh in the project file, such as `dp:2,tp:4`.
   std::string text;
-  // The place of a mapping in the project file that gives the mesh.
+  // If the project file gives the mesh as a YAML mapping, its place.
   std::optional<Place> inline_place;
   // The place of `text` in the project file.
   std::optional<Place> text_place;
@@ -47,7 +47,7 @@ struct VerifyInput {
   std::optional<Dtype> kv_dtype;
   // The path of a settings file; or empty.
   std::string settings;
-  // The place of a mapping in the project file that gives the settings.
+  // If the project file gives the settings as a YAML mapping, its place.
   std::optional<Place> inline_settings;
 };
 
@@ -70,14 +70,16 @@ struct Target {
   std::optional<int64_t> memory_bytes;
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
-  // By path of an input: the place in the project file that names it.
+  // Maps the path of an input to its place in the project file, for messages.
   std::map<std::string, Place> named_at = {};
-  // If given, replaces the rules files' exclusions from weight decay.
+  // If set, these exclusions from weight decay replace those of the rules
+  // files.
   WeightDecayExclusions weight_decay_exclude;
 };
 
 struct LintSettings {
-  // The codes or names of findings that are selected.
+  // The diagnostics to report, by code (SHD101), family (SHD1) or name. An
+  // empty list selects all of them.
   std::vector<std::string> select;
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
@@ -86,7 +88,8 @@ struct LintSettings {
   // The lowest level at which a finding makes a command fail: error, warning,
   // note or never.
   std::string fail_on = "error";
-  std::string baseline;  // The path of a baseline file; or empty.
+  // The path of a baseline file, which lists accepted findings; or empty.
+  std::string baseline;
   // The place in the project file of each entry of `select`, `ignore` and
   // `severity`, by the entry's text.
   std::map<std::string, Place> places = {};
@@ -101,8 +104,8 @@ struct Project {
 // Rotary position embedding of queries and keys.
 struct RopeConfig {
   double base = 10000;
-  // How frequencies are scaled: "linear", "dynamic", "yarn", "llama3" or any
-  // other word of the file. Empty if frequencies are not scaled.
+  // How frequencies are scaled: "linear", "dynamic", "yarn", "llama3" or
+  // another name that the file gives. Empty if frequencies are not scaled.
   std::string scaling;
   double factor = 1;
   double original_length = 0;  // The context length before scaling, in tokens.

@@ -1,8 +1,11 @@
-// The built-in bundles. A bundle has a list of dimensions, in which `{"_"}` is
-// an unsharded dimension. It also has either a mode, or the number of a
-// dimension whose size decides the mode: size 1 means decode.
+// Defines the built-in bundles, which are named lists of logical axes. A bundle
+// has one entry for each dimension; `{"_"}` is an unsharded dimension. Some
+// bundles are for one mode. The others have the number of a dimension whose
+// size decides the mode: size 1 means decode. For example:
 //
-//   ColumnWise  ->  [[FSDP, SP], TP] in train
+//   ColumnWise   ->  [[FSDP, SP], TP], for train
+//   HiddenState  ->  [BATCH, QUERY_LENGTH, EMBED]; for decode if dimension 1
+//                    has size 1
 #include "model/rules.h"
 
 #include <algorithm>

@@ -24,8 +24,8 @@ struct ModelDescription;
 struct SpecName {
   std::string text;
   Place place;
-  // True if an imported file uses the name for a mesh axis. The name may also
-  // be the name of a logical axis.
+  // True if an imported file uses the name for a mesh axis. A rules file may
+  // use the same name, such as HEAD, for a logical axis.
   bool is_mesh_axis = false;
 };
 
@@ -45,7 +45,8 @@ struct SpecList {
 // name of that parameter. `\1` in it is replaced by the text that the first
 // group of the rule's pattern matched.
 struct SpecLike {
-  std::string rewrite;  // The name to copy from, such as `\1.weight`.
+  // The name of the parameter whose spec is copied, such as `\1.weight`.
+  std::string rewrite;
   Place place;
 };
 
@@ -102,16 +103,18 @@ struct Rule {
   std::optional<int64_t> min_size;
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // The separator in `match`.
+  // The character between the parts of a name in `match`: `/` or `.`.
+  char separator = '/';
   SeparatorFrom separator_from = SeparatorFrom::kFile;
-  std::string source_name;  // The name of the rule's file in plans.
-  Place place;              // place of the entire rule
-  Place match_place;        // place of the pattern
+  // The name by which plans refer to the rule's file.
+  std::string source_name;
+  Place place;        // place of the entire rule
+  Place match_place;  // place of the pattern
 };
 
-// The value that a file registers for the rule of a logical axis: null, or the
-// names of axis rules, logical axes or mesh axes. A name that is written
-// `{axis: x}` is always a mesh axis.
+// The rule that a file registers for a logical axis, such as `kv_head` in
+// `KV_GROUP: {rule: kv_head}`. It is null, or the names of axis rules, logical
+// axes or mesh axes. A name that is written `{axis: x}` is always a mesh axis.
 struct RegisteredRule {
   struct Name {
     std::string text;
@@ -141,9 +144,10 @@ struct Registration {
   Place place;
 };
 
-// A named list of logical axes. A rule that names a bundle uses only the axes.
-// `mode` is the mode in which the bundle is resolved outside of a rule, for
-// example by the command `resolve`.
+// A named list of logical axes. A rule that names a bundle uses only the axes,
+// because a plan resolves its rules in its own modes. `mode` is the mode in
+// which the bundle is resolved outside of a rule, for example by the command
+// `resolve`.
 struct Bundle {
   std::string name;
   SpecList axes;

@@ -1,8 +1,9 @@
-// Writes a header: eight bytes of length, the JSON, and spaces up to the
-// alignment of the data. The length includes the spaces. Offsets follow from
-// the sizes:
+// Writes the header of a safetensors file: eight bytes with the length of the
+// rest, JSON text, and spaces up to the alignment of the data. The length
+// includes the spaces. The offsets of tensors in the JSON follow from the
+// tensors' sizes. For example, with 61 bytes of JSON and an alignment of 8:
 //
-//   61 bytes of JSON, alignment 8: 8 + 61 = 69, 3 spaces, the length is 64
+//   8 + 61 = 69, so 3 spaces follow, and the length is 61 + 3 = 64
 #include "model/safetensors_header.h"
 
 #include "source/json_writer.h"

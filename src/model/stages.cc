@@ -1,5 +1,5 @@
 // Merges the `stages:` sections of two files. Each value is copied together
-// with its place, so that a finding about it points to the file that has it.
+// with its place, so that a finding about the value points to the right file.
 #include "model/stages.h"
 
 namespace shardc {

@@ -34,12 +34,13 @@ struct StackedLayers {
 // The keys of a `stages:` section. A key that the file leaves out is empty. The
 // members `*_place` are the places of the keys' values.
 struct StageDeclaration {
-  std::string axis;  // the mesh axis whose size is the number of ranks
+  // The mesh axis of the pipeline, whose size is the number of ranks.
+  std::string axis;
   // A pattern for the names of layers' parameters, whose first group is the
   // number of the layer.
   std::optional<NamePattern> layers;
-  // Patterns for the parameters that belong before the first layer or after the
-  // last layer.
+  // Patterns for the parameters that belong before the first layer, such as the
+  // embedding, or after the last layer.
   std::optional<std::vector<NamePattern>> first, last;
   std::optional<int32_t> virtual_stages;  // The number of stages on each rank.
   std::optional<StageAssignment> assign;

@@ -48,12 +48,13 @@ struct LabelAttributes {
 // Attributes of kLookup and kScatter.
 struct LookupAttributes {
   LabelId rows = kNoLabel;
-  int64_t offset = 0;  // The number that is added to the ids.
+  // The row of the table for an id is the id plus this offset.
+  int64_t offset = 0;
 };
 
 // Attributes of kPart and kUnpart.
 struct PartAttributes {
-  LabelId whole = kNoLabel;  // A label that has parts.
+  LabelId whole = kNoLabel;  // A label that has parts, such as c+r.
   LabelId part = kNoLabel;
   int64_t number = 0;  // The index of the part among the parts of `whole`.
 };
@@ -119,7 +120,8 @@ struct SlotsAttributes {
 
 struct DropoutAttributes {
   double rate = 0;
-  int64_t key = 0;  // the key of the random bits
+  // The key from which the random bits are generated, like JAX's PRNG key.
+  int64_t key = 0;
 };
 
 enum class AdamWResult : uint8_t { kParameter, kFirstMoment, kSecondMoment };
@@ -131,7 +133,8 @@ struct AdamWAttributes {
 
 struct RollAttributes {
   LabelId label = kNoLabel;
-  int8_t sign = 1;  // 1 moves rows to the next place, -1 to the previous place.
+  // 1 moves each row to the next index of `label`, -1 to the previous index.
+  int8_t sign = 1;
   // True if zeros fill the free end, in place of the row that is moved out.
   bool open = false;
 };

@@ -1,7 +1,7 @@
-// One step of a model as ops over named dimensions: the forward pass, and after
-// Differentiate and AppendOptimizer the backward pass and the optimizer's
-// update. A graph has no mesh and no sizes, so that the same graph is used with
-// real sizes and with reduced sizes.
+// One step of a model as a graph of ops over named dimensions. At first, the
+// graph has the forward pass. Differentiate() adds the backward pass, and
+// AppendOptimizer() adds the optimizer's update. A graph has no mesh and no
+// sizes, so that the same graph is used with real sizes and with reduced sizes.
 #ifndef SHARDC_MODEL_STEP_GRAPH_H_
 #define SHARDC_MODEL_STEP_GRAPH_H_
 
@@ -138,7 +138,9 @@ enum class OpKind : uint8_t {
   // the new rows at their positions. `label` is s.
   kCacheWrite,
   // (p, g, m, v, clip) -> the new parameter, first moment or second moment, as
-  // `result` selects. The weight decay is `decay`.
+  // `result` selects. p is the parameter, g its gradient, m and v are its
+  // moments, and `clip` is a factor of the gradient. The weight decay is
+  // `decay`.
   kAdamW,
 
   // (a) -> a with each row of `label` moved by one place: with `sign` 1 to the
@@ -183,7 +185,8 @@ struct Rope {
 
 struct Value {
   std::vector<LabelId> labels = {};
-  // True for ids, positions and choices, which are compared bitwise.
+  // True for token ids, positions, and the router's choices of experts.
+  // Verification compares these values bitwise, without a tolerance.
   bool integral = false;
   // For a gradient, the forward value whose gradient it is; else kNoValue.
   ValueId cotangent_of = kNoValue;
@@ -274,14 +277,15 @@ struct Moments {
 struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double decay = 0.1;
-  double clip = 1;   // The largest global norm of the gradients.
+  // Gradients are scaled down if their global norm is above this number.
+  double clip = 1;
   int64_t step = 1;  // The number of this step, which counts from 1.
 };
 
 // Labels that every model has in addition to the labels of its description.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
-  // The tokens of an encoder; kNoLabel if the model has none.
+  // The labels of an encoder's tokens; kNoLabel if the model has no encoder.
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   // The label of a token's place in an expert's queue.
   LabelId slot = kNoLabel;
@@ -321,7 +325,7 @@ struct Graph {
   // Whether the queues of experts have no limit, so that no token is dropped.
   bool dropless = false;
   ValueId loss = kNoValue;    // The loss, a scalar; only in training.
-  ValueId logits = kNoValue;  // The logits, [b, t, v].
+  ValueId logits = kNoValue;  // The logits, [batch, tokens, vocabulary].
   // The gradient of each parameter, or kNoValue for a parameter that has none.
   // Empty until Differentiate() is called.
   std::vector<ValueId> gradients = {};
