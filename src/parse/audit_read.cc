@@ -1,9 +1,10 @@
 // Reads the `audit` section of a target. Only checks of compiled programs need
 // this section, so it is not a member of Target (model/project.h). The text of
-// the project is parsed again here:
+// the project is parsed again here. For example:
 //
 //   budget: {total: 12GiB, all_gather: {tp: 0}}
-//   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}
+//     ->  a device sends at most 12 GiB in total, and 0 bytes in all-gathers
+//         over tp
 #include "parse/audit_read.h"
 
 #include <algorithm>

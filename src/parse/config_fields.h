@@ -17,8 +17,9 @@ namespace shardc {
 
 struct ConfigField {
   std::optional<int64_t> value = {};
-  Place place = {};     // place of the value in the file
-  bool nested = false;  // whether the field is in the nested config
+  Place place = {};  // place of the value in the file
+  // Whether the field is in the nested config, such as `text_config`.
+  bool nested = false;
 };
 
 // Reads fields. All integers that its functions return are at most

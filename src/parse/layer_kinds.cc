@@ -202,8 +202,8 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
     const bool sliding =
         name == "sliding_attention" || name == "chunked_attention";
     windowed += sliding ? 1 : 0;
-    // The config of Granite 4 had the name `attention` when it was published. A
-    // `hybrid` layer of Zamba has a mixer and attention.
+    // The first config.json of Granite 4 calls a layer with full attention
+    // `attention`. A `hybrid` layer of Zamba has a mixer and attention.
     const bool full =
         name == "full_attention" || name == "attention" || name == "hybrid";
     attention += sliding || full ? 1 : 0;

@@ -239,7 +239,7 @@ class ManifestReader {
   void ReadBranch(const std::string& part, const JsonValue& at,
                   const JsonValue& value, const std::string& prefix) {
     if (findings_.Full()) return;
-    if (value.IsNull()) return;  // an empty branch
+    if (value.IsNull()) return;  // a branch of the tree without parameters
     if (!CheckParameterName(part, at, findings_)) return;
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
@@ -268,8 +268,12 @@ class ManifestReader {
   const JsonDocument& document_;
   Findings& findings_;
   ManifestBuilder builder_;
-  std::unordered_set<std::string_view> seen_;     // names in a list
-  std::unordered_set<std::string> joined_names_;  // names in a tree
+  // The names of a manifest in list form that were read so far, to report
+  // duplicates.
+  std::unordered_set<std::string_view> seen_;
+  // The names of a manifest in tree form that were read so far, to report
+  // duplicates.
+  std::unordered_set<std::string> joined_names_;
   bool joined_ = false;
 };
 

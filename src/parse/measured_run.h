@@ -19,9 +19,9 @@ struct MeasuredRun {
   std::string name;  // the file's name if the run states none
   std::string mesh, manifest, model;
   std::vector<std::string> rules;
-  // `options` has the options of `cost` that have a value, such as
-  // {"--grad-dtype", "float32"}. `flags` has the names of the options without a
-  // value that are given.
+  // `options` has the given options of `cost` that take a value, such as
+  // {"--grad-dtype", "float32"}. `flags` has the names of the given options
+  // that take no value.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
   // The place of each value in the file, keyed by the option of `cost`, such as

@@ -21,8 +21,8 @@
 namespace shardc {
 namespace {
 
-// Returns the text `tp8,dp2` as `tp:8,dp:2`. Returns an empty string for texts
-// that have another form.
+// Returns the text `tp8,dp2` as `tp:8,dp:2`. Returns an empty string if an
+// entry of the text is not a name followed by digits.
 std::string WithColons(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -1,7 +1,7 @@
 // Completes a mesh. An axis of size -1 gets the number of devices divided by
 // the product of the other sizes. If `dcn` does not state the number of slices
 // (pods) along each axis, all slices are placed on the first axis whose size is
-// divisible by their number. In this example it is `dp`:
+// divisible by their number. In this example both slices are placed on `dp`:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"

@@ -407,7 +407,8 @@ class ModelConfigReader {
     if (config_.quant_group) return;
     const auto method = quantisation->Find("quant_method");
     if (method && method->IsString() && method->string() == "mxfp4") {
-      config_.quant_group = 32;  // of the OCP microscaling format
+      // The OCP microscaling format has one scale for 32 elements.
+      config_.quant_group = 32;
     }
   }
 

@@ -18,8 +18,9 @@
 namespace shardc {
 namespace {
 
-// Replaces words that Python writes and JSON does not allow by JSON values of
-// the same length. The places of all other values therefore stay the same.
+// Replaces NaN, Infinity and -Infinity, which Python writes and JSON does not
+// allow. Each replacement has the same length, so the places of all other
+// values stay the same.
 SourceRef ReplacePythonNumbers(const SourceRef& source) {
   struct Word {
     std::string_view word;

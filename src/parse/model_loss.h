@@ -2,8 +2,8 @@
 //
 //   loss: {kind: compiled, chunk: 2048}
 //
-// The values are a word and a number. Most other settings of a `model:` section
-// are expressions.
+// Most other settings of a `model:` section are expressions. These values are
+// not: `kind` is one of a few names, and `chunk` is a number.
 #ifndef SHARDC_PARSE_MODEL_LOSS_H_
 #define SHARDC_PARSE_MODEL_LOSS_H_
 

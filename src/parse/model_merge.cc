@@ -253,7 +253,8 @@ class Describer {
   Findings& findings_;
   std::set<std::string, std::less<>> dims_;
   std::map<std::string, const SectionOps*> blocks_;
-  // Names of the blocks that are being inserted.
+  // The blocks that are being inserted, from the outermost to the innermost. A
+  // block whose name is already in this list contains itself.
   std::vector<std::string> open_;
   size_t inserted_ = 0;  // number of blocks inserted in the current list
   std::shared_ptr<ModelDescription> out_ = std::make_shared<ModelDescription>();

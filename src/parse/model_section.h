@@ -28,14 +28,16 @@ using SectionEntries = std::vector<SectionEntry<T>>;
 
 // An entry of a list of ops: an op, or the name of a block to insert.
 struct SectionOp {
-  std::string block;  // empty if the entry is an op
+  // The name of the block; empty if the entry is an op.
+  std::string block;
   DescribedLine line;
 };
 using SectionOps = std::vector<SectionOp>;
 
 struct SectionRole {
   DescribedRole role;
-  std::optional<DescribedRole> bias;  // the role inserted after this role
+  // The role of the bias, which is inserted after `role`.
+  std::optional<DescribedRole> bias;
 };
 
 struct SectionStack {
@@ -48,7 +50,8 @@ struct SectionStack {
 // A `model:` section as it is written in a file, or after it was merged with
 // the sections that it extends.
 struct ModelSection {
-  std::string extends;  // empty: the section extends no other section
+  // The name of the section that this section extends; empty if there is none.
+  std::string extends;
   Place extends_place;
   SectionEntries<DescribedText> dims;
   SectionEntries<std::string> axes;

@@ -1,6 +1,7 @@
 // Parses the two small languages of a `model:` section: ops and dimensions.
-// Both use one scanner of words and signs. Names are stored as text, because
-// the roles that they refer to are known only when the model's step is built.
+// One scanner splits the texts of both into names, numbers and punctuation.
+// Names are stored as text, because the roles that they refer to are known only
+// when the model's step is built.
 //
 //   kn, w = part(kv, p+w) @q   ->  results kn, w; op part; arguments kv and
 //                                  (p, w); role of the sharding constraint q
@@ -22,8 +23,8 @@ bool IsWordPart(char c) {
 }
 bool IsNumberPart(char c) { return (c >= '0' && c <= '9') || c == '.'; }
 
-// Reads the words and signs of a text one by one, and skips the spaces before
-// them.
+// Reads the names, numbers and punctuation of a text one by one. Skips the
+// spaces before each of them.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -73,8 +74,8 @@ class Scanner {
   size_t at_ = 0;
 };
 
-// Parses a sum of words such as `a+b`. Returns an empty list if a word is
-// missing.
+// Parses names that are joined by plus signs, such as `a+b`. Returns an empty
+// list if a name is missing.
 std::vector<std::string> Sum(Scanner& scanner) {
   std::vector<std::string> words;
   do {

@@ -18,7 +18,7 @@ std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
 // text.
 std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
 
-// Returns whether the text is a single word, such as the name of a block.
+// Returns whether the text is a single name, such as the name of a block.
 bool IsModelWord(std::string_view text);
 
 }  // namespace shardc

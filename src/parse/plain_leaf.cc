@@ -4,8 +4,8 @@
 // pair of dtype and shape is called a type, and each distinct type gets a
 // number:
 //
-//   "dtype": "F32", "shape": [8, 4]}  ->  type 0 at its first occurrence, and
-//                                         for every parameter with this pair
+//   {"dtype": "F32", "shape": [8, 4]}  ->  type 0, if this is the first type
+//                                          that the manifest contains
 #include "parse/plain_leaf.h"
 
 #include <optional>

@@ -45,7 +45,7 @@ class PlainLeaves {
   bool DtypeOf(PlainJson& json, FlatType& type);
 
   // The text of the dtype that was read last; empty at first. It is a copy,
-  // because the window that contains the text may move on.
+  // because the text's buffer is overwritten when more of the file is read.
   std::string last_dtype_;
   Dtype dtype_ = Dtype::kF32;
 };

@@ -1,24 +1,26 @@
 // A fast reader of manifests in the usual syntax. It builds the manifest in one
 // pass over the text. At any other syntax it stops, and the full parser reads
-// the file instead. This reader therefore never has to report an error:
+// the file instead. This reader therefore never has to report an error. It
+// reads only names of printable ASCII without `"` and `\`, which JSON writes
+// without escapes. For example:
 //
 //   {"schema": "shardc.manifest/v1", "params": [
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor
-//   ... {"name": "\u0061/b", ...             left to the full parser
+//   ... {"name": "\u0061/b", ...      an escape: the full parser reads the file
 //
-// It reads only names of printable ASCII without `"` and `\`, which JSON writes
-// without escapes.
+// A large file is read through a window (a buffer that moves through the file).
+// If a parameter or a member continues after the end of the window, the window
+// is moved to the beginning of the parameter or member. The parameter or member
+// is then read again.
 //
-// A large file is read through a window. If a parameter or a member ends behind
-// the window, the reader moves the window to the beginning of the parameter or
-// member and reads it again.
+// The text between a name and the next name is called a tail:
 //
-// The text between a name and the next name is called a tail. Most tails repeat
-// an earlier tail. The reader keeps the last few tails together with the type
+//   ", "shape": [8, 4], "dtype": "F32"}, {"name": "
+//
+// Most tails repeat an earlier tail, because many parameters have the same
+// shape and dtype. The reader keeps the last few tails together with the type
 // (dtype and shape) that each contains. It compares the text with these tails
-// before it parses the text:
-//
-//   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   the tail of many names
+// before it parses the text.
 #include "parse/plain_manifest.h"
 
 #include <algorithm>
@@ -45,7 +47,7 @@ constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 struct Tail {
   std::string text;
   uint32_t type = 0;  // index of the dtype and shape that the text states
-  size_t next = 0;    // index of the tail that last followed this one
+  size_t next = 0;    // index in Tails of the tail that last followed this one
 };
 
 // The last few distinct tails. A tail is the text between two names.
@@ -190,8 +192,8 @@ class PlainManifest {
     has_params_ = true;
     if (json_.Take('[')) {
       if (json_.Take(']')) return true;
-      // If there was no `schema` before, the first item shows that the list is
-      // a manifest.
+      // Parameters() accepts only items with a name. Such a list shows that the
+      // file is a manifest of shardc, even if the file has no key `schema`.
       has_schema_ = true;
       return Parameters(Form::kList);
     }
@@ -254,9 +256,9 @@ class PlainManifest {
                                                        : Next::kUnread;
   }
 
-  // Continues at the first byte of a name. Reads parameters while the text
-  // after each name is a known tail. If the first tail is unknown, reads one
-  // parameter with OtherParameter.
+  // Continues at the first byte of a name. Reads parameters while the text from
+  // the end of a name to the next name (the tail) is in tails_. If the first
+  // tail is not in tails_, reads one parameter with OtherParameter.
   Next FromName(Form form) {
     const std::string_view text = window_.text();
     size_t begin = json_.at();
@@ -274,8 +276,8 @@ class PlainManifest {
     return end > begin ? OtherParameter(form, begin, end) : Next::kUnread;
   }
 
-  // Parses the rest of a parameter whose tail is unknown. The parameter's name
-  // is the text from `begin` to `end`.
+  // Parses the rest of a parameter if the text after the name is not in tails_.
+  // The parameter's name is the text from `begin` to `end`.
   Next OtherParameter(Form form, size_t begin, size_t end) {
     const std::string_view text = window_.text();
     uint32_t type = 0;
@@ -307,7 +309,8 @@ class PlainManifest {
   size_t bytes_;
   TextStore* names_;
   Tails tails_;
-  unsigned seen_ = 0;  // one bit for each member that was read
+  // The members of the manifest that were read, as bits that Member() defines.
+  unsigned seen_ = 0;
   bool reserved_ = false;
   bool has_params_ = false;
   bool has_schema_ = false;

@@ -1,4 +1,4 @@
-// A fast reader of common trees of parameters. It does not build a
+// A fast reader of parameter trees in the usual syntax. It does not build a
 // JsonDocument.
 #ifndef SHARDC_PARSE_PLAIN_TREE_H_
 #define SHARDC_PARSE_PLAIN_TREE_H_

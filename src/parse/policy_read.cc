@@ -3,7 +3,7 @@
 // `shrink`. If a key is absent, its value stays empty, so that another rules
 // file can set it:
 //
-//   policy: {illegal: shrink}  ->  illegal shrink, unmatched not given
+//   policy: {illegal: shrink}  ->  `illegal` is shrink, `unmatched` stays empty
 #include "parse/policy_read.h"
 
 #include "parse/keys.h"

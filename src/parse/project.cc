@@ -1,7 +1,7 @@
-// Reads a project file (shardc.yaml). Its paths are relative to its folder and
-// are joined with it here. The project file is searched for in a folder and its
-// parents. The search ends at the root of the git repository or, if there is
-// none, of the file system:
+// Reads a project file (shardc.yaml). Paths in the file are relative to the
+// file's folder, and the folder's path is put before them here. The project
+// file is searched for in a folder and its parents. The search ends at the root
+// of the git repository or, without a repository, of the file system:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -366,8 +366,9 @@ class ProjectReader {
   const YamlContext& context_;
   std::string path_;
   Boundary boundary_;
-  const FileTexts* texts_;                 // may be null
-  std::map<std::string, Place> named_at_;  // of the target that is being read
+  const FileTexts* texts_;  // may be null
+  // Maps each file that the current target names to the place of the name.
+  std::map<std::string, Place> named_at_;
 };
 
 }  // namespace

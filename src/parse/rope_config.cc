@@ -1,6 +1,6 @@
-// Reads the settings of rotary embeddings. A config.json may state the base of
-// the rotation and its scaling at several places. Recent files have all
-// settings in one object:
+// Reads the settings of rotary embeddings. Older config.json files state the
+// base of the rotation (`rope_theta`) and its scaling in separate members.
+// Recent files have all settings in the object `rope_parameters`:
 //
 //   {"rope_theta": 500000, "rope_scaling": {"rope_type": "llama3", ...}}
 //   {"rope_parameters": {"rope_theta": 500000, "rope_type": "llama3", ...}}

@@ -1,7 +1,8 @@
-// Reads one rules file section by section. Of the files that it extends, only
-// the names are stored. An inherited `model:` section is an exception, and is
-// read by calling ModelBase. Each rule gets the separator of the file. If the
-// file does not state the separator, it is inferred from the patterns:
+// Reads one rules file section by section. If the file extends other files,
+// only their names are stored. The exception is an inherited `model:` section,
+// which is merged at once: the caller's function ModelBase returns it. Each
+// rule gets the separator of the file. If the file does not state the
+// separator, it is inferred from the patterns. For example:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -187,9 +188,10 @@ class RuleFileReader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
-  // Reads `register`, which maps names to registrations, or is a list of such
-  // mappings. The mappings are applied in order. A later mapping may replace
-  // (`override: true`) or unregister a name that an earlier mapping registered.
+  // Reads `register`, which defines logical axes, such as `{MY_AXIS: {rule:
+  // head}}`. A list of such mappings is applied in order. A later mapping may
+  // replace (`override: true`) or unregister a name that an earlier mapping
+  // registered.
   void ReadRegistrations(const YamlNode& node) {
     if (node.IsSequence()) {
       for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);
@@ -290,7 +292,8 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // The resolver sees only the last step of each name.
+    // The resolver reports registrations of built-in names, but gets only the
+    // last registration of each name. The earlier one is checked here.
     if (is_registered && !at.override_existing &&
         FindToken(at.name) != nullptr) {
       context_.findings.Add(code::kDuplicateKey, at.place,
@@ -384,9 +387,8 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // Both maps are keyed by the canonical name of a registration. The values of
-  // `tokens_` are names as written, and those of `steps_` are indices of
-  // registrations.
+  // Both maps are keyed by the canonical name of a logical axis. `tokens_` has
+  // the spelling in the file, and `steps_` the index in file_.registrations.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

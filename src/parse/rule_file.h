@@ -28,13 +28,14 @@ struct RuleFile {
   AxisRules axes;
   std::array<Place, kAxisRuleCount> axes_places;
   std::vector<Registration> registrations;
-  // The steps that unregister a name with `missing_ok: false`, if no earlier
-  // step of this file registers it: a file that this one extends has to.
+  // Entries of `register` that unregister a name with `missing_ok: false`, if
+  // the name is not registered by this file at that point. A file that this
+  // file extends must then register the name.
   std::vector<Registration> required;
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  bool has_model = false;  // whether it has a `model:` section
+  bool has_model = false;  // whether the file has a `model:` section
   // The `model:` section, merged with the sections that it extends, and the
   // model description made from it. Both are null if there is no section, or
   // after a finding.

@@ -152,8 +152,9 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
     rule.modes.emplace(*mode, std::move(*spec));
-    // The same mode may be written in two ways. If both keys have the same
-    // spelling, the YAML reader has already reported the duplicate.
+    // The same mode may be written in two ways, such as `decode` and
+    // `__autoregressive__`. If both keys have the same spelling, the YAML
+    // reader has already reported the duplicate.
     if (names.emplace(*mode, *name).first->second != *name) {
       context.Add(code::kDuplicateKey, member.key,
                   "mode `" + std::string(ModeName(*mode)) + "` is given twice",

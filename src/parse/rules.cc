@@ -257,15 +257,19 @@ class Collector {
   const Boundary& boundary_;
   Findings& findings_;
   RuleSet set_;
-  std::vector<std::string> stack_;  // identities of the files being read
-  std::vector<std::string> names_;  // names of the files being read
+  // The identities of the files being read. Each file is extended by the file
+  // before it.
+  std::vector<std::string> stack_;
+  // The names of the files in `stack_`, for messages.
+  std::vector<std::string> names_;
   std::set<std::string> seen_;
   std::map<FileId, std::optional<RuleFile>> parsed_;
   // The files whose `model:` sections are being parsed. Each file's section
   // extends the section of the next file.
   std::vector<FileId> models_;
   std::vector<std::string> model_names_;
-  TokenSet tokens_;  // names that are registered after merging
+  // The canonical names of the logical axes that the merged files register.
+  TokenSet tokens_;
   // All names that a merged file registers or unregisters.
   TokenSet named_;
   // Names that a file unregisters with `missing_ok: false`, and that no file

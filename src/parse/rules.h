@@ -22,9 +22,10 @@ inline constexpr std::string_view kOutsideHelp =
     "project's folder; if you trust the project, pass `--allow-outside`";
 
 // A function that returns the source of a built-in rule pack, or null. `name`
-// is as written: `builtin:llama`, `builtin:llama/hf`, or `auto`. If it does not
-// state whether parameters have the names of flax or hf, the function selects
-// one of them, usually by the names in the manifest.
+// is as written: `builtin:llama`, `builtin:llama/hf`, or `auto`. A pack may
+// have one source for flax names of parameters and one for hf names. If `name`
+// does not end in `/flax` or `/hf`, the function usually selects the source
+// that fits the names in the manifest.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file and then the files that it extends, depth first. A file that

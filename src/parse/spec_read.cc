@@ -18,8 +18,8 @@
 namespace shardc {
 namespace {
 
-// Returns the reason why the text of the node cannot be a name in a spec, as
-// the end of a message. Returns an empty string for a valid name.
+// Returns the reason why the text of the node cannot be a name in a spec, such
+// as "is empty". Returns an empty string for a valid name.
 std::string NameFault(const YamlNode& node) {
   if (node.text == "None") return "is Python's null";
   const bool null_word = node.text == "null" || node.text == "~" ||
@@ -107,8 +107,8 @@ std::optional<SpecSource> ReadLike(const YamlContext& context,
   constexpr std::string_view kHelp =
       "write a list with an entry for each dimension, such as `[FSDP, TP]`";
   constexpr std::array<std::string_view, 1> kLike = {"like"};
-  // A mapping such as `{0: fsdp, 1: tp}` is one mistake, and not one for each
-  // key.
+  // A mapping such as `{0: fsdp, 1: tp}` is reported once, and not once for
+  // each unknown key.
   const bool meant = std::any_of(
       node.members.begin(), node.members.end(), [&](const YamlMember& member) {
         return member.key.IsScalar() &&
