@@ -1,9 +1,9 @@
-// Computes which devices hold each shard of an array. In the drawing, a shard
-// is a cell, with one shard index for each dimension. A device number is a
-// mixed-radix number: a step along an axis adds the stride of the axis. Each
-// shard index of a cell therefore adds an offset to the number of the cell's
-// first device. The other devices of the cell differ from the first one only
-// along axes that shard no dimension:
+// Computes which devices hold each shard of an array. In the drawing, each
+// shard is a cell, which has one shard index for each dimension. A device
+// number is a mixed-radix number: a step along an axis adds the stride of the
+// axis. Each shard index of a cell therefore adds an offset to the number of
+// the cell's first device. The other devices of the cell differ from the first
+// one only along axes that shard no dimension. For example:
 //
 //   dp 2, fsdp 8, tp 4 have the strides 32, 4 and 1. With the spec [tp, fsdp],
 //   the cell in row 1 and column 2 is on device 1 * 1 + 2 * 4 = 9 and, along

@@ -13,14 +13,14 @@ namespace shardc::picture {
 // and is at most `width`.
 int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 
-// Returns the number of cells of each part of a bar. The sum of the cells is
-// the length of one bar of all parts. Each part that has bytes gets at least
-// one cell, unless there are more such parts than cells.
+// Returns the number of cells of each part of a bar. The sum of these numbers
+// is the number of cells of a bar for the sum of `parts`. Each part that has
+// bytes gets at least one cell, unless there are more such parts than cells.
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width);
 
-// Returns the bytes that a bar of full width represents. They are 4 % more than
-// the largest of `budget`, `peak` and 1.
+// Returns the bytes that a bar of full width represents: 4 % more than the
+// largest of `budget`, `peak` and 1.
 int64_t ScaleOf(int64_t budget, int64_t peak);
 
 }  // namespace shardc::picture

@@ -14,13 +14,14 @@ namespace shardc::picture {
 
 struct RuleLine {
   std::string match, source;
-  int64_t won = 0;  // number of parameters that the rule wins
+  // The number of parameters that the rule wins: no earlier rule matches them.
+  int64_t won = 0;
   // Bytes of the `won` parameters; an unknown size is counted as 0.
   int64_t bytes = 0;
   // `found` is the number of parameters that the pattern matches; nullopt if
   // the names were not searched. `shadowed_by` is set if the rule matches
-  // parameters but wins none of them. It is the index of the rule that wins
-  // most of these parameters.
+  // parameters but wins none of them. `shadowed_by` is then the index of the
+  // rule that wins most of these parameters.
   std::optional<int64_t> found;
   std::optional<size_t> shadowed_by;
 };
@@ -31,12 +32,13 @@ struct Coverage {
   // Bytes of the parameters that no rule matches.
   int64_t no_rule_bytes = 0;
   int64_t bytes = 0;  // bytes of all parameters
-  int64_t most = 0;   // bytes of the rule that wins the most bytes
+  int64_t most = 0;   // the largest number of bytes that one rule wins
 
-  // Returns the number of rules that win no parameter and that match none, or
-  // are not known to match one.
+  // Returns the number of rules that match no parameter. If RuleLine::found is
+  // nullopt, a rule is counted if it is the first match of no parameter.
   int64_t Dead() const;
-  // Returns the number of rules that match parameters but win none.
+  // Returns the number of rules that match parameters, each of which an earlier
+  // rule matches too.
   int64_t Shadowed() const;
 };
 

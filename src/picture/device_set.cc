@@ -1,13 +1,18 @@
-// Treats device numbers as mixed-radix numbers. The least significant digits
-// are the coordinates inside a slice (a group of devices with fast links), from
-// the last axis to the first. The coordinates of the slice follow in the same
-// order. The stride of a digit is the product of the sizes of all less
-// significant digits:
+// Treats device numbers as mixed-radix numbers, whose digits are coordinates on
+// the axes. The least significant digits are the coordinates inside a slice (a
+// group of devices with fast links), from the last axis to the first. The
+// coordinates of the slice follow in the same order. The stride of a digit is
+// the product of the sizes of all less significant digits. For example, the
+// mesh dp 2, tp 4 of one slice has these digits:
 //
-//   dp 2, tp 4               ->  tp has stride 1, dp has stride 4
-//   the same mesh, with tp   ->  tp inside a slice: size 2, stride 1
-//     split over 2 slices        dp: size 2, stride 2
-//                                tp over slices: size 2, stride 4
+//   tp: size 4, stride 1
+//   dp: size 2, stride 4
+//
+// If tp is divided over two slices, tp has two digits:
+//
+//   tp inside a slice:  size 2, stride 1
+//   dp:                 size 2, stride 2
+//   tp over slices:     size 2, stride 4
 #include "picture/device_set.h"
 
 #include <algorithm>

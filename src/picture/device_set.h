@@ -2,9 +2,10 @@
 // devices hold a shard, grids, bars, a treemap, and folded parameters.
 // Includes: source, model, roles, comm, plan.
 //
-// This header represents a set of devices by digits of their numbers, without
-// listing the devices. An axis is one digit of a device number, or two digits
-// if several slices divide the axis.
+// This header represents a set of devices without listing the devices. A device
+// number is written with digits, which are coordinates on the mesh axes. An
+// axis is one digit, or two digits if several slices divide the axis. A set
+// consists of its first device and of the digits that may have any value.
 #ifndef SHARDC_PICTURE_DEVICE_SET_H_
 #define SHARDC_PICTURE_DEVICE_SET_H_
 

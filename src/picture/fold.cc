@@ -113,9 +113,9 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// Returns a key of a class of parameters, made of its type, specs, rule,
-// corrections and placement axis. Parameters whose keys are equal may be in one
-// group.
+// A class consists of the parameters with the same entry in the plan. Returns a
+// text made of the type, specs, rule, corrections and placement axis of a
+// class. Parameters of classes with equal texts may be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =

@@ -46,17 +46,18 @@ struct ParamGroup {
   Kind kind = Kind::kOther;
   // The number of parameters in the group.
   int64_t count = 0;
-  // The number of combinations of the numbers in `shown`. It exceeds `count` if
-  // the plan does not have all combinations.
+  // The number of combinations of the numbers in `shown`. This number exceeds
+  // `count` if the plan does not have all combinations.
   int64_t possible = 0;
-  uint32_t first = 0;     // index of the group's first parameter
-  uint32_t of_class = 0;  // index of the class in PlanView::plan.params
-  // The axis of the coordinates that are the keys of `placed`; it may be the
-  // axis of stages. Empty if the parameters are not placed.
+  uint32_t first = 0;     // index in the plan of the group's first parameter
+  uint32_t of_class = 0;  // index of the group's entry in PlanView::plan.params
+  // The mesh axis whose coordinates are the keys of `placed`. It may be the
+  // axis of pipeline stages. Empty if all devices hold shards of the
+  // parameters.
   std::string placed_along;
-  // From a coordinate to the number of parameters there. If pipeline stages
-  // divide the layers of the group's tensors, each tensor is counted once for
-  // each of its layers there.
+  // Maps a coordinate to the number of parameters that the devices at this
+  // coordinate hold. If pipeline stages divide the layers of the group's
+  // tensors, the layers that these devices hold are counted instead.
   std::map<int64_t, int64_t> placed;
   // The number of layers in each tensor of the group; 1 if stages do not divide
   // tensors.
@@ -74,8 +75,9 @@ class FoldedPlan {
     return table_.classes.plan.params[group.of_class];
   }
   // Returns the first parameter of the group for a drawing without stages. If
-  // the plan has stages, they are converted to a placement or to a sharding, or
-  // the parameter is drawn for one rank (plan/without_stages.h).
+  // the plan has stages, the parameter gets a placement on one rank, or a
+  // dimension of layers sharded over the ranks. If neither is possible, the
+  // parameter is drawn for one rank (plan/without_stages.h).
   DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
@@ -92,10 +94,10 @@ class FoldedPlan {
   // Returns the bytes of all parameters of the group on the device that holds
   // the most bytes; nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of parameters on devices. Parameters that are not placed
-  // have one total, and placed parameters a value for each coordinate.
-  // Parameters of unknown size are left out; UnknownSizes() returns their
-  // number.
+  // Returns the bytes of parameters on devices: one value for each coordinate
+  // at which parameters are placed, and one value for all parameters that are
+  // not placed on a coordinate. Parameters of unknown size are left out;
+  // UnknownSizes() returns their number.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
   // Return the bytes of the group, the bytes of all parameters, and the

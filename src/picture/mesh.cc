@@ -1,12 +1,14 @@
-// Arranges the devices of a mesh in panels, and finds how the cells of one host
-// are arranged in a panel. The devices of a host have consecutive numbers. If
-// the mesh has one slice, the cells of a host are usually some full rows of a
-// panel, or a part of one row. If the mesh has several slices, they may be
-// neither. The sizes of rows and hosts leave only one possible form. Each cell
-// of the first panel is checked against this form, if the panel has at most
-// kMostCells cells:
+// Arranges the devices of a mesh in panels of rows and columns, and finds the
+// form in which the devices of one host are arranged in a panel. The devices of
+// a host have consecutive numbers. If the mesh has one slice, the cells of a
+// host are usually some full rows of a panel, or a part of one row. If the mesh
+// has several slices, the cells may be arranged in another way.
 //
-//   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
+// The sizes of rows and hosts show which of the two forms is possible. Each
+// cell of the first panel is then checked against this form, if the panel has
+// at most kMostCells cells. For example:
+//
+//   fsdp 8, tp 4 on hosts of 8 devices  ->  each host has two full rows
 #include "picture/mesh.h"
 
 #include <algorithm>
@@ -82,7 +84,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // The first cell of the host to which this cell would belong in the form.
+      // If the cells have this form, this cell is on the same host as `first`.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);

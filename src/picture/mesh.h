@@ -17,14 +17,18 @@ namespace shardc::picture {
 
 // The form in which the cells of one host's devices are arranged in a panel.
 enum class HostForm : uint8_t {
-  kNone,   // another form, or the hosts are unknown or not checked
-  kRows,   // `host_cells` full rows that follow each other
+  // Another form, or the form is unknown: the hosts are unknown, or the panel
+  // is too large to be checked.
+  kNone,
+  kRows,   // `host_cells` full rows, one below the other
   kInRow,  // `host_cells` neighbours in one row
 };
 
 struct AxisLine {
   size_t axis = 0;  // index of the axis in the mesh
-  DeviceSet group;  // devices of the first group along the axis
+  // The devices that differ only along this axis and have coordinate 0 on all
+  // other axes.
+  DeviceSet group;
   // The number of the group's devices on each host, and the number of these
   // hosts. They are nullopt if the hosts have different numbers of devices, if
   // the hosts are unknown, or if the axis is too long to search.
@@ -53,7 +57,8 @@ class MeshPicture {
   int64_t PerHost() const { return mesh_.devices / mesh_.processes; }
   int64_t HostOf(int64_t device) const { return device / PerHost(); }
   HostForm host_form() const { return host_form_; }
-  // The number of rows of a host, or of its cells in a row; 0 for kNone.
+  // The number of rows that a host fills (kRows), or the number of cells that
+  // it has in a row (kInRow); 0 for kNone.
   int64_t host_cells() const { return host_cells_; }
   const std::vector<AxisLine>& axes() const { return axes_; }
 

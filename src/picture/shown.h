@@ -14,8 +14,9 @@ inline constexpr int64_t kGap = -1;
 inline constexpr int64_t kMostPieces = 16;
 
 // Returns the indices to draw of a row of `count` elements. If there are at
-// most `most` elements, returns all. Otherwise returns the first `most` - 2 (at
-// most 7), kGap and the last one. `most` is at least 3.
+// most `most` elements, returns all. Otherwise returns the first 7 indices (or
+// `most` - 2 of them, if that is less), then kGap, and then the last index.
+// `most` is at least 3.
 inline std::vector<int64_t> Shown(int64_t count, int64_t most) {
   std::vector<int64_t> out;
   const bool all = count <= most;

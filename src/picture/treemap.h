@@ -1,6 +1,6 @@
-// Computes a squarified treemap (Bruls, Huizing, van Wijk 2000). It consists of
-// rectangles whose areas are proportional to bytes. They are arranged in rows
-// so that each rectangle is close to a square.
+// Computes a squarified treemap (Bruls, Huizing, van Wijk 2000). The treemap
+// consists of rectangles whose areas are proportional to bytes. The rectangles
+// are arranged in rows so that each one is close to a square.
 #ifndef SHARDC_PICTURE_TREEMAP_H_
 #define SHARDC_PICTURE_TREEMAP_H_
 
