@@ -1,15 +1,14 @@
 // Compiles a target. For each parameter, finds the first rule that matches the
-// parameter's name (the winner), and from the rule the spec and the shard:
+// parameter's name (the winner). The winner determines the spec and the shard:
 //
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
 //
-// Models have many parameters and few distinct results, so results are shared.
-// Parameters with the same winner, type and origin of the spec share one
-// layout; a model of 90,000 tensors has some hundred layouts. Specs are
-// resolved once for each rule and mode, and legalized once for each layout.
-// Only `like`, which copies the spec of another parameter, is followed for each
-// parameter.
+// A model has many parameters and few distinct layouts. Two parameters share a
+// layout if they have the same winner, shape and dtype, and if their specs come
+// from the same rules. Therefore a spec is resolved once for each rule and
+// mode, and legalized once for each layout. Only `like`, by which a rule copies
+// the spec of another parameter, is followed for each parameter.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -48,8 +47,8 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   return modes;
 }
 
-// Appends each finding only once. Two modes of a rule may share a spec, and two
-// rules may share a bundle, so the same finding may occur twice.
+// Appends each finding (error or warning) only once. Otherwise, a spec that two
+// modes share, or a bundle that two rules share, would report a mistake twice.
 class UniqueFindings {
  public:
   void Append(const Findings& own, Findings& to) {
@@ -125,7 +124,7 @@ class Compiler {
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
-  // The patterns of `weight_decay`; nullopt if there are none.
+  // The patterns that exclude parameters from weight decay, if there are any.
   std::optional<Matcher> decay_exclusions_;
 };
 
@@ -147,7 +146,7 @@ bool Compiler::CompilePatterns() {
     std::vector<Pattern> patterns;
     for (const NamePattern& pattern : *exclusions) {
       const char own = PatternSeparator(pattern.match);
-      // The library eformer searches names without converting separators.
+      // A compat mode matches names as they are, as the imitated library does.
       const bool converts = c_.CompatMode() == Compat::kNone && own != 0;
       patterns.push_back({pattern.match, pattern.place,
                           converts ? own : c_.manifest.separator});
@@ -206,8 +205,9 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     out.resolved = out.why.spec;
     out.spec_rule = origin.rule;
   }
-  // A spec from another parameter (`like`) is extended or cut to the number of
-  // this parameter's dimensions. This does not count as a correction.
+  // A spec that is copied from another parameter (`like`) is shortened or
+  // padded with nulls to this parameter's rank. This change is not listed in
+  // `edits`.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;
@@ -219,7 +219,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
   if (!out.problems.empty()) {
-    // An illegal spec is not legalized, and its shard has no sizes.
+    // The spec stays illegal: it is stored as resolved, without shard sizes.
     out.spec = out.resolved;
     out.edits.clear();
     return out;
@@ -278,7 +278,7 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
       continue;
     }
     const auto origin = like_.Follow(tensor, mode);
-    // Follow() has reported the reason as a finding. The plan is not used.
+    // Follow() has added an error, so Compile() returns no plan.
     if (!origin) return 0;
     origins.push_back(*origin);
   }

@@ -1,5 +1,6 @@
-// Finds the number in a name without RE2, if the pattern `place.index` of a
-// rule is digits between two literal texts.
+// Finds the number that a rule's pattern `place.index` captures in a name,
+// without RE2. This is possible if the pattern is digits between two literal
+// texts, such as `experts\.(\d+)\.`.
 #ifndef SHARDC_PLAN_DIGITS_BETWEEN_H_
 #define SHARDC_PLAN_DIGITS_BETWEEN_H_
 
@@ -13,7 +14,8 @@ namespace shardc {
 struct DigitsBetween {
   std::string before, after;
 
-  // Parses a pattern. Returns nullopt if the pattern has another form.
+  // Parses a pattern. Returns nullopt if the pattern is not digits between two
+  // texts.
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
   // Returns the digits that the pattern's group captures in its first match in

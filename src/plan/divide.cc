@@ -1,9 +1,10 @@
-// Divides a compiled model into stages. All parameters of one layer have the
-// same set of stages. A set is stored once for all of them, so a plan stores
-// about as many sets as the model has layers. With 32 layers in 4 stages:
+// Divides a compiled model into pipeline stages: finds the set of stages that
+// hold each parameter. All parameters of one layer have the same set. A set is
+// stored once for all of them, so a plan stores about as many sets as the model
+// has layers. For example, with 32 layers in 4 stages:
 //
-//   layer 5                       ->  {0}
-//   an embedding that is the head ->  {0, 3}
+//   layer 5                              ->  {0}
+//   an embedding that the head also uses ->  {0, 3}
 #include "plan/divide.h"
 
 #include <algorithm>
@@ -21,9 +22,10 @@
 namespace shardc {
 namespace {
 
-// The key of a set of stages has three parts: the parameter's unit (its layer,
-// or an end of the model), the index of its layer stack or 0, and whether the
-// last stage also needs the parameter (StageUnits::tied).
+// The key of a set of stages has three parts. The first is the parameter's unit
+// (StageUnits::of): its layer, the embeddings, the head, or a layer stack. The
+// second is the index of the layer stack, or 0. The third is whether the last
+// stage also needs the parameter (StageUnits::tied).
 using SetKey = std::tuple<int64_t, uint32_t, bool>;
 
 PlanStages StagesOf(const PlannedStages& from) {

@@ -10,14 +10,14 @@
 namespace shardc {
 
 // Sets the stages of the compiled model and of its plan, and the plan's totals
-// of bytes by rank and per device. If the stages are refused, the model gets no
-// stages, and `compiled.stage_findings` gets the reasons, which are findings of
-// DeclaredRequest and of DivideIntoStages.
+// of bytes by rank and per device. If the model cannot be divided, it gets no
+// stages, and the errors of DeclaredRequest or DivideIntoStages are stored in
+// `compiled.stage_findings`.
 //
-// `config` states which fraction of the experts a token uses, from which the
-// work of a layer with experts is estimated. If `config` is null, all experts
-// are counted. `reads` gets no findings, only the list of the files that were
-// read.
+// `config` states which fraction of the experts a token uses. The work of a
+// layer with experts is estimated from this fraction. If `config` is null, all
+// experts are counted. `reads` gets the list of the files that were read, but
+// no errors.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);
 

@@ -1,8 +1,11 @@
-// Writes the meaning of a plan as canonical JSON (RFC 8785) and computes its
-// SHA-256. Also computes the totals of a plan. RFC 8785 sorts members by UTF-16
-// code units, and prescribes the shortest escapes of strings and ECMAScript's
-// text of doubles. The canonical style of the JSON writer handles strings and
-// doubles. This file sorts the members:
+// Computes the fingerprint and the totals of a plan. The fingerprint is the
+// SHA-256 of a canonical JSON text (RFC 8785). The text has what the plan
+// states about sharding, such as the mesh, shapes and specs.
+//
+// RFC 8785 sorts members by UTF-16 code units, and prescribes the shortest
+// escapes of strings and ECMAScript's text of doubles. The canonical style of
+// the JSON writer handles strings and doubles. This file sorts the members. For
+// example, the members of a parameter have this order:
 //
 //   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8],
 //    "spec": []}
@@ -153,7 +156,7 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   __builtin_prefetch(near.data() + near.size());
 }
 
-// The numbers of parameters of a plan, counted in one pass over them.
+// Sums over a plan's parameters. CountParams() computes them in one pass.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
   // Indexed by layout: the number of placed parameters.
@@ -199,10 +202,9 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 }  // namespace
 
 // Returns the order of names. Sorting by UTF-8 bytes is faster than sorting by
-// UTF-16 code units. Both orders are equal unless a name has a character
-// outside of the basic plane. Such a character needs more than two bytes of
-// UTF-8. Therefore the names are sorted by bytes if no character needs more
-// than two bytes.
+// UTF-16 code units. Both orders are equal unless a name has a character above
+// U+FFFF, which takes four bytes in UTF-8. Therefore the names are sorted by
+// bytes if no character takes more than two bytes.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

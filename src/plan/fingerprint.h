@@ -1,4 +1,5 @@
-// Computes a plan's totals and the digest (fingerprint) of its meaning.
+// Computes a plan's totals, and its fingerprint: a digest of the mesh, the
+// shapes, the specs and the other members that decide how the model is sharded.
 #ifndef SHARDC_PLAN_FINGERPRINT_H_
 #define SHARDC_PLAN_FINGERPRINT_H_
 
@@ -20,10 +21,10 @@ class JsonWriter;
 // is unknown or if the sum overflows.
 PlanSummary Summarize(const Plan& plan);
 
-// Writes the plan's meaning as canonical JSON (RFC 8785): attention specs,
-// mesh, modes, and stages with their schedule's table. Then, sorted by name,
-// each parameter with its dtype, shape, spec, other modes' specs, placement,
-// stages and weight decay.
+// Writes the members of a plan that the fingerprint covers, as canonical JSON
+// (RFC 8785): attention specs, mesh, modes, and stages with their schedule's
+// table. Then, sorted by name, each parameter with its dtype, shape, spec,
+// other modes' specs, placement, stages and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as

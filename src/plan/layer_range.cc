@@ -1,5 +1,7 @@
-// Converts units to layers. Unit 0 is the embedding, unit 1 + l is layer l, and
-// the last unit is the head. In a model of 32 layers:
+// Converts a range of units to a range of layers, and writes the range for
+// messages. Units are the parts of a model that stages divide: unit 0 is the
+// embedding, unit 1 + l is layer l, and the last unit is the head. For example,
+// in a model of 32 layers:
 //
 //   units 0 to 8 (before 9)  ->  layers 0-7
 #include "plan/layer_range.h"

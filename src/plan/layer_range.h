@@ -18,10 +18,9 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Converts a range of units to a range of layers. The units from `begin` up to,
-// but not including, `end` are parts of a model of `layers` layers
-// (plan/stage_units.h). The first and the last unit of the model are not
-// layers.
+// Converts the range [begin, end) of units to a range of layers. The units of a
+// model are the embeddings, each of its `layers` layers, and the head
+// (plan/stage_units.h). The embeddings and the head are not part of the result.
 LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
 
 // Returns for example "layer 5", "layers 0-7" or "no layers".

@@ -46,9 +46,10 @@ class LikeChains {
       : c_(compiled), findings_(findings) {}
 
   // Follows `like` specs from parameter to parameter. Each parameter is
-  // followed only once in a mode. Returns nullopt if a target does not exist,
-  // if the rewrite uses a group that the pattern lacks, or if the chain is a
-  // cycle. Each failure adds a finding, but a cycle adds only one.
+  // followed only once in a mode. Returns nullopt and adds an error if a target
+  // does not exist, if the rewrite uses a group that the pattern lacks, or if
+  // the chain is a cycle. A cycle is reported only once, although several
+  // parameters may lead to it.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:

@@ -76,7 +76,8 @@ StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
 struct LoweredStep {
   step::StepModel model = {};
   step::Sizes sizes = {};
-  std::vector<Spec> specs = {};  // The specs of the graph's parameters.
+  // Indexed by parameter of the graph: the parameter's spec.
+  std::vector<Spec> specs = {};
   std::optional<step::Program> program = {};
   // The reason why the step has no program with these specs; empty if it has
   // one.

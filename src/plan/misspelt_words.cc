@@ -1,4 +1,5 @@
-// Finds words with typing errors. A short list is compared word by word. A long
+// Finds the words of a list that differ from a given word by a typing error,
+// which is at most two edits. A short list is compared word by word. A long
 // list has an index of remainders: the texts that remain of each word after up
 // to two of its letters are deleted. Two words that differ by two edits have a
 // common remainder, because an edit concerns at most one letter of each word.
@@ -7,10 +8,11 @@
 //   kernle  ->  kernle, ernle, krnle, ..., kerne (without l), kernl, ...
 //   kernel  ->  kernel, ernel, krnel, ..., kerne (without l), kernl, ...
 //
-// Words with a common remainder are then compared by edits. This is the method
-// of SymSpell (https://github.com/wolfgarbe/SymSpell). A word of 24 letters has
-// 301 remainders; longer words are compared word by word. The index has 5 bytes
-// for a remainder, and up to 2 for its bucket.
+// If two words have a common remainder, the edits between the words are
+// counted. This is the method of SymSpell
+// (https://github.com/wolfgarbe/SymSpell). A word of 24 letters has 301
+// remainders; longer words are compared word by word. The index takes 5 bytes
+// for each remainder, and at most 2 more for the start of its hash bucket.
 #include "plan/misspelt_words.h"
 
 #include <algorithm>
@@ -24,8 +26,9 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostEdits = 2;
-// The letters of two words are compared before their edits are counted. An edit
-// changes the counts of at most two letters: it removes one and adds another.
+// The largest number of letters that occur in only one of two similar words. An
+// edit removes at most one letter and adds at most one. Letters are compared
+// first, because counting the edits takes longer.
 constexpr int kMostOtherLetters = 2 * kMostEdits;
 // A list of at most kShortList words, and a word of more than kMostLetters
 // letters, are compared word by word.
@@ -62,8 +65,9 @@ void ForEachRemainder(std::string_view word, const Take& take) {
   const auto part = [&](size_t begin, size_t end) {
     return before[end] - before[begin] * power[end - begin];
   };
-  // The first bits choose the bucket, and the last ones are compared. Both
-  // depend on all bits only after mixing.
+  // The upper bits of a hash choose its bucket, and the lowest bits are
+  // compared inside the bucket. After mixing, both depend on all bits of the
+  // hash.
   const auto mixed = [](uint64_t hash) {
     hash ^= hash >> 32;
     hash *= 0xD6E8FEB86659FD93;
@@ -111,13 +115,14 @@ void MisspeltWords::Finish() {
   for_each([&](size_t, uint64_t) { ++count; });
   // Without an index, words are compared one by one.
   if (count == 0 || count > UINT32_MAX) return;
-  // A bucket has two to four remainders.
+  // A bucket has two to four remainders on average.
   const size_t buckets = std::max<size_t>(2, std::bit_floor(count / 2));
   shift_ = 64 - std::countr_zero(buckets);
   starts_.assign(buckets + 1, 0);
   for_each([&](size_t, uint64_t hash) { ++starts_[hash >> shift_]; });
   for (size_t b = 1; b <= buckets; ++b) starts_[b] += starts_[b - 1];
-  // Each bucket is filled from its end, so that its start is left.
+  // Now starts_[b] is the end of bucket b. Each remainder that is put into the
+  // bucket decrements it, so finally it is the start of the bucket.
   owners_.resize(count);
   marks_.resize(count);
   for_each([&](size_t w, uint64_t hash) {

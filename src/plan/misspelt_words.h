@@ -39,11 +39,12 @@ class MisspeltWords {
   std::vector<uint64_t> letters_;
   std::map<std::string, size_t, std::less<>> numbers_;
   std::map<size_t, std::vector<uint32_t>> by_length_;
-  // The remainders of the short words of a long list, else empty: the texts
-  // that remain after some letters of a word are deleted. They are in buckets
-  // by the first bits of their hashes; bucket b is [starts_[b], starts_[b +
-  // 1]). Of each, its word and the last bits of its hash are stored, which is
-  // 5 bytes, because a word has hundreds of them.
+  // The index of remainders: the texts that remain after some letters of a word
+  // are deleted. It is empty for a short list, and leaves out long words. The
+  // upper bits of a remainder's hash choose its bucket, and bucket b is the
+  // range [starts_[b], starts_[b + 1]). A word has hundreds of remainders, so
+  // only 5 bytes are stored for each: the number of the word (owners_) and the
+  // lowest 8 bits of the hash (marks_).
   std::vector<uint32_t> owners_;
   std::vector<uint8_t> marks_;
   std::vector<uint32_t> starts_;

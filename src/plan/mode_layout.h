@@ -1,4 +1,5 @@
-// Finds a parameter's layout in a mode.
+// Finds a parameter's layout (spec, shard shape and bytes) in one mode of a
+// plan, such as train or decode.
 #ifndef SHARDC_PLAN_MODE_LAYOUT_H_
 #define SHARDC_PLAN_MODE_LAYOUT_H_
 

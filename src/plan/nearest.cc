@@ -1,11 +1,11 @@
 // Finds the rule that was probably intended for a name that no rule matches, to
 // suggest it in a finding. Names and patterns are split at their separators and
 // compared part by part from the end, because the last parts describe the
-// parameter. If one of them has more parts than the other, its first parts are
-// not compared. The name may also have one additional part at its end. A rule
-// is near to a name if exactly one compared part differs, and if at least two
-// parts are equal. If the part that differs is a typing error, fewer equal
-// parts are enough.
+// parameter. If the name and the pattern have different numbers of parts, the
+// first parts of the longer one are not compared. The name may also have one
+// additional part at its end. A rule is near to a name if exactly one compared
+// part differs, and if at least two parts are equal. If the part that differs
+// is a typing error, fewer equal parts are enough.
 //
 // Of several near rules, a rule that matches no parameter is preferred. Then a
 // rule with a typing error is preferred, with the fewest edits, and then the
@@ -81,8 +81,9 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether a suggested pattern may differ in this text. The text must be
-// literal, and not `*`, which represents numbers in the template of a name.
+// Returns whether Rewrite() may remove this text from a pattern or insert it.
+// The text must be literal. It must not be `*`, which represents a number in
+// the template of a name, such as `layers.*.up`.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
@@ -99,7 +100,8 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
 // Returns the pattern's text with `*` in place of each part that is a number.
 // The templates of names have `*` in place of numbers too. The first part is
 // replaced only if the pattern begins with `^`, and the last part only if it
-// ends with `$`. Otherwise the part may match only a piece of a name's part.
+// ends with `$`. Otherwise the part may match inside another number, as `1`
+// matches in `12`.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

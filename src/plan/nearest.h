@@ -20,8 +20,11 @@ namespace shardc {
 
 struct NearRule {
   int32_t rule = -1;
-  int matched = 0;      // The number of parts of the path that are equal.
-  int run = 0;          // The number of equal parts at the end of the path.
+  // How many parts of the pattern are equal to the parts of the name at the
+  // same position.
+  int matched = 0;
+  // How many of these equal parts come after the part that differs.
+  int run = 0;
   std::string written;  // The part of the pattern that differs.
   std::string found;    // The part of the name at the position of `written`.
   // The pattern with `written` replaced by `found`. Empty if the pattern cannot
@@ -34,16 +37,17 @@ class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` must outlive this object. A rule is dead if it matches no
-  // parameter, which `matches` shows.
+  // `rules` must outlive this object. `matches` shows which rules are dead,
+  // which means that they match no parameter.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
   // Returns the rule that is nearest to the name, or nullopt if no rule is
   // near. A rule is near if exactly one of the compared parts differs, and at
   // least two parts are equal. Fewer parts may be equal if the part that
-  // differs is a typing error. Two numbers are never a difference, but they are
-  // not counted as equal parts. A catch-all is never returned.
+  // differs is a typing error. Two numbers, such as the layers 3 and 5, do not
+  // differ, but they are not counted as equal parts either. A catch-all is
+  // never returned.
   //
   // If several rules are near, the order of preference is: dead rules; rules
   // with a typing error, the fewest edits first; the most equal parts; the most

@@ -1,18 +1,19 @@
-// Finds the patterns that may be near to a name without comparing the name with
-// every pattern. Each pattern is represented by texts. A text is near to a name
-// if at most one of the compared parts differs, and if at least two parts are
-// equal or the different part is a typing error. So of any two parts of a near
-// text, at least one is equal to a part of the name. Therefore it is enough to
-// list each text under its two rarest parts:
+// Finds the patterns that may be near to a name, without comparing the name
+// with every pattern. Each pattern is represented by texts that it can match. A
+// text is near to a name if at most one of the compared parts differs, and if
+// at least two parts are equal or the different part is a typing error. So of
+// any two parts of a near text, at least one is equal to a part of the name.
+// Therefore it is enough to list each text under its two rarest parts. For
+// example, two texts are listed in this way:
 //
 //   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
 //   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
 //
-// The only candidate for layers/attn/k_proj/kernel is [0], which is listed
-// under `attn`. If a text has only two parts, the part under which it is listed
-// may be the part with the typing error. Such parts are therefore also compared
-// by edits. A text that has too few literal parts to be listed is always a
-// candidate.
+// The only candidate for the name layers/attn/k_proj/kernel is [0], which is
+// listed under `attn`. If a text has only two parts, the part under which it is
+// listed may be the part with the typing error. Such parts are therefore also
+// compared by edits. A text that has too few literal parts to be listed is
+// always a candidate.
 #include "plan/nearest_index.h"
 
 #include <algorithm>

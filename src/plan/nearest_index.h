@@ -21,7 +21,8 @@ namespace shardc {
 // path.
 struct PatternText {
   uint32_t rule = 0;
-  std::vector<std::string> parts;  // The parts, in the order of the path.
+  // The parts of the text, from the first part of the path to the last.
+  std::vector<std::string> parts;
   // Whether the first part must match completely (`^`).
   bool begin_anchor = false;
   // Whether the last part must match completely (`$`).
@@ -43,9 +44,10 @@ class NearestIndex {
   // The index has only the last three parts of each text.
   static constexpr size_t kDepth = 3;
 
-  // Which piece of a name's part must be equal to the part of a text: the
-  // complete part, its end, its beginning, or any piece of it. A part that is
-  // anchored at both ends must be equal to the complete part.
+  // How a part of a text is compared with a part of a name. The text's part
+  // must be equal to the name's part, or be its end, be its beginning, or be
+  // contained in it. Only the first part of a text without `^` and the last
+  // part of a text without `$` may be shorter than the name's part.
   enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
 
   // A part of a text that has no wildcards. `depth` is the number of parts
@@ -56,15 +58,16 @@ class NearestIndex {
     const std::string* text = nullptr;
   };
 
-  // The texts that are listed under a literal part, by the number of the part
-  // in `words_`. The numbers after the last part with a text are left out.
+  // Lists of texts, indexed by the number of a literal part in `words_`. The
+  // vector is only as long as the highest number with a text requires.
   using TextsOfWords = std::vector<std::vector<uint32_t>>;
 
-  // The lists that are used if a certain number of parts of a name are compared
-  // with each text.
+  // The lists for lookups that compare a fixed number of a name's last parts:
+  // 1, 2 or 3.
   struct Level {
-    // The texts that are listed under a literal part, keyed by the depth, the
-    // fit and the part.
+    // The texts that are listed under a literal part. The key (KeyOf) contains
+    // the part, its position from the end of the text (LiteralPart::depth) and
+    // its Fit.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts in `fitting`, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
@@ -90,8 +93,8 @@ class NearestIndex {
   // level is also used for longer names.
   std::array<Level, kDepth> levels_;
   // The literal parts under which Level::texts lists texts, indexed by depth.
-  // All levels share them: a text of one part is in each level. Finds also
-  // parts that differ from a part of the name by a typing error.
+  // All levels share these lists of words, because a text of one part is in
+  // each level. MisspeltWords also finds a word that differs by a typing error.
   std::array<MisspeltWords, kDepth> words_;
 };
 

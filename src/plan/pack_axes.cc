@@ -1,6 +1,8 @@
-// Chooses whether a pack shards or replicates KV heads, which depends on the
-// model and the mesh. For example, Gemma 2B has one KV head, which no axis
-// divides, and Gemma 2 9B has eight:
+// Chooses whether the rules of a pack shard or replicate KV heads. A pack is a
+// rules file that is compiled into the program. It replicates KV heads
+// (`kv_head: null`) if the size of the axes for heads does not divide the
+// number of KV heads. For example, Gemma 2B has one KV head, and Gemma 2 9B has
+// eight:
 //
 //   tp 4, 1 KV head   ->  kv_head: null     tp 4, 8 KV heads  ->  kv_head: tp
 //   tp 16, 8 KV heads ->  kv_head: null

@@ -1,5 +1,5 @@
-// Sets axis rules of packs (rules inside the program) that depend on the model
-// and the mesh.
+// Sets the axis rule for KV heads in a pack, which depends on the model and the
+// mesh. A pack is a rules file that is compiled into the program.
 #ifndef SHARDC_PLAN_PACK_AXES_H_
 #define SHARDC_PLAN_PACK_AXES_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// Returns whether the rules have the axis rule `kv_head: null` from a pack.
-// ChoosePackAxes() may remove this axis rule.
+// Returns whether the rules have the axis rule `kv_head: null` from a pack
+// (rules inside the program). ChoosePackAxes() may remove this axis rule.
 bool ChoosesByModel(const RuleSet& rules);
 
 // Decides whether a pack with the axis rule `kv_head: null` replicates KV heads

@@ -1,15 +1,15 @@
-// Places tensors that exist in large numbers, such as one for each expert. Such
-// a tensor is held only by the devices at one coordinate of an axis, and its
-// spec must not shard it over this axis. The number in the tensor's name
-// determines the coordinate. Consecutive numbers stay together, and each
-// coordinate gets the same number of tensors if the axis divides the count. For
-// example, the pattern `experts\.(\d+)\.` finds the number, the count is 8, and
-// the axis ep has size 4:
+// Decides which devices hold a tensor that exists once for each index, such as
+// one tensor for each expert. Only the devices at one coordinate of an axis
+// hold such a tensor, so its spec must not shard it over this axis. The index
+// in the tensor's name determines the coordinate. Consecutive indices stay
+// together, and each coordinate gets the same number of tensors if the axis
+// divides the count. For example, the pattern `experts\.(\d+)\.` finds the
+// index, the count is 8, and the axis ep has size 4:
 //
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 //
-// If a rule does not state a count, the count is the largest number in the
-// names plus one: experts 0 to 7 have a count of 8.
+// If a rule does not state a count, the count is the largest index in the names
+// plus one. Experts 0 to 7, for example, have a count of 8.
 #include "plan/placement.h"
 
 #include <algorithm>

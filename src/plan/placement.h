@@ -1,6 +1,6 @@
-// Places tensors, such as one for each expert, at a coordinate of an axis. The
-// `place` of a rule computes the coordinate from the index in the tensor's
-// name.
+// Computes at which coordinate of an axis a tensor is held. This is for tensors
+// that exist once for each index, such as one for each expert. The `place` of a
+// rule states the axis, and how to find the index in the tensor's name.
 #ifndef SHARDC_PLAN_PLACEMENT_H_
 #define SHARDC_PLAN_PLACEMENT_H_
 

@@ -3,9 +3,9 @@
 // Includes: source, model, match, resolve, legalize, roles, comm, schedule,
 // step.
 //
-// A compiled plan is immutable. Parameters with the same winning rule, type and
-// origin of the spec share one layout, so a plan of 90,000 parameters has some
-// hundred layouts.
+// A compiled plan is immutable. Parameters share one layout if the same rule
+// wins, if they have the same shape and dtype, and if their specs have the same
+// origin. A plan of 90,000 parameters therefore has only some hundred layouts.
 #ifndef SHARDC_PLAN_PLAN_H_
 #define SHARDC_PLAN_PLAN_H_
 
@@ -29,7 +29,7 @@ namespace shardc {
 
 struct ModeLayout {
   Mode mode = Mode::kTrain;
-  Resolved why;  // How the names in the spec were resolved.
+  Resolved why;  // How the names in the rule's spec became mesh axes.
   // The rule from which the spec comes; -1 if no rule matches. With `like`, it
   // is the rule at the end of the chain and not the winning rule.
   int32_t spec_rule = -1;
@@ -43,8 +43,8 @@ struct ModeLayout {
   // The shape of a shard; nullopt if unknown or if the spec is illegal.
   std::optional<Shape> shard_shape;
   std::optional<int64_t> bytes_per_device;
-  // The bytes per device if no correction were made. The member
-  // `bytes_per_device_added` is computed from it.
+  // The bytes per device if legalization had not changed the spec. The plan's
+  // member `bytes_per_device_added` is the difference from `bytes_per_device`.
   std::optional<int64_t> uncorrected_bytes_per_device;
 };
 
@@ -74,7 +74,8 @@ struct PlannedRule {
   std::string source;  // The rule's file and line, such as "rules.yaml:12".
   // The number of parameters for which the rule is the first match.
   int64_t params = 0;
-  // The number of parameters in which the pattern is found.
+  // The number of parameters whose names the pattern matches, even if an
+  // earlier rule matches them too.
   int64_t matched = 0;
 };
 
@@ -83,7 +84,7 @@ struct PlannedRule {
 struct AttentionLayout {
   std::string tensor;  // The name of the tensor, such as "query".
   Resolved why;
-  // The spec after legalization; if it is illegal, as it was resolved.
+  // The spec after legalization, or the resolved spec if it stays illegal.
   Spec spec;
   std::vector<Edit> edits;
   std::vector<Edit> problems;  // Why the spec is illegal; empty if it is legal.
@@ -119,7 +120,8 @@ struct Plan {
   // Indices of the parameters in the byte order of their names. Empty if they
   // have not been sorted yet.
   std::vector<uint32_t> by_name;
-  // Whether all names are known to be plain text (source/plain_text.h).
+  // Whether all names are known to need no escapes in JSON
+  // (source/plain_text.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
   // The coordinates of the placed parameters, indexed by PlannedParam::place.

@@ -1,7 +1,8 @@
 // Checks the form of a plan: which members each object has, and their types. A
 // table lists the members of each kind of object. The rules are those of
 // schemas/plan.schema.json, which the Python package uses. A test changes plans
-// at random and checks that both implementations agree.
+// at random and checks that both implementations agree. For example, a
+// parameter may have a member `shard_shape`, but not `shard`:
 //
 //   {"shape": [8], "dtype": "F32", "spec": ["tp"], "shard": [4]}
 //     ->  `shard` is not a member of a parameter
@@ -23,7 +24,7 @@ using Check = bool (*)(const JsonValue& value);
 struct Field {
   std::string_view name;
   Check has_form;
-  // The form that the value must have, in the words of messages.
+  // What the value must be, as text for messages, such as "a list of strings".
   std::string_view form;
   bool required = true;
 };

@@ -9,8 +9,8 @@ namespace shardc {
 
 // Returns whether the plan has the form that schemas/plan.schema.json
 // describes: it has all required members and no unknown member, and each member
-// has its type. If not, adds one finding. The finding is unknown-key at an
-// unknown member, or schema at a value of the wrong type or at an object that
+// has its type. If not, adds one finding. Its code is unknown-key for an
+// unknown member, or schema for a value of the wrong type or an object that
 // lacks a member.
 bool HasPlanForm(const JsonValue& root, Findings& findings);
 

@@ -1,6 +1,8 @@
-// The stages of a pipeline in a plan. For each parameter, they state which
-// ranks hold it, or which layers of a layer stack each rank holds. Plans with
-// stages have the schema `shardc.plan/v2`.
+// The stages of a pipeline in a plan. A plan states which ranks run each stage.
+// It also states, for each parameter, which stages have it, or which layers of
+// a layer stack each stage has. Plans with stages have the schema
+// `shardc.plan/v2`. For example, `stages` describes the pipeline, and two
+// parameters have members about stages:
 //
 //   "stages": {"axis": "pp", "virtual": 1, "placement": "loop",
 //              "schedule": "1f1b", "table": "sha256:..", "microbatches": 8,
@@ -76,10 +78,11 @@ struct PlanStages {
   std::string placement;
   // The name of the schedule, or the path of its file.
   std::string schedule;
-  std::string table;  // The digest of the schedule's table in the form of CSV.
+  std::string table;  // `sha256:` and the hex digest of the table's CSV text
   int64_t microbatches = 0;
   // The axes that shard the width of the hidden state, which a stage sends to
-  // the next one; nullopt if the plan was written before they were recorded.
+  // the next one; nullopt if an earlier version of shardc wrote the plan
+  // without them.
   std::optional<AxisGroup> hidden;
   std::vector<PlanStage> of;  // The stages, indexed by the stage's number.
   std::vector<StageCopy> copies;
@@ -135,9 +138,9 @@ std::optional<int64_t> MostOf(const std::vector<std::optional<int64_t>>& bytes);
 void WriteBytesByRank(JsonWriter& json,
                       const std::vector<std::optional<int64_t>>& bytes);
 
-// Writes the value of a plan's member `stages`. Canonical JSON leaves out the
-// name of the schedule, because the plan's meaning depends only on the
-// schedule's table.
+// Writes the value of a plan's member `stages`. Canonical JSON, from which the
+// fingerprint is computed, leaves out the name of the schedule. Two schedules
+// with different names and the same table are equal.
 enum class ScheduleName : uint8_t { kWritten, kLeftOut };
 void WritePlanStages(JsonWriter& json, const PlanStages& stages,
                      ScheduleName name);
@@ -150,7 +153,7 @@ void WriteStageNumbers(JsonWriter& json, const ParamStages& param);
 // Returns for example "rank 0" or "ranks 0 and 3".
 std::string RanksText(const std::vector<int32_t>& ranks);
 
-// Returns "sha256:" and the digest of the schedule's table in the form of CSV.
+// Returns "sha256:" and the digest of the schedule's table, written as CSV.
 std::string TableDigest(const schedule::Table& table);
 
 }  // namespace shardc

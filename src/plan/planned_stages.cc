@@ -1,9 +1,9 @@
-// Divides a model into stages. With `assign: cost`, the largest number of
-// multiplications of a stage for one token is made as small as possible. A
-// weight causes one multiplication for each of its elements. An embedding adds
-// 0, because it is only looked up, and experts that a token does not use add
-// nothing. In this example, five stages divide an embedding (0), 32 layers (1
-// each) and a head (2.4):
+// Divides a model into stages. With `assign: cost`, the largest stage gets as
+// few multiplications for one token as possible. A weight causes one
+// multiplication for each of its elements. An embedding adds 0, because it is
+// only looked up, and experts that a token does not use add nothing. For
+// example, four stages divide an embedding, 32 layers and an output head. A
+// layer counts as 1, and this head has 2.4 times the weights of a layer:
 //
 //   0 + 8 | 9 | 9 | 6 + 2.4   the largest stage has 9
 #include "plan/planned_stages.h"

@@ -1,5 +1,6 @@
 // Divides a model into the stages of a pipeline, and computes the bytes of
-// parameters that each rank holds.
+// parameters that each rank holds. For example, the last stage of this division
+// has fewer layers, because the head counts like several layers:
 //
 //   Llama 3 8B on pp:4  ->  layers 0-7 with the embedding, 8-16, 17-25, and
 //                           26-31 with the final norm and the head
@@ -36,7 +37,7 @@ struct PlannedStages {
   // True if the number of micro-batches is stated: by the declaration, by a
   // schedule's file, or by a plan that was read.
   bool sized = false;
-  Place place;  // Where messages point: the declaration or the flag.
+  Place place;  // The place that messages name: the declaration or the flag.
   // Indexed by unit: the number of multiplications for a token, and the bytes
   // of the parameters.
   std::vector<schedule::Unit> weights;
@@ -52,9 +53,10 @@ struct PlannedStages {
 };
 
 // Divides the model. `config` states the fraction of the experts that a token
-// uses, and may be null. Returns nullopt after a finding: stage-axis-in-spec,
-// layer-without-stage, parameter-outside-stages, stacked-virtual,
-// tied-over-stages, schedule-refuses, limit, or a finding of StageUnitsOf.
+// uses, and may be null. On failure, returns nullopt and adds a finding. Its
+// code is stage-axis-in-spec, layer-without-stage, parameter-outside-stages,
+// stacked-virtual, tied-over-stages, schedule-refuses or limit, or a code of
+// StageUnitsOf.
 std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               const ModelConfig* config,
                                               const StageRequest& request,

@@ -2,10 +2,11 @@
 // mesh, the modes and the stages, and for each parameter the shape, dtype,
 // specs, placement and stages. Shard shapes and bytes follow from these
 // members, so they are computed and not read. In a mode that a parameter does
-// not list, the parameter has its common spec:
+// not list, the parameter has the spec in `spec`:
 //
 //   "w": {"shape": [8, 4], "spec": [["fsdp", "dp"], null]}
-//     ->  groups {fsdp, dp} and {}, in every mode
+//     ->  in every mode, fsdp and dp shard the first dimension of `w`, and no
+//         axis shards the second
 #include "plan/read.h"
 
 #include <algorithm>

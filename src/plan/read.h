@@ -28,7 +28,7 @@ struct ReadPlacement {
 struct ReadParam {
   std::string name;
   TensorType type;
-  Spec spec;  // The spec in train.
+  Spec spec;  // The spec in the mode train.
   // The specs of those modes whose spec differs from train.
   std::vector<std::pair<Mode, Spec>> modes;
   std::optional<ReadPlacement> placement;
@@ -54,18 +54,18 @@ struct ReadPlan {
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
-// These functions return nullopt after a finding. It is schema, number,
-// overflow, dtype, device-count, limit, unknown-name (an axis that the mesh
-// lacks), a finding of reading the file or its JSON, or a finding of
+// On failure, these functions return nullopt and add a finding. Its code is
+// schema, number, overflow, dtype, device-count, limit, unknown-name (an axis
+// that the mesh lacks), or a code of reading the file, parsing its JSON, or
 // plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   EditedPlan edited, Findings& findings);
 
-// Returns a required member of the JSON of a plan or shard index. Returns
-// nullopt after a finding (schema) if the member is absent or is not of this
-// kind.
+// Returns a required member of the JSON of a plan or shard index. If the member
+// is absent or not of this kind, returns nullopt and adds a finding with the
+// code schema.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);

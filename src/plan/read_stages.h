@@ -12,20 +12,22 @@
 
 namespace shardc {
 
-// Reads the member `stages` of a plan. Returns nullopt after a finding: schema,
-// unknown-name for an axis that the mesh lacks, or limit for an axis of too
-// many ranks.
+// Reads the member `stages` of a plan. On failure, returns nullopt and adds a
+// finding. Its code is schema, unknown-name for an axis that the mesh lacks, or
+// limit for an axis of too many ranks.
 std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
                                          const Mesh& mesh, Findings& findings);
 
 // Reads the member `stages` (a list of numbers) or the member `slices` (an
-// object) of a parameter. Returns false after a finding (schema).
+// object) of a parameter. On failure, returns false and adds a finding with the
+// code schema.
 bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
                      ParamStages& out, Findings& findings);
 
-// Checks the stages of a parameter: it has at least one, its stages together
-// have all layers of its shape, and its specs do not use the axis of the
-// stages. Returns false after a finding (schema) at `name`.
+// Checks that the parameter has at least one stage and that its specs do not
+// use the axis of the stages. If the parameter holds a layer stack, also checks
+// that its stages together have all layers. On failure, returns false and adds
+// a finding with the code schema at `name`.
 bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
                       const ReadParam& param, Findings& findings);
 

@@ -1,13 +1,14 @@
-// Chooses the first parameter of each group as its representative. A search
-// compiles only the representatives for many meshes, which is faster than
-// compiling all parameters. If the rule of a representative has `like`, the
-// parameter that the rule names is also needed, because its spec is copied:
+// Chooses the first parameter of each group as its representative. The
+// parameters of a group have the same layout, and their names differ only in
+// numbers. A search compiles only the representatives for many meshes, which is
+// faster than compiling all parameters. For example, a model has 256 experts in
+// each of 58 layers:
 //
 //   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
-//     -> layers.0.experts.0.up.weight represents 14,848 parameters, 58 for each
-//        of 256 experts
-//   layers.0.experts.0.up.scale like layers.0.experts.0.up.weight
-//     -> the weight is already a representative
+//     -> layers.0.experts.0.up.weight represents 14,848 parameters
+//
+// If the rule of a representative has `like`, the parameter that the rule names
+// is also compiled, because its spec is copied.
 #include "plan/representatives.h"
 
 #include <algorithm>

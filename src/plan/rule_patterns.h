@@ -1,5 +1,6 @@
-// Converts a list of rules to patterns for a matcher, and finds the separator
-// of names that a pattern outside of the rules expects.
+// Converts rules to patterns for the matcher. For a pattern that is not in a
+// rule, finds whether the pattern is written for names with dots or with
+// slashes.
 #ifndef SHARDC_PLAN_RULE_PATTERNS_H_
 #define SHARDC_PLAN_RULE_PATTERNS_H_
 

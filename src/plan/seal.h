@@ -21,12 +21,12 @@ struct PlanClasses {
   std::span<const uint32_t> class_of;
 };
 
-// Returns whether a plan is unedited. An unedited plan has the form of a plan
-// (plan/plan_form.h), its fingerprint is the fingerprint of its content, and
-// its shard shapes, bytes and totals follow from its shapes, specs and mesh.
-// `plan` was read from `root` and has one parameter for each class. If the plan
-// was edited, adds one finding, which is a finding of HasPlanForm or schema at
-// the first member with an unexpected value.
+// Returns whether a plan is unedited. An unedited plan has the members and
+// types that plan/plan_form.h requires. Its fingerprint is the fingerprint of
+// its content. Its shard shapes, bytes and totals follow from its shapes, specs
+// and mesh. `plan` was read from `root` and has one parameter for each class.
+// If the plan was edited, adds one finding: that of HasPlanForm, or one with
+// the code schema at the first member with an unexpected value.
 bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
                 const PlanClasses& classes, Findings& findings);
 

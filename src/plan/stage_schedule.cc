@@ -1,7 +1,8 @@
 // Makes the table of a pipeline schedule. If the schedule does not allow the
-// given numbers, a finding suggests a number of virtual stages or of
-// micro-batches that it allows, if there is one. The suggestion is written as a
-// flag, or as a key of the `stages:` section:
+// given numbers, the error suggests an allowed number of virtual stages or of
+// micro-batches, if one exists. The suggestion is written as a flag, or as a
+// key of the `stages:` section. For example, `interleaved` runs the
+// micro-batches in rounds of equal size, which is impossible for 13 on 4 ranks:
 //
 //   interleaved on 4 ranks, 13 micro-batches  ->  write `microbatches: 12`
 #include "plan/stage_schedule.h"

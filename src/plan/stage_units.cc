@@ -3,7 +3,7 @@
 // that ends in a number after a word for layers. If a name begins with a part
 // that is a number, this part is not a layer's number:
 //
-//   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
+//   model.layers.5.mlp.up_proj.weight  ->  layer 5 of `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
 //   model.embed_tokens.weight          ->  the first unit, by its role
 //   lm_head.weight, model.norm.weight  ->  the last unit

@@ -20,7 +20,7 @@ namespace shardc {
 // The layers that the tensors of one layer stack hold.
 struct LayerStackRange {
   int dim = 0;
-  int64_t first = 0;  // The number of its first layer in the model.
+  int64_t first = 0;  // The index in the model of the stack's first layer.
   int64_t layers = 0;
   // How many dimensions, from `dim` on, together count the layers: 1 or 3.
   int dims = 1;
@@ -50,11 +50,13 @@ struct StageUnits {
 };
 
 // Finds the unit of each parameter by the patterns of the request's
-// declaration. Without a pattern, the layer's number in the name is used.
-// Returns nullopt after a finding: parameter-outside-stages;
-// layer-without-stage; a finding of a pattern; limit for too many layers; or
-// usage if the names have no layers, or if layers are counted under two
-// prefixes such as `encoder.block` and `decoder.block`.
+// declaration. Without a pattern, the layer's number in the name is used. On
+// failure, returns nullopt and adds a finding with one of these codes:
+// - parameter-outside-stages or layer-without-stage
+// - limit, if the model has too many layers
+// - usage, if the names have no layers, or if layers are counted under two
+//   prefixes such as `encoder.block` and `decoder.block`
+// - a code of a malformed pattern
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);

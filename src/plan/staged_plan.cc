@@ -1,7 +1,8 @@
 // Finds the unit (a layer or an end of the model) of each parameter of a plan
 // that was read, so that the costs of its pipeline can be computed. The plan
 // states the stages of each parameter and the layers of each stage, but not the
-// layer of a parameter. The layer is the number in the parameter's name:
+// layer of a parameter. The layer is the number in the parameter's name. Layer
+// l is unit l + 1, because unit 0 is the part of the model before the layers:
 //
 //   "model.layers.9.up.weight": {"stages": [1]}, stage 1 with layers [8, 16]
 //     ->  layer 9, unit 10

@@ -40,10 +40,10 @@ struct PlanSchedule {
   std::optional<int32_t> microbatches = {};
 };
 
-// Converts a plan, which must have stages. Returns nullopt after a finding. The
-// finding is usage if the schedule's table differs from the plan's, or if the
-// plan's schedule is a file and no file is given. Otherwise it is a finding of
-// making a schedule.
+// Converts a plan, which must have stages. On failure, returns nullopt and adds
+// a finding. Its code is usage if the schedule's table differs from the plan's,
+// or if the plan's schedule is a file and no file is given. Otherwise it is a
+// code of MakeScheduleTable.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

@@ -24,8 +24,12 @@ inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 // How layers are divided if the number of layers of each stage is not stated.
 enum class StageBalance : uint8_t {
   kEven,
-  kWeights,   // by the sizes of the weights that multiply a token
-  kSearched,  // By the times of tasks in the cost model.
+  // The stages get sizes that are as equal as possible. A stage's size counts
+  // the weights that are multiplied with the activations of a token.
+  kWeights,
+  // The cost model computes the times of tasks, and layers are divided by these
+  // times.
+  kSearched,
 };
 
 struct StageRequest {
@@ -51,8 +55,8 @@ std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 
 // Returns the request that a `stages:` section declares. `microbatches`
-// overrides the section's number, unless it is nullopt. Returns nullopt after a
-// finding of StageRanks or of MakeScheduleTable.
+// overrides the section's number, unless it is nullopt. If StageRanks or
+// MakeScheduleTable fails, returns nullopt after their finding.
 std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
                                             const Mesh& mesh,
                                             std::optional<int32_t> microbatches,

@@ -1,13 +1,14 @@
 // Reads a plan quickly, by reading each distinct entry once. A plan that shardc
 // wrote has one parameter on each line. Parameters whose lines are equal except
 // for the name are one class. A shorter plan is built that has only the first
-// line of each class, and the ordinary reader reads and checks this plan:
+// line of each class, and the ordinary reader reads and checks this plan. In
+// this example, `..1..` and `..2..` stand for two different entries:
 //
 //   "a.0": {..1..},                     "a.0": {..1..},
 //   "a.1": {..1..},   two classes  ->   "b": {..2..}
 //   "b": {..2..}
 //
-// A text of another form, or a text with a mistake, is read parameter by
+// A plan with other line breaks, or with a mistake, is read parameter by
 // parameter.
 #include "plan/view.h"
 
@@ -39,7 +40,8 @@ AxisGroup GroupOf(const JsonValue& entry) {
   return group;
 }
 
-// Reads the corrections of a parameter. Malformed members are ignored.
+// Reads the corrections of a parameter, which are the changes that made its
+// spec legal. Malformed members are ignored.
 std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
   std::vector<PlanView::Correction> out;
   const auto list = param.Find("corrections");
@@ -159,8 +161,8 @@ class PlainLines {
 
  private:
   // Reads a line and returns the position of the next line. Sets `more` to true
-  // if the line ends in a comma, and else to false. Returns nullopt for a line
-  // of another form.
+  // if the line ends in a comma, and else to false. Returns nullopt if the line
+  // does not consist of a name and an object, such as `    "w": {"spec": []},`.
   std::optional<size_t> ReadLine(size_t at, bool& more) {
     if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
     const size_t name = at + kNameIndent.size();

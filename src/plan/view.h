@@ -27,7 +27,8 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    // The corrected dimension; nullopt if it was the entire spec.
+    // The dimension whose axes were changed; nullopt if the entire spec was
+    // changed.
     std::optional<int64_t> dim;
     AxisGroup from;
     std::string reason;
@@ -45,8 +46,9 @@ struct PlanView {
   std::vector<Attention> attention;
 };
 
-// Reads a plan with its rules and attention specs. Returns nullopt after a
-// finding: schema, or a finding of ParsePlan.
+// Reads a plan with its rules and attention specs. Returns nullopt and adds a
+// finding if ParsePlan fails, or if a rule or an attention spec is malformed
+// (code schema).
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 
@@ -69,8 +71,8 @@ struct PlanTable {
   PlanTable& operator=(PlanTable&&) = default;
 };
 
-// Reads a plan by classes. Returns nullopt after a finding of ViewPlan or of
-// parsing the JSON.
+// Reads a plan, and groups parameters with the same entry into classes. Returns
+// nullopt and adds a finding if the text is not JSON or if ViewPlan fails.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        EditedPlan edited, Findings& findings);
 

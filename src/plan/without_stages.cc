@@ -1,8 +1,13 @@
-// Expresses stages by placements and specs, for those parts of the program that
-// do not know stages. On a mesh of pp 2 and tp 4, where pp is the stages' axis:
+// Expresses the stages of a parameter by a placement or a spec, for those parts
+// of the program that do not know stages. A parameter of one rank is placed at
+// this rank's coordinate on the axis of the stages. A layer stack is sharded
+// over this axis. For example, on a mesh of pp 2 and tp 4, pp is the axis of
+// the stages:
 //
-//   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
-//   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]
+//   layers.0.up with the spec ["tp"], in stage 0 on rank 0
+//     ->  ["tp"], placed at coordinate 0 of pp
+//   layers/up [32, 8], a stack with 16 layers in each of two stages
+//     ->  ["pp"]
 #include "plan/without_stages.h"
 
 #include <algorithm>

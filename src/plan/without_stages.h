@@ -20,8 +20,7 @@ namespace shardc {
 // neither stages nor a new placement or spec.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
-// A parameter of a plan with stages, in the form in which it is drawn in a
-// picture.
+// How a parameter of a plan with stages is drawn in a picture.
 struct DrawnParam {
   ReadParam param;  // The parameter, converted to one without stages.
   // The coordinate, on the stages' axis, of the rank for which `param` is

@@ -18,8 +18,8 @@ bool Uses(const Spec& spec, const std::string& axis) {
   });
 }
 
-// Returns the spec with those axes of `tokens` appended that it does not use.
-// The sizes of `tokens` must be above 1.
+// Appends to the spec those axes of `tokens` that the spec does not use, and
+// returns the result. The sizes of `tokens` must be above 1.
 Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
               const AxisGroup& tokens) {
   AxisGroup replicas;

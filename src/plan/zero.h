@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-// Specs, indexed by parameter of the graph.
+// The specs that ZeRO chooses. Each list is indexed by parameter of the graph.
 struct ZeroSpecs {
   std::vector<Spec> parameters = {};
   // The specs of the optimizer's moments, and of gradients at the end of a

@@ -1,11 +1,13 @@
-// Compares the types, winning rules and specs of two classes of parameters. All
-// modes that have the same spec before and the same spec after are reported as
-// one change. An equal spec may also be a change if the mesh differs, because a
-// device may then hold another number of bytes or another block:
+// Compares the types, winning rules and specs of two classes of parameters. A
+// class consists of all parameters that have the same entry in a plan's JSON.
+// All modes that have the same spec before and the same spec after are reported
+// as one change. An equal spec may also be a change if the mesh differs,
+// because a device may then hold another number of bytes or another block. For
+// example, the spec is ["fsdp"] before and after:
 //
-//   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
-//   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, but most
-//   devices need a block that only other devices hold
+//   fsdp=16 -> fsdp=32            a device held 2 KiB and now holds 1 KiB
+//   dp=2 fsdp=16 -> fsdp=16 dp=2  the bytes are equal, but most devices need a
+//                                 block that only other devices hold
 #include "plan/difference/class_change.h"
 
 #include <algorithm>
@@ -43,8 +45,8 @@ bool SameStages(const ReadPlan& before, const ReadPlan& after) {
 
 // Returns a text that identifies a change. The text contains the earlier type
 // `before`, because the bytes held before depend on it. It also contains
-// whether the parameter is placed, because the cost of resharding a placed
-// parameter is not known.
+// whether the parameter is placed (held only at one coordinate of an axis),
+// because the cost of resharding a placed parameter is not known.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);

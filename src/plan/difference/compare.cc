@@ -1,10 +1,10 @@
 // Compares the JSON of two plans, including members that no other part of the
-// program reads. Parameters are paired by name. Many pairs have the same two
-// entries, so the differences are computed once for each combination of two
-// entries:
+// program reads. Parameters are paired by name, and each pair has an entry in
+// the first and an entry in the second plan. Many pairs have equal entries, so
+// the differences are computed once for each combination of two entries:
 //
-//   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
-//   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
+//   layers.0.up has entry A before and B after   the differences are computed
+//   layers.1.up has entry A before and B after   the same differences are used
 //
 // If both files are valid plans, the bytes that devices hold before and after,
 // and the collectives that reshard parameters, are computed for the same pairs.
@@ -325,8 +325,8 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors) {
-  // These findings are not reported. If a file is not a valid plan, only the
-  // members of the JSON are compared.
+  // The errors in `doubts` are not reported. They show that a file is not a
+  // valid plan, and then only the members of the JSON are compared.
   Findings doubts;
   const auto table_before = ReadPlanTable(before, EditedPlan::kAllowed, doubts);
   const auto table_after = ReadPlanTable(after, EditedPlan::kAllowed, doubts);

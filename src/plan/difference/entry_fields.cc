@@ -1,10 +1,10 @@
-// Compares two entries member by member. Members are compared as texts with
-// normalised spacing and order:
+// Compares a parameter's entries in two plans member by member. Members are
+// compared as texts with normalised spacing and order. For example:
 //
 //   {"spec": ["tp"], "rule": 3}   {"spec": [null], "rule": 4}
 //
-// Only the difference of "spec" is reported here. The difference of the rule
-// has the same cause, an edit of the rules.
+// Only the difference of "spec" is reported for these two entries. The
+// difference of "rule" has the same cause, an edit of the rules.
 #include "plan/difference/entry_fields.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 namespace shardc {
 namespace {
 
-// The members in kDerived follow from the members in kStated.
+// The compiler computes the members in kDerived from the mesh and the members
+// in kStated.
 constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};

@@ -21,7 +21,7 @@ struct EntryPlace {
 
 class Gatherer {
  public:
-  // `classes` is null if the parameters have not been compared in classes.
+  // `classes` is null if one of the two files is not a valid plan.
   explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
 
   // Adds the change of a parameter that both plans have. `before` and `after`
@@ -36,7 +36,8 @@ class Gatherer {
 
  private:
   struct GatheredField : FieldChange {
-    std::string subject;  // The text before the name in the message.
+    // The beginning of the message, before the name of the parameter.
+    std::string subject;
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;

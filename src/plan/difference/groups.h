@@ -36,9 +36,9 @@ class Numbers {
   std::vector<const std::string*> texts_;
 };
 
-// The key of a group: the number of the template of the group's names, and the
-// number of the text that describes the difference. The class Numbers assigns
-// both numbers.
+// The key of a group: the number of the names' template, such as `layers.*.up`,
+// and the number of the text that describes the difference. The class Numbers
+// assigns both numbers.
 struct GroupKey {
   uint32_t shown = 0;
   uint32_t difference = 0;

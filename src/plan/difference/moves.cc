@@ -1,13 +1,13 @@
 // Finds the collective that reshards a parameter. If the two meshes differ,
-// both specs are first expressed over their joint mesh (comm/joint_mesh.h).
-// Each axis of the two meshes is a product of axes of the joint mesh. The
-// collective is named by axes of the first mesh. If no joint mesh exists, every
-// transfer of data is a ppermute.
+// both specs are first expressed over a joint mesh (comm/joint_mesh.h). Each
+// axis of the two meshes is a product of axes of the joint mesh. The collective
+// is named by axes of the first mesh. If no joint mesh exists, every transfer
+// of data is a ppermute.
 //
-// Example: the mesh dp=2 fsdp=16 becomes fsdp=32, with the spec ["fsdp"]. Over
-// the joint axes dp and fsdp, the spec changes from [fsdp] to [[dp, fsdp]].
-// Most devices do not hold their new shard, so it is a ppermute over dp and
-// fsdp.
+// For example, the mesh dp=2 fsdp=16 becomes fsdp=32, with the spec ["fsdp"].
+// Over the joint axes dp and fsdp, the spec changes from [fsdp] to
+// [[dp, fsdp]]. Most devices do not hold their new shard, so the collective is
+// a ppermute over dp and fsdp.
 #include "plan/difference/moves.h"
 
 #include <algorithm>

@@ -1,15 +1,17 @@
 // Room: plan/difference. Compares two plans, two modes of one plan or two step
-// programs. The result is one value that `diff`, `plan --diff`, `check
-// --locked` and the page of `report` print.
+// programs. The result is one value that `diff`, `plan --diff`,
+// `check --locked` and the page of `report` print.
 // Includes: source, model, comm, plan.
 //
-// `fields` has all differences of the plans' JSON, including members that no
-// other part of the program reads. A difference that only follows from another
-// difference is not listed. If both files are valid plans, the lists from
-// `added` to `attention` describe the same differences in detail: bytes per
-// device before and after, and the collective that reshards a parameter.
-// Parameters whose names differ only in numbers and that differ in the same way
-// are one group.
+// The result for two plans is a PlanDifference. Its member `fields` has all
+// differences of the plans' JSON, including members that no other part of the
+// program reads. A difference that only follows from another difference is not
+// listed.
+//
+// If both files are valid plans, the members from `added` to `attention`
+// describe the same differences in detail: the bytes per device before and
+// after, and the collective that reshards a parameter. Parameters whose names
+// differ only in numbers and that differ in the same way are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
@@ -39,7 +41,7 @@ struct FieldChange {
   std::string field;
   // The member's value as JSON; nullopt if the member is absent.
   std::optional<std::string> before, after;
-  // The parameter's name, or the template of several names.
+  // The parameter's name, or the template of several names (`layers.*.up`).
   std::string shown;
   // The names of the parameters; empty for other parts of the plan.
   std::vector<std::string> names;
@@ -53,10 +55,11 @@ struct FieldChange {
 };
 
 struct NamedGroup {
-  std::string shown;  // The parameter's name, or the template of several names.
+  // The parameter's name, or the template of several names (`layers.*.up`).
+  std::string shown;
   std::vector<std::string> names;
   TensorType type;
-  // The bytes in train of one parameter on a device that holds the parameter.
+  // How many bytes of one parameter a device holds in train, if it holds any.
   std::optional<int64_t> held;
 };
 
@@ -69,25 +72,28 @@ struct SpecChange : NamedGroup {
   Spec before, after;
   // The placements of the group's first parameter; nullopt if it is not placed.
   std::optional<ReadPlacement> placed_before, placed_after;
-  // The bytes in these modes of one parameter on a device that holds the
-  // parameter.
+  // How many bytes of one parameter a device holds in these modes, if it holds
+  // any.
   std::optional<int64_t> held_before, held_after;
   // The bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
   // The collective that reshards one parameter, and the bytes that the busiest
-  // device sends for it. Both are nullopt in these cases: every device already
-  // holds what it needs; the numbers of devices differ; the shape is unknown,
-  // differs, or a spec does not divide it; the parameter is placed; the plans
-  // have different stages, or only one plan has stages. Only the bytes are
-  // nullopt if the dtype is unknown or if the bytes overflow.
+  // device sends for it. Both are nullopt in these cases:
+  // - Every device already holds what it needs.
+  // - The numbers of devices differ.
+  // - The shape is unknown or differs, or a spec does not divide it.
+  // - The parameter is placed at a coordinate of an axis.
+  // - The plans have different stages, or only one plan has stages.
+  // Only the bytes are nullopt if the dtype is unknown or if the bytes
+  // overflow.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
 
 // Returns for example "on all devices -> at ep 0". Returns an empty text if the
 // placement does not differ. The parameters of a group have different
-// coordinates, so the text for several parameters has only the axis: "on all
-// devices -> along ep".
+// coordinates, so the text for several parameters names only the axis: "on all
+// devices -> along ep", or "at other coordinates of ep".
 std::string PlacementChangeText(const SpecChange& change);
 
 // The members `type` and `held` of NamedGroup are those of the second plan.
@@ -114,8 +120,7 @@ struct HeldChange {
   std::optional<int64_t> before, after;
 };
 
-// Consecutive layers that are in another stage of the pipeline, or on other
-// ranks.
+// Consecutive layers whose stage, or whose ranks, differ between the two plans.
 struct LayerMove {
   Place place = {};  // The place of the member `stages` in the first plan.
   LayerRange layers;
@@ -125,7 +130,7 @@ struct LayerMove {
 
 // A difference between two step programs: a mode, a setting or a collective.
 struct StepChange {
-  Place place;  // The place in the first program.
+  Place place;  // The place of the difference in the first program.
   std::string mode;
   // What differs, such as "layer 0-31, linear q: all_gather fsdp of [d,n,h]".
   std::string subject;
@@ -166,20 +171,21 @@ struct PlanDifference {
 
 // Compares the JSON of two plans, even if their fingerprints are equal.
 // Spacing, the order of members and the `source` of rules are ignored. Returns
-// nullopt after a finding in `errors` if the first file is not a plan, or if
-// one of the files is not JSON.
+// nullopt and adds an error if the first file is not a plan, or if one of the
+// files is not JSON.
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
-// Compares two plans that have already been read. Both must have a source.
+// Compares two plans that have already been read. PlanTable::source must be set
+// in both, because the JSON is compared.
 std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            const PlanTable& after,
                                            Findings& errors);
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
 // Compares two step programs (shardc.step/v1) and sets `steps`. Returns nullopt
-// after a finding in `errors` if the first file is not a step program, or if
-// one of the files is not JSON.
+// and adds an error if the first file is not a step program, or if one of the
+// files is not JSON.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// The members of a plan's JSON, whose form has not been checked.
+// The members of a plan's JSON. Any of them may be absent or of the wrong type.
 struct PlanJson {
   explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
   // Returns the place of the member, or of the plan if the member is absent.

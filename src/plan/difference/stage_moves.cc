@@ -98,9 +98,10 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
     AddValue(member, before, a, b, to);
   }
   const bool stated = to.fields.size() > fields;
-  // The schedule's table follows from the schedule's name and the numbers in
-  // the other members, so it is compared only if these are equal. LayerMoves()
-  // compares the layers of stages, unless one of the plans is invalid.
+  // The schedule's name and the numbers in the other members determine the
+  // schedule's table. The table is therefore compared only if the other members
+  // are equal. LayerMoves() compares the layers of stages, unless one of the
+  // plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

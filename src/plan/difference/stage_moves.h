@@ -21,11 +21,10 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 // rank 0".
 std::string LayerMoveText(const LayerMove& move);
 
-// Returns whether the moves of layers explain that a parameter is in other
-// stages. If the parameter is in one stage, a move from its earlier stage to
-// its later stage explains it. If the parameter is a tensor that holds a layer
-// stack, any move explains it. Any other parameter is in several stages, and no
-// move explains that.
+// Returns whether moved layers explain why the stages of a parameter changed.
+// They explain it in two cases. The parameter was and is in a single stage, and
+// a layer moved between the same two stages. Or the parameter is a tensor that
+// holds a layer stack, and any layer moved.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
@@ -37,8 +36,9 @@ bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
-// Appends the lists of stages and of copies to `to.fields` if they differ.
-// These lists follow from the layers and the parameters, so this function is
+// Compares the member `of` (the list of stages) and the member `copies` (the
+// embeddings that two stages hold). Appends them to `to.fields` if they differ.
+// The layers and the parameters determine both lists, so this function is
 // called only if nothing else differs.
 void CompareStageLists(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);

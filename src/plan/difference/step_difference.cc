@@ -1,8 +1,9 @@
 // Compares the settings and the steps of two step programs. Steps are matched
 // by mode. Collectives are matched by the part of the model, the op, the value
-// that is resharded, and its sharding before and after. A collective is one
-// change if only one program has it, or if its number of runs or its bytes
-// differ. Here only the second program gathers the result of `lookup embed`:
+// that is resharded, and its sharding before and after. A collective is
+// reported as one change if only one program has it, or if its number of runs
+// or its bytes differ. For example, only the second program gathers the result
+// of `lookup embed`:
 //
 //   train, model, lookup embed: all_gather tp of [b,t,d] b:fsdp d:tp -> b:fsdp
 //      is new, 128 MiB a device
