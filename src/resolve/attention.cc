@@ -1,10 +1,12 @@
 // Computes the specs of the tensors of an attention operation (query, key,
 // value, output, bias and so on). Each tensor has a list of logical axes, one
-// for each dimension. The list is resolved to mesh axes as the spec of a rule
-// is:
+// for each dimension. Like the spec of a rule, the list is then resolved to
+// mesh axes. For example, the query in the dimension order bhtd (batch, heads,
+// time, head dimension) has these logical axes, and this spec in the mode
+// decode:
 //
-//   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
-//   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
+//   BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
+//   [["fsdp", "dp"], "tp", "sp", null]
 #include "resolve/attention.h"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// Computes the specs of attention's tensors in one mode and layout.
+// Computes the specs of the tensors of an attention operation, such as query
+// and key, in one mode and one dimension order (bthd, bhtd or thd).
 #ifndef SHARDC_RESOLVE_ATTENTION_H_
 #define SHARDC_RESOLVE_ATTENTION_H_
 
@@ -14,7 +15,8 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  // If true, the heads of k and v are sharded over HEAD, as those of q.
+  // If true, the heads of k and v are sharded over HEAD, as those of q, instead
+  // of KV_HEAD.
   bool mni = false;
   std::optional<int> softmax_aux_rank;  // nullopt if there is no softmax_aux
 };

@@ -3,23 +3,27 @@
 // then as a mesh axis. An unknown name is a finding. Two things change the
 // result:
 //
-// - Some axis rules have a decode twin: head has decode_head. If the twin is
-//   not null, it replaces the axis rule in the modes decode and insert.
+// - Some axis rules have a decode twin: the twin of head is decode_head. If the
+//   twin is not null, it replaces the axis rule in the modes decode and insert.
 // - Parallelism axes (dp, fsdp and so on) that the mesh lacks are left out,
 //   unless the policy has `compat: eformer`.
 //
-//   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
-//     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
+// For example, a spec is resolved on a mesh that has only the axes dp and fsdp.
+// The axis sp of the logical axis SP is left out:
+//
+//   [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], "fsdp", null]
 //
 // A registration (`register:` in a rules file) adds a logical axis. The names
-// in its rule are resolved by the standard axis rules in every mode, and not by
-// their decode twins. There is one exception: the rule is only the name of an
-// axis rule, and the registration has no `generation` rule. Then the decode
-// twin is used in decode and insert. With `decode_head: ep`:
+// in the registration's rule are resolved by the standard axis rules in every
+// mode, and not by decode twins. There is one exception: the rule is only the
+// name of an axis rule, and the registration has no `generation` rule. Then the
+// decode twin is used in decode and insert. In this example, `head` is tp and
+// `decode_head` is ep:
 //
 //   X: {rule: head}    ->  tp, and ep in decode and insert
-//   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered
-//                          name whose rule is `head`
+//   X: {rule: [head]}  ->  tp in every mode, because the rule is a list
+//   X: {rule: HEAD}    ->  tp in every mode, because HEAD is a logical axis
+//   X: {rule: Y}       ->  tp in every mode, even if Y is {rule: head}
 //
 // Registrations may refer to each other. Cycles are reported when the resolver
 // is made, so that the lookup of a name always ends.
@@ -375,8 +379,9 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // A built-in bundle may also be named by its class. Only FindBuiltinBundle
-  // knows this name; `bundles_` and BundleNames() have the usual name.
+  // A built-in bundle may also be named by its class: AttnQSharding is AttnQ.
+  // `bundles_` has only the name AttnQ, so FindBuiltinBundle looks up the
+  // class.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

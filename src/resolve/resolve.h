@@ -11,8 +11,8 @@
 // Names of logical axes are compared in their long form, so `X` and `__X__` are
 // the same name. In a registration (`register:` in a rules file), a name is
 // looked up as an axis rule first, then as a logical axis, then as a mesh axis.
-// It is resolved by the standard axis rule in every mode; resolve.cc describes
-// one exception.
+// The registration uses the standard axis rule in every mode, and not its
+// decode rule; resolve.cc describes one exception.
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -60,8 +60,11 @@ std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
-  Spec spec;  // each entry has the axes of its names, in their order
-  std::vector<std::vector<NameTrace>> traces;  // indexed by entry, then by name
+  // An entry of the spec has the mesh axes of all names in the entry, in the
+  // order of the names.
+  Spec spec;
+  // How each name was resolved: one list for each entry of the spec.
+  std::vector<std::vector<NameTrace>> traces;
   std::string bundle;  // name of the bundle; empty if the spec was a list
 };
 
@@ -80,11 +83,12 @@ class Resolver {
   // Resolves a spec. Returns nullopt after an error. An unknown name
   // (`unknown-name`, with suggestions) and a mesh axis that is written twice
   // (`spec`) are errors under every policy. A `like` is an error too, because
-  // the compiler replaces it earlier. If the mesh lacks an axis of an axis rule
-  // or registration, the axis stays in the spec, and legalize applies the
-  // policy. Only a parallelism axis that the mesh lacks is left out, because it
-  // acts as an axis of size 1; Make() describes the exception for eformer.
-  // legalize also reports an axis that is repeated only after resolution.
+  // the compiler of plans replaces it before this call. If the mesh lacks an
+  // axis of an axis rule or registration, the axis stays in the spec, and
+  // legalize applies the policy `illegal`. Only a parallelism axis that the
+  // mesh lacks is left out, because it acts as an axis of size 1; Make()
+  // describes the exception for eformer. legalize also reports an axis that is
+  // repeated only after resolution.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
