@@ -1,17 +1,19 @@
 // Finds the role of a parameter from its name. The last part of a name is
 // usually its leaf (`weight`, `bias`). One of the parts just before the leaf
-// names the role of its module. These parts are searched from the leaf upwards:
-// first for words whose role is sure, and then for words whose role is likely.
-// A part that names a norm ends the search:
+// names the role of the parameter's module. These parts are searched from the
+// leaf upwards: first for words whose role is sure, and then for words whose
+// role is likely. A part that names a norm ends the search. For example, these
+// names give these roles (Conv1D is GPT-2's linear layer, which stores its
+// weight as [in, out]):
 //
-//   layers/*/self_attn/o_proj/kernel  ->  kernel, output of attention
-//   h.*.attn.c_proj.weight            ->  weight, output of attention, Conv1D
-//   h.*.mlp.c_proj.weight             ->  weight, down
-//   experts.gate_up_proj_bias         ->  bias of experts.gate_up_proj, likely
+//   layers/*/self_attn/o_proj/kernel  ->  output projection of attention
+//   h.*.attn.c_proj.weight            ->  output of attention, in a Conv1D
+//   h.*.mlp.c_proj.weight             ->  down projection
+//   experts.gate_up_proj_bias         ->  bias of gate_up_proj, a likely role
 //
-// Some words decide the role of a weight wherever they are in its name. For
-// example, `self_attn.q_proj.lora_A.weight` is an adapter, and `q_norm.weight`
-// is a norm of queries.
+// Some words give a weight its role wherever they are in its name. For example,
+// `self_attn.q_proj.lora_A.weight` is an adapter, and `q_norm.weight` is a norm
+// of queries.
 #include "roles/classify.h"
 
 #include <algorithm>
@@ -64,9 +66,9 @@ std::optional<size_t> FindModule(const Parts& parts, size_t last,
   return std::nullopt;
 }
 
-// Returns the path of the attention or feed-forward block, as
-// ParameterRole::block_path has it. `role_at` is the index of the part that
-// names the role.
+// Returns the path of the attention or feed-forward block: `layers.0.mlp` for
+// `layers.0.mlp.up_proj.weight` (see ParameterRole::block_path). `role_at` is
+// the index of the part that names the role, here `up_proj`.
 std::string BlockPath(const Parts& parts, size_t role_at, bool attention,
                       char separator) {
   for (size_t i = 0; attention && i < role_at && i < parts.size(); ++i) {

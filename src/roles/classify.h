@@ -1,4 +1,5 @@
-// Finds the role of a parameter from its name, and corrects it by its sizes.
+// Finds a parameter's role from the parameter's name, and corrects the role by
+// the parameter's shape.
 #ifndef SHARDC_ROLES_CLASSIFY_H_
 #define SHARDC_ROLES_CLASSIFY_H_
 
@@ -30,8 +31,9 @@ struct ParameterRole {
   // Whether the last dimension holds the packed values of one quantised block.
   bool packed_blocks = false;
   // True if the last two dimensions are [in, out], and false if they are [out,
-  // in]; nullopt if that is unknown. It is set from the name of the leaf. Clear
-  // sizes later overrule the name (roles/orientation.h).
+  // in]; nullopt if that is unknown. The name of the leaf gives the first
+  // value. If the sizes show another order, they replace this value later
+  // (roles/orientation.h).
   std::optional<bool> in_first;
   // The name with `?` in place of the part that names the role; the unchanged
   // name if there is no such part. The weights of `q_proj` and `k_proj` in one
@@ -59,10 +61,11 @@ struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
   int64_t width = 0;  // the model's width if a side has this size; otherwise 0
-  // Whether the side that is not the width counts tokens.
+  // Whether the side that is not the width is the size of the vocabulary.
   bool vocabulary = false;
-  // Whether the parameter is in a layer, by its name. Also true if no name in
-  // the model has a known word, because only sizes can decide then.
+  // Whether the name shows that the parameter is in a layer. Also true if no
+  // name in the model has a word of roles/words.h, because only the sizes give
+  // roles then.
   bool in_layers = false;
 };
 
@@ -75,7 +78,7 @@ struct MatrixSizes {
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
 // OutDim() and InDim() return the index of the output and of the input
-// dimension of a matrix. They return -1 if the orientation is unknown or the
+// dimension of a matrix. Both return -1 if the orientation is unknown or the
 // rank is below 2. Leading dimensions count experts or layers. The output
 // dimension of a bias is its last one, and its input dimension is -1.
 int OutDim(const ParameterRole& role, int rank);

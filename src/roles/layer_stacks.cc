@@ -1,19 +1,25 @@
-// Finds scanned layers by the sizes of parameters. A scan over layers stacks
-// the parameters of all layers in one tensor each. All parameters of a subtree
-// then have the number of layers as the size of the same dimension:
+// Finds layer stacks. In a stack, a scan over layers has stacked the parameters
+// of all layers in one tensor each. The stack is a subtree whose parameters all
+// have the number of layers as the size of the same dimension. For example, in
+// the subtree `verses`, dimension 0 counts 12 layers:
 //
 //   verses/query [12, 1024, 16, 64]  verses/up [12, 1024, 4096]
 //   verses/down  [12, 4096, 1024]    verses/norm/scale [12, 1024]
-//     ->  dimension 0 counts 12 layers
 //
-// The width of a layer cannot be mistaken for the number of layers, because it
-// is the first dimension of `up` and the last one of `down`. A common size is
-// no proof, because stacked experts have one too. A subtree is not a stack if
-// one of its norms or biases has only one dimension. A stack is sure if the
-// user names its dimension, if its norms have one dimension more than in a
-// layer, if the configuration has as many layers, or if the path has a word
-// such as `layers` and the subtree has vectors or attention. A stack is likely
-// on weaker evidence, such as attention with a feed-forward block, or many
+// The width of a layer cannot be mistaken for the number of layers, because the
+// width is the first dimension of `up` in a layer and the last one of `down`.
+//
+// A common size is no proof, because stacked experts have one too. A subtree is
+// not a stack if one of its norms or biases has only one dimension. A stack is
+// sure if one of these holds:
+//
+// - The user names the dimension of the stack.
+// - The norms have one dimension more than in a layer.
+// - The model's configuration has as many layers.
+// - The path has a word such as `layers`, and the subtree has vectors or
+//   attention.
+//
+// A stack is likely if it has attention with a feed-forward block, or many
 // matrices with vectors. Judge() has further conditions. A subtree without such
 // evidence may still be an undecided stack (MayBeStack).
 //
@@ -43,8 +49,8 @@ namespace {
 constexpr int64_t kMostLayers = 1024;
 // The largest number of layers in a stack whose only evidence is a common size.
 constexpr int64_t kMostUndecided = 256;
-// The largest depth of a name in parts, and the largest number of nested
-// stacks.
+// The largest number of parts of a name that are searched, and the largest
+// number of nested stacks.
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
 // The smallest number of parameter groups in a stack if the same subtree also
@@ -133,10 +139,10 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds the largest subtrees in which all parameters have a common size that
-  // may count layers, although nothing else shows it. Such a subtree is a
-  // likely stack if another stack has as many layers in the same dimension.
-  // Otherwise it is an undecided stack.
+  // Adds the largest subtrees whose only evidence for a stack is a size that
+  // all parameters have in one dimension. Such a subtree is a likely stack if
+  // another stack has as many layers in the same dimension. Otherwise it is an
+  // undecided stack.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {

@@ -19,8 +19,8 @@ namespace shardc {
 // What the user states about the dimension that counts scanned layers.
 struct ScanAxis {
   bool none = false;  // if true, no dimension counts layers
-  // The dimension; below 0, it is counted from the last one. If nullopt, sizes
-  // decide.
+  // The dimension; below 0, it is counted from the last one. If nullopt, the
+  // dimension is found from the sizes of the parameters.
   std::optional<int> dim;
 };
 
@@ -34,7 +34,7 @@ struct LayerStack {
   int64_t layers = 0;  // the size of the dimension `dim`
   size_t members = 0;  // number of parameter groups in the stack
   StackConfidence confidence = StackConfidence::kUndecided;
-  std::string evidence;  // why it is a stack, or what cannot be decided
+  std::string evidence;  // a text that explains `confidence`
 };
 
 // A dimension of one parameter that counts the layers of a stack.

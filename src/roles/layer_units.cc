@@ -13,7 +13,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kLayerWords = {
     "layer", "layers", "block", "blocks", "h", "encoderblock"};
 // The largest number that is read as a layer number. The number of all layers,
-// plus the units before and after them, then still fits in 64 bits.
+// plus one for the embedding and one for the output head, then still fits in 64
+// bits.
 constexpr int64_t kLargestLayer = INT64_MAX - 3;
 
 std::optional<int64_t> Number(std::string_view text) {

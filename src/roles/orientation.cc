@@ -4,15 +4,20 @@
 // value, gate and up projections. It is the output size of attention outputs
 // and down projections. So a rectangular matrix of known role votes for one
 // orientation. All matrices with the same leaf get the orientation with the
-// most votes; stacked matrices vote separately. A bias, whose length is the
-// output size, decides the orientation of its own rectangular weight:
+// most votes; stacked matrices vote separately. For example, the width is 512
+// in a model with this matrix, whose vote decides the orientation of every
+// `kernel`:
 //
-//   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
-//   c_attn/weight [768, 2304], bias [2304]: [in, out]
+//   q_proj/kernel [1024, 512]  ->  [out, in]
 //
-// If there are no votes, or equally many for both orientations, the name
-// decides. The orientation of an embedding is decided by its own sizes, because
-// its output size is always the width.
+// A bias gives the orientation of its own rectangular weight, because the
+// length of the bias is the output size:
+//
+//   c_attn/weight [768, 2304], bias [2304]  ->  [in, out]
+//
+// If there are no votes, or equally many for both orientations, the orientation
+// follows from the name. The orientation of an embedding is decided by its own
+// sizes, because its output size is always the width.
 #include "roles/orientation.h"
 
 #include <algorithm>
@@ -23,14 +28,14 @@
 namespace shardc {
 namespace {
 
-// The most votes of one name template, however many tensors have it. Without
-// this limit, experts would outvote layers.
+// Tensors whose names differ only in numbers have at most this many votes
+// together. Without this limit, many experts would outvote the layers.
 constexpr int64_t kMostVotes = 64;
 // How often the vector of a norm is counted when the width of a stack is
 // chosen. Each side of a matrix is counted twice, and any other vector once.
 constexpr int64_t kNormVotes = 4;
 
-// From the size of a dimension to its number of votes.
+// Maps the size of a dimension to its number of votes.
 using Votes = std::map<int64_t, int64_t>;
 
 struct Sides {
@@ -72,9 +77,10 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// Returns true if the sides are [in, out], and false if they are [out, in]: the
-// side that has the width shows it. Returns nullopt if the sizes do not decide.
-// Routers do not vote, because another projection may have the same name.
+// Returns true if the sides are [in, out], and false if they are [out, in]. For
+// example, a query projection is [in, out] if its first side is the width.
+// Returns nullopt if the role and the sizes show no order, and for routers,
+// because another projection may have the same name.
 std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
   const Role role = entry.role->module_role;
@@ -218,7 +224,7 @@ std::vector<std::optional<bool>> OrientationsOf(
     LayoutClass layout = LayoutClassOf(entries[i]);
     // A leaf of an unknown word, such as the name of an expert's matrix, has no
     // usual orientation. If the stacked matrices with this leaf have no votes,
-    // the votes of the unstacked matrices decide, and vice versa.
+    // the votes of the unstacked matrices are used, and vice versa.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

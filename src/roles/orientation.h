@@ -17,7 +17,8 @@
 namespace shardc {
 
 // The parameters of one shape whose names differ only in numbers. `name` has
-// `*` in place of each part that is a number, and `count` is their number.
+// `*` in place of each part that is a number, and `count` is the number of
+// parameters.
 struct ShapedParameter {
   std::string_view name;
   const ParameterRole* role = nullptr;
@@ -35,15 +36,16 @@ class Widths {
  public:
   Widths() = default;
   // `hidden` is the width in the model's configuration; nullopt if it is
-  // unknown. It is used for each stack in which some dimension has this size.
+  // unknown. This width is used for each stack in which some dimension has this
+  // size.
   Widths(std::span<const ShapedParameter> parameters,
          std::optional<int64_t> hidden);
 
   // Returns the side of a matrix, `first` or `last`, that is the width of its
-  // stack; 0 if neither is. A matrix in no stack is compared with the stacks
-  // whose width is one of its sides. The stack whose path has the longest
-  // common prefix with the name decides. `stack` is the path of the matrix's
-  // stack, as in ShapedParameter.
+  // stack; 0 if neither is. A matrix in no stack gets the width of another
+  // stack: of the stacks whose width is one of its sides, the one whose path
+  // has the longest common prefix with `name`. `stack` is the path of the
+  // matrix's stack, as in ShapedParameter.
   int64_t Of(std::string_view name, int64_t first, int64_t last,
              std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {
@@ -57,8 +59,8 @@ class Widths {
 
 // Returns, for each parameter, true if its last two dimensions are [in, out]
 // and false if they are [out, in]. An element is nullopt if the parameter is
-// not a matrix, or if its sizes do not decide. The caller then has to use the
-// name.
+// not a matrix, or if its sizes allow both orders. The caller then has to use
+// the name.
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> parameters, const Widths& widths);
 

@@ -1,5 +1,5 @@
-// Facts about quantised weights: packed dtypes, and the elements that share a
-// scale.
+// Finds whether a dtype may pack several quantised weights in one stored
+// number, and how many elements of a weight share one scale.
 #ifndef SHARDC_ROLES_QUANTISATION_H_
 #define SHARDC_ROLES_QUANTISATION_H_
 

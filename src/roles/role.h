@@ -15,8 +15,8 @@ namespace shardc {
 
 enum class Role : uint8_t {
   kOther,      // unknown
-  kEmbedding,  // token table, [vocabulary, width]
-  kHead,       // output head, from the width to the vocabulary
+  kEmbedding,  // token embedding, [vocabulary, width]
+  kHead,       // output head, from hidden states to logits
   kPosition,
   kQuery,
   kKey,
@@ -24,24 +24,25 @@ enum class Role : uint8_t {
   kFusedKeyValue,
   kFusedQkv,
   kOutput,      // output projection of attention
-  kLatentDown,  // in latent attention, from the width to a latent
-  kLatentUp,    // in latent attention, from a latent to heads
+  kLatentDown,  // latent attention (MLA): hidden states to the latent
+  kLatentUp,    // latent attention (MLA): latent to the heads
   kRouter,
   kGate,
   kUp,
   kFusedGateUp,
   kDown,
-  kProjection,  // has the width on one side; known by its sizes only
+  // A matrix with the width on one side, whose name does not show what it does.
+  kProjection,
   kConvolution,
-  kStateSpace,   // packed projections and convolutions of a state space mixer
+  kStateSpace,   // packed projections and convolutions of Mamba layers
   kAdapterDown,  // `lora_A`
   kAdapterUp,    // `lora_B`
   kNorm,
   kQueryNorm,
   kKeyNorm,
   kLatentNorm,
-  kSink,    // attention sinks, a number for each head
-  kBias,    // the role of its module is ParameterRole::module_role
+  kSink,    // attention sinks: one logit for each head
+  kBias,    // a bias; ParameterRole::module_role is its module's role
   kScale,   // the scale or zero point of a quantised weight
   kVector,  // has rank 0 or 1 and an unknown role
 };

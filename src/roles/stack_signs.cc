@@ -1,9 +1,10 @@
 // Collects signs that a dimension counts layers. If it does, the remaining
-// dimensions of each parameter must have the known form of one layer:
+// dimensions of each parameter must be a shape that is usual in one layer. For
+// example, if dimension 0 counts 12 layers, one layer has these shapes:
 //
-//   calm/scale [12, 1024]      ->  a vector in one layer
-//   query [12, 1024, 16, 64]   ->  a matrix: width, and heads of 64 columns
-//   bias [12]                  ->  a number in one layer, which a bias is not
+//   calm/scale [12, 1024]      ->  [1024], a vector, as is usual for a scale
+//   query [12, 1024, 16, 64]   ->  [1024, 16, 64], from the width to 16 heads
+//   bias [12]                  ->  a single number, which is unusual for a bias
 //
 // A matrix of an adapter, such as `query/lora_a`, is a sign of the same kind as
 // a matrix of its module.

@@ -17,7 +17,8 @@ namespace shardc {
 // A parameter of the subtree that is examined.
 struct StackMember {
   std::vector<std::string_view> parts;  // the parts of the name
-  Shape shape;  // without the dimensions that count layers of known stacks
+  // The shape without those dimensions that are known to count layers.
+  Shape shape;
   // Indexed by dimension of `shape`: its index in the stored tensor.
   std::vector<int> dims;
   ParameterRole role;
@@ -50,7 +51,8 @@ struct StackSigns {
   bool contradiction = false;
   // Whether a parameter would be a single number without the dimension.
   bool numbers = false;
-  bool norm = false;  // whether a norm has one dimension more than in a layer
+  // Whether a norm has another dimension besides this one.
+  bool norm = false;
   // Whether there is a query, an attention output or a feed-forward weight.
   bool query = false, output = false, feed_forward = false;
   // Whether all members are below a part such as `experts`.
@@ -59,7 +61,8 @@ struct StackSigns {
   bool spatial = true;
   // Whether a parameter would be a matrix without the dimension.
   bool stored_matrices = false;
-  bool narrow = true;  // whether each matrix has a side above StackDim::size
+  // Whether each matrix has a side that is longer than StackDim::size.
+  bool narrow = true;
   int matrices = 0, vectors = 0;
 
   // Returns whether there is a query and a feed-forward weight, so that the

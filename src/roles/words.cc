@@ -3,7 +3,7 @@
 // how certain the role is:
 //
 //   o_proj  kOutput    anywhere           sure
-//   dense   kOutput    in attention       sure    (BERT's, GPT-NeoX's)
+//   dense   kOutput    in attention       sure    (BERT, GPT-NeoX)
 //   proj    kOutput    in attention       likely
 //   embed   kEmbedding before the leaf    likely
 //
@@ -44,9 +44,9 @@ constexpr NamedLeaf kLeaves[] = {
 
 enum class Where : uint8_t {
   kAnywhere,
-  kAttention,   // a part of the path names attention
-  kOutside,     // no part of the path names attention
-  kBeforeLeaf,  // the word is the last part before the leaf
+  kAttention,   // if a part of the path, such as `attn`, names attention
+  kOutside,     // if no part of the path names attention
+  kBeforeLeaf,  // if the word is the last part before the leaf
 };
 constexpr Where kAny = Where::kAnywhere;
 constexpr Where kAttn = Where::kAttention;

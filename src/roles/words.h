@@ -26,8 +26,8 @@ struct WordPlace {
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 
 // Returns the role that a word sets for every parameter below it, whatever the
-// parameter's module is: positions, adapters, attention sinks, and norms of
-// queries, keys and latents. Returns kOther for any other word.
+// parameter's module is. Such words name positions, adapters, attention sinks,
+// and norms of queries, keys and latents. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
 
 bool Contains(std::string_view part, std::string_view text);
@@ -40,8 +40,8 @@ bool NamesSharedExpert(std::string_view part);
 bool NamesMixer(std::string_view part);
 bool NamesMixerWeight(std::string_view part);
 
-// The two pieces of a last part that joins the name of a module and a leaf,
-// such as `gate_up_proj_bias`.
+// The module and the leaf in the last part of a name, if `_` joins them, as in
+// `gate_up_proj_bias`.
 struct JoinedLeaf {
   std::string_view module;  // `gate_up_proj`
   std::string_view leaf;    // `bias`
