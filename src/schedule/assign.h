@@ -11,9 +11,9 @@
 namespace shardc::schedule {
 
 struct Unit {
-  double time = 0;    // time of one micro-batch, forward and backward
+  double time = 0;  // forward plus backward time of a micro-batch, in any unit
   int64_t bytes = 0;  // bytes that are held during the whole step
-  int64_t kept = 0;   // bytes of the activations of one micro-batch
+  int64_t kept = 0;   // bytes of activations that one micro-batch keeps
 };
 
 // The index of the first unit of each stage, followed by the number of units.

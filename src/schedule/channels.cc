@@ -1,9 +1,10 @@
 // Simulates the sends and receives of all ranks of a pipeline, to find out
-// whether a rank blocks for ever. Each rank posts the sends and receives of its
-// next batch and continues when all of them are complete. A posted receive
-// takes the oldest message of its channel. A send is complete when its message
-// is taken, or when the channel has room for the message. For a channel of
-// capacity 1 and the programs
+// whether a rank blocks for ever. A batch is a group of sends and receives that
+// a rank posts together. Each rank posts its next batch and continues when all
+// operations of the batch are complete. A posted receive takes the oldest
+// message of its channel. A send is complete when its message is taken, or when
+// the channel has room for the message. For a channel of capacity 1 and the
+// programs
 //
 //   rank 0   send a, send b        rank 1   receive b, receive a
 //
@@ -78,7 +79,8 @@ class Runner {
         scope_ == ChannelScope::kPairAndKind && operation.message.forward}];
   }
 
-  // Posts batches of a rank until a batch is not complete at once.
+  // Posts one batch of the rank after the other, until the rank must wait for
+  // an operation of a batch.
   void Advance(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
     const auto& program = programs_[r];

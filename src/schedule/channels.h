@@ -21,10 +21,11 @@ namespace shardc::schedule {
 // Where the receives are placed in the programs of the ranks.
 enum class Receives : uint8_t {
   // In the order of the sends, as in PyTorch's pipelines. The programs are
-  // built cell by cell, for the ranks in turn. When a cell sends a message, its
-  // receive is appended to the other rank's program.
+  // built from the cells (tasks) of the table, one cell of each rank in turn.
+  // When a cell sends a message, the receive of this message is appended to the
+  // other rank's program.
   kInSendOrder,
-  kAtUse,  // before the task that reads the message
+  kAtUse,  // Directly before the task that reads the message.
   // Placed as with kAtUse. Neighbouring sends and receives form one batch.
   kAtUseBatched,
 };
@@ -50,7 +51,8 @@ struct Operation {
   OperationKind kind = OperationKind::kTask;
   Message message = {};  // the message of a send or a receive
   int32_t peer = 0;      // the other rank of a send or a receive
-  int32_t position = 0;  // of a task: the index of its cell in the row
+  // For a task: the index of its cell in the rank's row of the table.
+  int32_t position = 0;
   // Whether the operation is in the same batch as the operation before it.
   bool batched = false;
 };
@@ -58,8 +60,9 @@ struct Operation {
 // Indexed by rank: the rank's operations, in their order.
 using Programs = std::vector<std::vector<Operation>>;
 
-// Returns the programs of a table. The table must have passed CheckOrder().
-// Stages of one rank send each other no messages.
+// Returns the tasks, sends and receives of all ranks for a table of tasks. The
+// table must have passed CheckOrder(). Stages of one rank send each other no
+// messages.
 Programs Lower(const Table& table, Receives receives);
 
 inline constexpr int64_t kUnbounded = INT64_MAX;

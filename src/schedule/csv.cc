@@ -1,9 +1,9 @@
 // Reads a schedule from a file that may be malformed or hostile. First, the
 // cells are read into a list with their places in the file. Then their numbers
 // are checked: every stage up to the largest must occur, and stages times
-// micro-batches must not exceed kMostTasks. Only then is the list of owners
-// allocated, so that a cell such as `999999999F0` costs no memory. A cell that
-// breaks the order of tasks is reported with its place:
+// micro-batches must not exceed kMostTasks. Only then is memory allocated for
+// each stage and micro-batch, so a cell such as `999999999F0` costs no memory.
+// A cell that breaks the order of tasks is reported with its place:
 //
 //   0F0,0B0,0W0   ->  line 1, column 9: `0W0` computes the gradients of the
 //                     weights that `0B0` computed before

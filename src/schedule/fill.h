@@ -14,7 +14,7 @@ namespace shardc::schedule {
 // task. turns.cc describes these schedules.
 struct Turns {
   int64_t warm = 0;    // number of forward tasks before the first backward task
-  bool split = false;  // whether the tasks I and W replace B
+  bool split = false;  // whether each backward task B is split into I and W
   int64_t delay = 0;   // number of turns from the first I to the first W
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,

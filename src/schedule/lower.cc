@@ -1,5 +1,6 @@
 // Computes the sends and receives that the tasks of a table need. A send
-// follows the task that computes the message. With 2 ranks and 1 micro-batch:
+// follows the task that computes the message. For example, with 2 ranks and 1
+// micro-batch, rank 0 sends the activations of its forward task 0F0 to rank 1:
 //
 //   rank 0   0F0 0SEND_F0 0RECV_B0 0B0
 //   rank 1   1RECV_F0 1F0 1B0 1SEND_B0
@@ -69,9 +70,10 @@ Programs LowerAtUse(const Table& table, bool batched) {
 }
 
 // Builds the programs in the order of PyTorch's pipelines. The ranks are
-// visited in turn, and one cell of each is added if it is ready. A cell is
-// ready if its operands were computed on its rank, or if their receives are
-// already in the rank's program.
+// visited in turn, and the next cell (a task or two overlapped tasks) of each
+// rank is added if the cell is ready. A cell is ready if each operand was
+// computed on the same rank, or if the receive of the operand is already in the
+// rank's program.
 class SendOrderLowering {
  public:
   explicit SendOrderLowering(const Table& table)

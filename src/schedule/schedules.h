@@ -13,7 +13,7 @@ namespace shardc::schedule {
 
 struct Schedule {
   std::string_view name;
-  std::string_view summary;    // a phrase without a final period
+  std::string_view summary;    // describes the schedule; has no final period
   int32_t virtual_stages = 1;  // the default number of stages on each rank
   bool fixed_virtual = true;   // true if no other number is accepted
   Placement placement = Placement::kLoop;

@@ -1,5 +1,5 @@
-// Simulates a table of tasks. Returns the time of a step, and how many
-// micro-batches each rank holds.
+// Simulates a table of tasks. Returns the time of a step, and the largest
+// number of micro-batches whose activations each rank holds at the same time.
 #ifndef SHARDC_SCHEDULE_SIMULATE_H_
 #define SHARDC_SCHEDULE_SIMULATE_H_
 
@@ -39,7 +39,9 @@ struct Interval {
 struct RankTime {
   double first = 0;  // begin of the rank's first task
   double last = 0;   // end of the rank's last task
-  double busy = 0;   // sum of the times of the rank's tasks and exposed sends
+  // The sum of the times of the rank's tasks and, if Times::exposed is set, of
+  // its sends.
+  double busy = 0;
 };
 
 struct Timeline {
@@ -51,8 +53,8 @@ struct Timeline {
   double LongestRank() const;
   // StepBubble() returns the idle fraction of the step, averaged over the
   // ranks: 0.25 means a quarter. A rank is idle while it neither computes nor,
-  // if Times::exposed is set, sends. RankBubble() returns the same fraction of
-  // LongestRank() in place of the step.
+  // if Times::exposed is set, sends. RankBubble() is StepBubble() for a step
+  // that takes only the time LongestRank().
   double StepBubble() const;
   double RankBubble() const;
 };

@@ -18,7 +18,7 @@
 namespace shardc::schedule {
 namespace {
 
-// The order of a rank's forward tasks, and the order of its backward tasks.
+// Computes which forward task and which backward task a rank runs as its k-th.
 class TaskOrder {
  public:
   TaskOrder(const Extent& extent, int32_t rank)

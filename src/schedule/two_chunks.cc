@@ -24,9 +24,10 @@ namespace {
 // Appends the next tasks of two chunks to a row.
 class ChunkRow {
  public:
-  // `stages` has the stage of each chunk, and `first` its first micro-batch. F,
-  // B, I and W do not append a task whose micro-batch is `limit` or larger, but
-  // they count it as if it were appended.
+  // `stages` has the stage of each chunk, and `first` the first micro-batch of
+  // each chunk. F, B, I and W do not append a task whose micro-batch is `limit`
+  // or larger, but they count the task. A fixed sequence of calls can therefore
+  // write a row for few micro-batches.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -38,15 +39,14 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // Appends the weight-gradient task of the oldest I task whose W is not in the
-  // row yet. Appends nothing if there is no such I task.
+  // Appends the W task (weight gradient) for the oldest I task that has none in
+  // the row yet. Appends nothing if there is no such I task.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Appends the oldest weight-gradient task of one chunk that is not in the row
-  // yet, if there is one.
+  // Does the same as W(), but considers only the I tasks of one chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),
@@ -85,9 +85,9 @@ class ChunkRow {
 };
 
 // Writes the row of one rank in the eight phases of DualPipe. `half` is the
-// number of ranks from an end of the model to its middle. `h` is the index of
-// this rank among these ranks, counted from the end of the model. `main` is the
-// length of the main phase.
+// number of ranks from an end of the model to its middle. `h` is the number of
+// ranks between this rank and that end of the model. `main` is the number of
+// iterations of the main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
   for (int32_t i = 0; i < 2 * above; ++i) row.F(0);
