@@ -2,12 +2,14 @@
 // candidate is a mesh with rules; it has one point (time and memory) for each
 // setting of the training step. Candidates are evaluated in ascending order of
 // their lower bounds of time. A candidate is skipped if a known point is better
-// than its bounds of both time and memory. A candidate whose bound may tie with
-// the fastest point is skipped only if the better point has the same properties
-// (GroupOf). A candidate is also skipped if its bound of time is more than
-// kFrontWindow times the fastest time:
+// than the candidate's bounds of both time and memory:
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
+//
+// If the bound of time may tie with the fastest point, the better point must
+// also be of the same group: a tie depends on the properties that GroupOf
+// returns. A candidate is also skipped if its bound of time is more than
+// kFrontWindow times the fastest time.
 //
 // Candidates are evaluated in blocks, by several threads. They are compared
 // only with points of earlier blocks, so the result does not depend on the

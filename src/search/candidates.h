@@ -16,7 +16,7 @@
 namespace shardc::search {
 
 struct Candidate {
-  uint32_t option = 0;  // index into RuleOptions
+  uint32_t option = 0;  // index of the candidate's rules in RuleOptions
   Mesh mesh;            // has no axes of size 1, unless the user gave the mesh
   AxisSizes sizes;
   // Whether the axes have the order dp, fsdp, ep, sp, tp.
@@ -30,9 +30,10 @@ struct Candidate {
 Mesh WithoutTrivial(const Mesh& mesh);
 
 // Returns the meshes on which the rules of `base` (given by the user, or
-// suggested) are tried. This is the requested mesh, or else every mesh with the
-// requested number of devices, with its axes in the usual order. If there are
-// more than 100,000 meshes, the result is empty.
+// suggested) are tried. If the request has a mesh, this mesh is the only one.
+// Otherwise every mesh with the requested number of devices is returned, with
+// its axes in the usual order. If there are more than 100,000 meshes, the
+// result is empty.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
 // Returns the mesh with its axes in different orders; its own order is the

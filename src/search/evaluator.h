@@ -34,8 +34,8 @@ struct Prepared {
   // changes it: the ZeRO stage, whether the policy recomputes attention's
   // output projection in the backward pass, and the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // Communication that is computed by formulas without the attention operation.
-  // The key is that of `formulas`.
+  // The same communication without the bytes that the attention operation
+  // sends. The key is that of `formulas`.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
@@ -82,8 +82,8 @@ class Evaluator {
   // computes no time.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns the communication of a setting. It is read from the program of the
-  // step or, if the model has no program, computed by formulas.
+  // Returns the communication of a setting. The communication is read from the
+  // program of the step or, if the model has no program, computed by formulas.
   cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
   // Which transfers of a reference setting are a lower bound for other
   // settings.
@@ -92,8 +92,8 @@ class Evaluator {
     // policy.
     kAll,
     // All transfers except gradients and the optimizer's. The other setting may
-    // also have more micro-batches, or another ZeRO stage for which
-    // SettingsGrid::ReferenceOf() returns the stage of the reference.
+    // also have more micro-batches, or another ZeRO stage whose
+    // SettingsGrid::ReferenceOf() is the stage of the reference.
     kNoGradients,
   };
   // Returns whether the rate of a transfer never falls if the message is
@@ -101,19 +101,20 @@ class Evaluator {
   bool RatesAscend() const;
   // Returns a lower bound of the communication of other settings: 97 % of the
   // shared transfers of `reference`. `reference` is the communication of the
-  // setting that keeps the most values. If larger messages may have a lower
-  // rate, the bound has no communication.
+  // setting that keeps the most activations. If larger messages may have a
+  // lower rate, the bound has no communication.
   cost::Communication LeastMovesOf(const cost::Communication& reference,
                                    Shared shared) const;
   // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
-  // Returns the seconds of a step in a pipeline: of the tasks of all
-  // micro-batches, and of the gradients and the update after them. `settings`
-  // are those of its stages (cost::StageSettings). Returns nullopt if the cost
-  // model computes no time. The communication is computed by formulas. For the
-  // attention operation, only the transfers in `attention` are counted.
+  // Returns the seconds of a pipeline's step in two parts: the tasks of all
+  // micro-batches, and after these tasks the reduction of gradients and the
+  // update. `settings` are those of the stages (cost::StageSettings). Returns
+  // nullopt if the cost model computes no time. The communication is computed
+  // by formulas. For the attention operation, only the transfers in `attention`
+  // are counted.
   static std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, const cost::Settings& settings, const cost::Memory& memory,
       const std::vector<cost::Transfer>& attention);
@@ -135,7 +136,7 @@ class Evaluator {
   const SettingsGrid& grid_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // The plan of the representatives, one parameter of each group; null if their
+  // The plan of one parameter of each group (`representatives_`); null if the
   // rules do not compile.
   std::unique_ptr<const Compiled> few_;
   // Indexed by worker. Each element is created when the worker first needs it.

@@ -4,7 +4,7 @@
 // a host. The sequence was sharded only with a fused attention kernel: at
 // 32,768 tokens or more, or over two devices with cuDNN's attention at 8,192 or
 // more. On TPUs, a step had one micro-batch, and a tensor-parallel group at
-// most 16 devices:
+// most 16 devices. A sharding beyond these limits gets a reason such as
 //
 //   tp=16 on hosts of 8 H100s
 //     ->  "no measured run has a tensor group of 16 over hosts of 8 devices"

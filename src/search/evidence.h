@@ -1,6 +1,7 @@
-// Decides which choices of a search are supported by measured runs. A search
-// finds every cost that the cost model leaves out, and would exploit it.
-// Therefore a choice without a measured run wins only if the user allows that.
+// Decides which choices of a search are supported by measured runs. A choice
+// looks too fast if the cost model leaves out one of its costs, and a search
+// would prefer such choices. Therefore a choice without a measured run wins
+// only if the user allows that.
 #ifndef SHARDC_SEARCH_EVIDENCE_H_
 #define SHARDC_SEARCH_EVIDENCE_H_
 
@@ -22,10 +23,10 @@ struct AxisSizes {
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
-// Returns the text that no measured run on a torus of devices has `what`, such
-// as "a pipeline". All of these runs used TPUs, and the text for another device
-// with a torus, such as Trainium2, states this. Empty if the profile has no
-// torus.
+// Returns a text such as "no measured TPU run has a pipeline", where `what` is
+// "a pipeline". All measured runs on a torus used TPUs, and the text for
+// another device with a torus, such as Trainium2, states this. Empty if the
+// profile has no torus.
 std::string NoTorusRun(const DeviceProfile& profile, std::string_view what);
 
 // Return why no measured run resembles a mesh or settings; empty if one does.

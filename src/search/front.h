@@ -1,5 +1,6 @@
 // Selects the winner and the Pareto front from the points of a search. A point
-// is the time and the memory of a sharding with one setting that fits.
+// is the time and the memory of one sharding with one setting of the training
+// step. Only points that fit in memory are passed to these functions.
 #ifndef SHARDC_SEARCH_FRONT_H_
 #define SHARDC_SEARCH_FRONT_H_
 
@@ -23,8 +24,8 @@ inline constexpr double kFrontWindow = 1.3;
 // second for all other pairs.
 inline constexpr double kTieSameKind = 0.02, kTieOther = 0.05;
 
-// Returns the verdict for a time that is `ratio` times another time. `tie` is
-// kTieSameKind or kTieOther.
+// Returns whether a time that is `ratio` times another time is faster, a tie or
+// slower. `tie` is kTieSameKind or kTieOther.
 Verdict VerdictOf(double ratio, double tie);
 
 // Returns whether `a` precedes `b` in the order of points: by time, then by
@@ -59,9 +60,9 @@ inline std::string KindOf(const Candidate& candidate, int zero) {
 // the faster point is always preferred if it does not need more bytes.
 std::string GroupOf(const Candidate& candidate, int zero);
 
-// Returns the winner. It is the fastest point, or a point that ties with it and
-// is not slower than `most_seconds`. Points are preferred by these properties,
-// in this order: a measured run supports the point, it has fewer axes, its
+// Returns the winner: the fastest point, or a point that ties with it and is
+// not slower than `most_seconds`. Points are preferred by these properties, in
+// this order: a measured run supports the point, it has fewer axes, its
 // sequence is not sharded, it has a lower ZeRO stage. Of the equally preferred
 // points, those that tie with the fastest of them are compared by memory. The
 // point with the least memory wins. `points` must not be empty.

@@ -1,16 +1,18 @@
 // Computes lower bounds of the times of pipelines, because the exact time of a
 // pipeline is expensive to compute. The bound assumes that the layers are
-// divided evenly and that nothing is sent between stages. It is the time that a
-// rank computes and communicates, plus the least bubble (idle time) of the
-// schedule:
+// divided evenly and that nothing is sent between stages. The bound is the time
+// that a rank computes and communicates, plus the least bubble (idle time) of
+// the schedule. The bubble of the schedule interleaved is a fraction of the
+// time of the tasks: (ranks - 1) / (stages on a rank * micro-batches). For
+// example, with 4 ranks, 2 stages on each rank and 8 micro-batches, the bound
+// is
 //
-//   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
-//     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
-//         of the gradients and the update after them
+//   a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter of the
+//   gradients and the update after them
 //
 // The tasks of a single micro-batch run one after another, because each task
 // needs the result of the stage before. With few micro-batches, this chain may
-// take longer than the time above. Its time is then the bound.
+// take longer than the time above. The time of the chain is then the bound.
 //
 // Pipelines whose states and activations exceed a device's memory are left out,
 // even if every rank would have only an equal part of them.
@@ -229,7 +231,7 @@ class Drafter {
   struct DraftsOfMesh {
     std::optional<PipelineDrafts::StagedMesh> mesh;
     std::vector<PipelineDraft> all;
-    // Settings::gathers_once is the same for all drafts of the mesh.
+    // Settings::gathers_once is the same for all pipelines on the mesh.
     bool gathers_once = false;
     bool finished = true;
   };
@@ -368,11 +370,11 @@ class Drafter {
 
   // Returns the bytes that the fuller of the first and the last rank is
   // expected to need. The first rank keeps the activations of as many
-  // micro-batches as the schedule's fullest rank does, and runs the backward
-  // pass of a layer. The last rank keeps the activations of one micro-batch. It
-  // also holds the logits, or runs the backward pass of a layer. Both ranks
-  // have an equal part of the states, and of the weights that are gathered once
-  // per step.
+  // micro-batches as the schedule's fullest rank does, and the temporary
+  // tensors of a layer's backward pass. The last rank keeps the activations of
+  // one micro-batch, and the larger of two things: the logits, or the temporary
+  // tensors of a layer's backward pass. Both ranks have an equal part of the
+  // states, and of the weights that are gathered once per step.
   static double BytesOf(const ScheduleBound& bound,
                         const cost::CostInputs& work,
                         const cost::Settings& settings,

@@ -24,17 +24,18 @@ namespace shardc::search {
 // the stages of a rank.
 struct ScheduleBound {
   std::string_view name;
-  int32_t least_chunks = 1, most_chunks = 1;  // chunks per rank
+  // The smallest and the largest number of chunks on each rank.
+  int32_t least_chunks = 1, most_chunks = 1;
   bool measured = false;  // whether published runs used the schedule
-  // The least idle time, as a fraction of that of 1f1b with the same number of
-  // waiting ranks.
+  // The least idle time, as a fraction of the idle time that 1f1b would have if
+  // as many ranks waited.
   double bubble = 1;
   // Returns how many other ranks must start before the rank that starts last.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
   // Returns how many activations a rank keeps at the same time, at most. Each
   // is of one micro-batch in one chunk; `micro` is the number of micro-batches.
   int64_t (*kept)(int64_t ranks, int64_t chunks, int64_t micro) = nullptr;
-  int64_t copies = 1;  // copies of the parameters over all ranks
+  int64_t copies = 1;  // how many ranks hold each parameter
   // The fraction of a micro-batch's tasks that form a chain, in which each task
   // needs the result of the task before. It is less than 1 if gradients of
   // weights are not part of the chain.
@@ -73,15 +74,16 @@ struct PipelineDrafts {
   }
 };
 
-// Drafts the pipelines that may fit in memory, with the rules of `base`. The
-// numbers of ranks are the divisors of the number of devices from 2 up to the
-// number of layers. If weights are gathered once a step, some pipelines take
-// nearly equal times. These differ only in the ZeRO stage and in how the
-// data-parallel devices are divided into dp and fsdp. Of such pipelines, only
-// the one with the fewest bytes is drafted; if several have the fewest, the one
-// with the lowest stage. `axis` is the name of the axis of stages. The request
-// must have a model. Schedules that no published run used are drafted only if
-// Request::unmeasured is set.
+// Drafts the pipelines that may fit in memory, with the rules of `base`:
+// computes a lower bound of the time of each. The numbers of ranks are the
+// divisors of the number of devices from 2 up to the number of layers. If
+// weights are gathered once a step, some pipelines take nearly equal times.
+// These differ only in the ZeRO stage and in how the data-parallel devices are
+// divided into dp and fsdp. Of such pipelines, only the one with the fewest
+// bytes is drafted; if several have the fewest, the one with the lowest stage.
+// `axis` is the name of the axis of stages. The request must have a model.
+// Schedules that no published run used are drafted only if Request::unmeasured
+// is set.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
                               RuleOptions& options, Base base,
                               const std::string& axis,

@@ -27,10 +27,11 @@ namespace {
 // If a model has more parameters than this, no pipelines are evaluated.
 constexpr int64_t kMostParameters = 5000;
 // The largest numbers of pipelines that are evaluated in one pass. Two passes
-// try the schedules of published runs; only the second shards the sequence. One
-// pass tries each other schedule, if the request allows unmeasured choices. The
-// last two passes try other numbers of ranks, and other pairs of a number of
-// ranks and a rematerialisation policy.
+// try the schedules of published runs; only the second shards the sequence. If
+// the request allows unmeasured choices, each other schedule is tried in a pass
+// of its own, after a pass with the mesh and settings of the fastest pipeline.
+// The last two passes try other numbers of ranks, and other pairs of a number
+// of ranks and a rematerialisation policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
@@ -171,8 +172,8 @@ class Finder {
     return NoTorusRun(*request_.settings.profile, "a pipeline");
   }
 
-  // Returns the complete model compiled for the mesh of a draft; null if that
-  // fails.
+  // Returns the complete model compiled for the mesh of a pipeline; null if it
+  // does not compile.
   const Compiled* CompiledFor(const PipelineDraft& draft) {
     const auto [at, fresh] = compiled_.try_emplace(draft.mesh);
     if (fresh) {

@@ -1,5 +1,5 @@
 // Finds the fastest pipeline that fits in memory, so that it can be compared
-// with the meshes of a search.
+// with the shardings without stages that a search finds.
 #ifndef SHARDC_SEARCH_PIPELINES_H_
 #define SHARDC_SEARCH_PIPELINES_H_
 
@@ -37,8 +37,10 @@ struct Pipeline {
   double bound = 0;    // a lower bound of the seconds of a step
   double seconds = 0;  // expected seconds of a step
   double bubble = 0;   // idle fraction of a step's time
-  double after = 0;    // seconds after the last task: gradients and the update
-  bool gathers_once = false;  // cost::Settings::gathers_once of the stages
+  // The seconds after the last task, in which gradients are reduced and the
+  // parameters are updated.
+  double after = 0;
+  bool gathers_once = false;  // see cost::Settings::gathers_once
   int64_t bytes = 0;          // bytes of tensors on the fullest rank
   // The bytes of device memory that a step needs on the fullest rank: the
   // expected bytes, and an upper estimate.
@@ -58,7 +60,7 @@ struct Pipelines {
   std::optional<Pipeline> fastest;
   // The evaluated pipelines that fit, the fastest first.
   std::vector<Pipeline> fitting;
-  int64_t bounded = 0;    // number of pipelines that may fit
+  int64_t bounded = 0;    // number of drafted pipelines that may fit in memory
   int64_t evaluated = 0;  // how many of these were evaluated
   std::string why_not;    // why no pipeline was tried; empty if some were
   bool finished = true;   // false if the deadline stopped the search

@@ -2,7 +2,8 @@
 // The time of a pipeline has other parts than that of a sharding without
 // stages: the bubble, the gradients and the update after the last task, and the
 // time that a rank computes and sends for its stages. Each part is compared
-// with the corresponding parts of the winner:
+// with the corresponding parts of the winner. For example, a pipeline of 8
+// ranks has a bubble, shorter updates, and less time for the rest of the step:
 //
 //   pp 1 -> 8: bubble +624 ms, stage updates -50 ms, stages -2.1 s
 #include "search/placed_pipelines.h"
@@ -164,7 +165,9 @@ class Placer {
   }
 
   void Alternatives() {
-    std::map<int64_t, const Pipeline*> best;  // keyed by the number of ranks
+    // The fastest fitting pipeline for each number of ranks, keyed by this
+    // number.
+    std::map<int64_t, const Pipeline*> best;
     for (const Pipeline& one : found_.pipelines.fitting) {
       best.try_emplace(one.Ranks(), &one);
     }
@@ -182,7 +185,7 @@ class Placer {
 
   Found& found_;
   const std::optional<int64_t> capacity_;
-  const double fastest_;  // the fastest time without pipelines, in seconds
+  const double fastest_;  // seconds of the fastest sharding without stages
 };
 
 }  // namespace

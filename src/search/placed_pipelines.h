@@ -23,8 +23,8 @@ inline constexpr std::string_view kUncalibratedPipeline =
 void PlacePipelines(Found& found);
 
 // Returns the pipeline that would win if the times of pipelines were
-// calibrated. Returns null if no pipeline is faster than the winner by more
-// than a tie.
+// calibrated. Returns null if no pipeline is faster than the winner, or if the
+// fastest pipeline ties with the winner.
 const Pipeline* FasterPipeline(const Found& found);
 
 }  // namespace shardc::search

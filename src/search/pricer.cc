@@ -1,26 +1,30 @@
-// Computes a lower bound of the time of a candidate. A candidate is a mesh with
-// rules, and a setting is a ZeRO stage, a rematerialisation policy and a number
-// of micro-batches. The bound of a setting is its time with only the
-// communication that it surely shares with a reference setting. This is 97 % of
-// what the reference setting sends, or nothing if larger messages may have a
-// lower rate. A candidate has one reference setting, with the fewest
-// micro-batches and the policy that keeps the most values. ZeRO 3 has its own
-// reference, because it gathers parameters over other axes. Before a setting is
-// evaluated exactly, its bound is refined: the reference is then the setting
-// that differs only in the policy:
+// Computes lower bounds of the time and memory of a candidate. A candidate is a
+// mesh with rules. A setting is a ZeRO stage, a rematerialisation policy and a
+// number of micro-batches.
 //
-//   dp=16 ep=4, ZeRO 3, 4 micro-batches, dots kept
-//     bound 2.44 s, refined 3.29 s, exactly 3.31 s
+// The communication of a setting is expensive to compute, so a bound of time is
+// computed from the communication of another setting, the reference. The bound
+// counts 97 % of what the reference sends, or nothing if larger messages may
+// have a lower rate. A candidate has one reference, with the fewest
+// micro-batches and the policy that keeps the most activations. ZeRO 3 has its
+// own reference, because it gathers parameters over other axes. Before a
+// setting is evaluated exactly, its bound is refined: the reference is then the
+// setting that differs only in the policy. For example, a setting with ZeRO 3
+// and 4 micro-batches on dp=16 ep=4 has these times:
 //
-// If products with more rows never run at a lower rate (`ascends_`), more
-// micro-batches never take less time with the same communication. Each product
-// has fewer rows, and every micro-batch reads the weights. Then only the
-// smallest number of micro-batches that fits is bounded; otherwise every larger
-// number is bounded too. The bound of the candidate is the lowest bound over
-// all ZeRO stages and policies:
+//   bound 2.44 s, refined bound 3.29 s, exact time 3.31 s
 //
-//   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
-//     ->  no setting with this policy takes less than 1.69 s; with 2 it is 1.70
+// If matrix products with more rows never run at a lower rate (`ascends_`),
+// more micro-batches never take less time with the same communication. Each
+// product has fewer rows, and every micro-batch reads the weights. So only the
+// smallest number of micro-batches that fits needs a bound. Otherwise, every
+// larger number needs a bound too. The bound of the candidate is the lowest
+// bound over all ZeRO stages and policies. For example, with fsdp=64 and a
+// policy that keeps the outputs of products, a step fits with 2 micro-batches
+// and not with 1:
+//
+//   bound 1.69 s for every setting with this policy, exact time 1.70 s with 2
+//   micro-batches
 //
 // More micro-batches need less memory, so the bound of memory is computed with
 // the most micro-batches. With a single micro-batch the gradients have another
@@ -73,13 +77,15 @@ bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
 
 struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
-  Mesh mesh;             // the mesh of the first candidate with these shardings
+  // The mesh of the first of the candidates that share this entry.
+  Mesh mesh;
   bool compiles = true;  // whether the rules compile for the mesh
   std::mutex mutex;      // guards the members that follow
-  // The prepared mesh; nullopt if released, or if the rules do not compile.
+  // The plan compiled for the mesh, with the inputs of the cost model. nullopt
+  // if it was released, or if the rules do not compile.
   std::optional<Prepared> on;
   // Indexed by ZeRO stage, then by number of micro-batches: the communication
-  // with the policy that keeps the most values.
+  // with the policy that keeps the most activations.
   std::vector<std::optional<cost::Communication>> moves;
   // The setting that was evaluated last, and its memory. The Room, the bounds
   // and the time of a setting are mostly computed one after the other, from
@@ -90,7 +96,8 @@ struct Pricer::Entry {
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
 
-  // Prepares the mesh, and resizes the vectors of results for all settings.
+  // Stores the compiled plan, and resizes the vectors of results for all
+  // settings.
   void Prepare(std::optional<Prepared> prepared, const SettingsGrid& grid) {
     on = std::move(prepared);
     compiles = on.has_value();
@@ -101,7 +108,7 @@ struct Pricer::Entry {
     seconds.resize(grid.size());
   }
 
-  // Frees the prepared mesh, which is most of the entry's memory. If `all` is
+  // Frees the compiled plan, which is most of the entry's memory. If `all` is
   // set, frees the results of all settings too.
   void Release(bool all) {
     on.reset();
@@ -169,9 +176,9 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   return *of_candidate;
 }
 
-// Adds `entry` to the queue, and releases the oldest prepared meshes. An entry
-// that another thread is using is moved to the end of the queue instead. The
-// loop ends before `entry` itself is released.
+// Adds `entry` to the queue, and releases the compiled plans of the oldest
+// entries. An entry that another thread is using is moved to the end of the
+// queue instead. The loop ends before `entry` itself is released.
 void Pricer::HoldLocked(Entry& entry) const {
   held_.push_back(&entry);
   for (size_t tries = held_.size(); held_.size() > most_held_ && tries > 1;

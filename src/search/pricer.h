@@ -37,7 +37,7 @@ struct Point {
 // Lower bounds of a candidate. `seconds` is a bound over the settings that fit
 // in memory, and `bytes` is a bound over all settings.
 struct Bound {
-  std::vector<std::string> reasons;  // why it is illegal; empty if legal
+  std::vector<std::string> reasons;  // why the candidate is illegal; or empty
   double seconds = 0;
   int64_t bytes = 0;
   bool fits = true;  // false if no setting fits
@@ -71,7 +71,8 @@ struct Filter {
   std::optional<size_t> zero = {}, remat = {}, micro = {};
   // Points whose time is more than this many seconds are not returned.
   double most_seconds = std::numeric_limits<double>::infinity();
-  const Incumbents* incumbents = nullptr;  // null if no point is excluded
+  // Points that these known points exclude are not returned. May be null.
+  const Incumbents* incumbents = nullptr;
 };
 
 // Computes bounds and points of candidates, and keeps intermediate results.
@@ -79,14 +80,14 @@ struct Filter {
 // as `worker`.
 class Pricer {
  public:
-  // The default number of meshes that stay prepared. If Request::unmeasured is
-  // set, a search for Llama 3 405B on 16,384 devices prepares 18,000 meshes of
-  // about 40 kB each.
+  // The default number of meshes whose compiled plans stay in memory. If
+  // Request::unmeasured is set, a search for Llama 3 405B on 16,384 devices
+  // compiles plans for 18,000 meshes, of about 40 kB each.
   static constexpr size_t kMostHeld = 2048;
 
   // If `may` is true, steps that may fit (Fit::kMayFit) are treated as fitting.
-  // At most about `most_held` meshes stay prepared. Other meshes are prepared
-  // again when they are needed.
+  // At most about `most_held` compiled plans stay in memory. Other plans are
+  // compiled again when they are needed.
   Pricer(const Request& request, const SettingsGrid& grid,
          const RuleOptions& options, bool may, size_t most_held = kMostHeld);
   ~Pricer();
@@ -120,12 +121,12 @@ class Pricer {
   // Returns the entry of a candidate. A new candidate is compiled first.
   // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
-  // Adds an entry to the queue of entries whose meshes stay prepared. If the
-  // queue is too long, releases the meshes of the oldest entries. The caller
-  // holds `mutex_`, and also the entry's own lock if other threads know the
-  // entry.
+  // Adds an entry to the queue of entries whose compiled plans stay in memory.
+  // If the queue is too long, releases the plans of the oldest entries. The
+  // caller holds `mutex_`, and also the entry's own lock if other threads know
+  // the entry.
   void HoldLocked(Entry& entry) const;
-  // Prepares the mesh of an entry again if it was released. The caller holds
+  // Compiles the plan of an entry again if it was released. The caller holds
   // the lock of the entry.
   void Restore(Entry& entry) const;
   // Returns the indices of the ZeRO stages, rematerialisation policies and
@@ -137,23 +138,22 @@ class Pricer {
   const Room& RoomAt(Entry& entry, size_t setting) const;
   // Returns the communication of the reference of a setting: the setting with
   // the same ZeRO stage and number of micro-batches, and with the
-  // rematerialisation policy that keeps the most values.
+  // rematerialisation policy that keeps the most activations.
   const cost::Communication& ReferenceAt(Entry& entry, size_t setting,
                                          int worker) const;
   // Returns a lower bound of the time of a setting, computed from the
   // communication (ReferenceAt) of the setting `reference`.
   double BoundBy(Entry& entry, size_t setting, size_t reference,
                  Evaluator::Shared shared, int worker) const;
-  // The settings from whose communication one call has computed bounds. Each
-  // call has its own set. The settings that a call evaluates then do not depend
-  // on what other threads have evaluated before.
+  // The reference settings that one call of PointsOf() or BestOf() has used for
+  // bounds. Each call has its own set, so the settings that it evaluates do not
+  // depend on what other threads have evaluated.
   using Refined = std::set<size_t>;
   // Return lower bounds of the time of a setting, computed from the
-  // communication (ReferenceAt) of another setting:
-  //   LeastAt  the reference stage (SettingsGrid::ReferenceOf), and the fewest
-  //            micro-batches
-  //   KnownAt  the same ZeRO stage, and the same number of micro-batches or
-  //            fewer; 0 if `refined` has no such setting
+  // communication (ReferenceAt) of another setting. For LeastAt, this setting
+  // has the stage SettingsGrid::ReferenceOf() and the fewest micro-batches. For
+  // KnownAt, this setting is in `refined` and has the same ZeRO stage and at
+  // most as many micro-batches. KnownAt returns 0 if there is no such setting.
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double KnownAt(Entry& entry, size_t setting, const Refined& refined,
                  int worker) const;
@@ -189,7 +189,8 @@ class Pricer {
   const RuleOptions& options_;
   const bool may_;
   const size_t most_held_;
-  // Whether more micro-batches never make a step without communication faster.
+  // True if, without communication, a step with more micro-batches is at least
+  // as slow.
   const bool ascends_;
   mutable std::mutex mutex_;  // guards the four members that follow
   mutable std::vector<std::unique_ptr<Entry>> entries_;

@@ -35,7 +35,8 @@ struct RulesFile {
 
 // The progress of a search, which is printed as a line on a terminal.
 struct Progress {
-  // The number of shardings that were evaluated or skipped, and of all.
+  // The number of shardings that were evaluated or skipped, and the number of
+  // all shardings.
   int64_t done = 0, all = 0;
   // The fastest time so far; 0 if no sharding fits yet.
   double best_seconds = 0;
@@ -44,7 +45,7 @@ struct Progress {
 struct Request {
   Manifest manifest;
   std::optional<ModelConfig> model;
-  CompileOptions options;  // how plans are compiled; mode train only
+  CompileOptions options;  // options for every plan; the only mode is train
   int64_t devices = 1;
   // The settings must have a profile, a batch and a length. `remat`,
   // `microbatches` and `zero` are searched unless the user has fixed them with
@@ -57,7 +58,7 @@ struct Request {
   // else the pack whose rules match the parameter names. If empty, only
   // suggested rules are searched.
   std::vector<std::string> rules;
-  bool keep_rules = false;   // if true, these rules are used unchanged
+  bool keep_rules = false;   // if true, `rules` are used unchanged
   std::optional<Mesh> mesh;  // if set, the only mesh that is searched
   Device device;             // the device of every mesh
   suggest::Preferences preferences;

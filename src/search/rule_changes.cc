@@ -4,7 +4,7 @@
 // from the rules that win (are the first to match) only weights of this
 // purpose. Such rules are changed in place, or changed copies of them are
 // added. A copy is placed before the rules of the extended files, so that it
-// wins:
+// wins. For example, the copy on the right replicates q_proj over data axes:
 //
 //   - match: 'self_attn\.q_proj\.weight$'     - match: 'self_attn\.q_proj...'
 //     spec: [HEAD, [FSDP, SP]]           ->     spec: [HEAD, null]

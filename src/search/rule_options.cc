@@ -1,7 +1,8 @@
 // Collects the rules that a search tries. Suggested rules name logical axes and
 // not mesh axes, so many meshes have the same suggested file. Such a file is
 // written, read and matched only once. The key of a file consists of the
-// choices that `suggest` made:
+// choices that `suggest` made. For example, it makes the same choices for the
+// first two of these meshes, and other choices for the third:
 //
 //   fsdp=64, and dp=2 fsdp=32  ->  one file
 //   tp=16 with 8 KV heads      ->  another, with `kv_head: null`

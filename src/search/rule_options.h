@@ -1,5 +1,5 @@
 // The rules that a search tries: the user's rules or the model's pack, the
-// rules that are suggested for a mesh, and changes of them.
+// rules that are suggested for a mesh, and changed copies of these rules.
 #ifndef SHARDC_SEARCH_RULE_OPTIONS_H_
 #define SHARDC_SEARCH_RULE_OPTIONS_H_
 
@@ -45,9 +45,11 @@ class RuleOptions {
   // first.
   const std::vector<std::string>& axes(Base base) const;
 
-  // Returns the index of the option for a mesh. Returns nullopt if the rules do
-  // not compile, if they do not suit the mesh, or if a change does not apply to
-  // them. Equal rules for several meshes are one option.
+  // Returns the index of the option (a rules file with changes) for a mesh.
+  // Returns nullopt if the rules do not compile, or if a change does not apply
+  // to them. For suggested rules, also returns nullopt if suggest::MisfitOf()
+  // refuses the mesh, for example because its tp axis would shard no parameter.
+  // Equal rules for several meshes are one option.
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
@@ -71,8 +73,8 @@ class RuleOptions {
   };
   std::optional<uint32_t> Add(Base base, const RuleChanges& changes,
                               std::string name, RulesFile file);
-  // Returns the file that is suggested for a mesh, and sets `key` to the key of
-  // its contents. Returns null if the suggested rules do not suit the mesh.
+  // Returns the file that is suggested for a mesh, and sets `key` to its key in
+  // `files_`. Returns null if suggest::MisfitOf() refuses the mesh.
   BaseFile* SuggestedFor(const Mesh& mesh, std::string& key);
   BaseFile* SuggestFile(const Mesh& mesh, std::string& key);
   BaseFile* GivenFile(std::string& key);

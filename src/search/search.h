@@ -74,12 +74,15 @@ struct Found {
   std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
   // The fastest sharding on another mesh than the winner's.
   std::optional<Sharding> runner_up;
-  // The Pareto front of time and memory, the fastest first. It has the
-  // pipelines for which nothing else is better. It also has the shardings for
-  // which no other sharding is better, even if a pipeline is.
+  // The Pareto front of time and memory, the fastest first. A pipeline is on
+  // the front if no sharding and no other pipeline is better. A sharding
+  // without stages is on the front if no other such sharding is better, even if
+  // a pipeline is.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices into `front` of the printed points
-  size_t knee = 0;  // index into `front`; the front's size if there is no knee
+  // The index in `front` of the knee (KneeOf in front.h); the size of the front
+  // if there is no knee.
+  size_t knee = 0;
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;

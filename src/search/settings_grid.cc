@@ -3,7 +3,7 @@
 // input of each layer. Each policy keeps everything that the policy two places
 // later keeps. Unless the user has fixed the number of micro-batches, each
 // divisor of the batch up to 4,096 is tried. For each mesh, the search checks
-// later whether the number also divides the rows of a device:
+// later whether the number also divides the part of the batch on a device:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"

@@ -37,9 +37,10 @@ class SettingsGrid {
   // Returns the reference stage of a ZeRO stage; both are indices into zeros().
   // A setting sends at least as many bytes of activations and parameters as the
   // same setting with the reference stage. For stages up to 2 the reference is
-  // the lowest stage: their programs gather parameters along the same axes, and
-  // higher stages also gather the updated parameters. Stage 3 gathers
-  // parameters along other axes, which may be faster. It is its own reference.
+  // the lowest stage. The programs of these stages gather parameters along the
+  // same axes, and the higher stages also gather the updated parameters. Stage
+  // 3 gathers parameters along other axes, which may be faster, so stage 3 is
+  // its own reference.
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
   // Return the ZeRO stages, the rematerialisation policies, and the numbers of
