@@ -1,6 +1,7 @@
-// Findings are stored in the library's internal type, which includes the source
-// texts, because some output formats quote lines of the source. `at` converts
-// one finding to the public type.
+// Implements the public list of findings. The list stores findings in the
+// library's internal type, which includes the source texts, because some output
+// formats quote lines of the source. `at` converts one finding to the public
+// type.
 #include "shardc/inside.h"
 // inside.h comes first, because it defines SHARDC_V1 for the headers below.
 #include "emit/findings/formats.h"

@@ -31,7 +31,7 @@ struct Finding {
   std::string message;  // one line without a final period
   FoundAt place;
   std::string help;                 // how to correct it; may be empty
-  std::vector<std::string> params;  // names of the parameters that it is about
+  std::vector<std::string> params;  // names of the affected parameters
 };
 
 // A list of findings. A function that takes a Findings argument appends to it,

@@ -33,7 +33,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  Place place;  // the place in findings about the mesh
+  Place place;  // the place that findings about the mesh name
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;

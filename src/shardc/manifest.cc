@@ -1,6 +1,6 @@
 // Makes public manifests from the library's internal manifest. For
 // MakeManifest, each tensor is checked by itself, and then the complete
-// manifest is checked:
+// manifest is checked. For example, this tensor gets a finding:
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"

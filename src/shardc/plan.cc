@@ -1,6 +1,6 @@
 // Wraps the result of the compiler and copies only the requested parts. Many
 // parameters have the same layout, so a parameter stores the index of its
-// layout:
+// layout. For example, parameter 7 has the layout 2:
 //
 //   params[7].layout is 2, so placement(7, kDecode) copies the decode entry of
 //   layouts[2]

@@ -48,8 +48,8 @@ struct Placement {
   // The bytes of one device's shard; nullopt if the parameter's shape or dtype
   // is unknown, or if the spec is illegal.
   std::optional<int64_t> bytes_per_device;
-  bool illegal = false;    // an illegal spec that was kept (kError)
-  bool corrected = false;  // an illegal spec that was changed
+  bool illegal = false;    // whether `spec` is illegal, but was kept (kError)
+  bool corrected = false;  // whether an illegal spec was changed to `spec`
 };
 
 struct Totals {

@@ -20,8 +20,8 @@ using AxisGroup = std::vector<std::string>;
 // remaining dimensions are unsharded.
 using Spec = std::vector<AxisGroup>;
 
-// The phase in which the model runs. A rule may have a different spec for each
-// mode.
+// How the model runs: in training, or in one of three parts of inference. A
+// rule may have a different spec for each mode.
 enum class Mode { kTrain, kPrefill, kDecode, kInsert };
 
 // Returns the JSON text of a spec, as plans have it: `[["fsdp", "sp"], "tp",

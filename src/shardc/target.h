@@ -24,8 +24,10 @@ namespace shardc::SHARDC_V1 {
 struct TargetRequest {
   std::string project = {};  // path of the project file
   std::string target = {};   // may be empty if there is only one target
-  std::string mesh = {};     // a file, or axes: `dp:2,tp:4`
-  std::vector<std::string> rules = {};  // files, `builtin:PACK`, `auto`
+  std::string mesh = {};     // a file, or axes such as `dp:2,tp:4`
+  // Each element is a file, `builtin:PACK`, or `auto` for the pack that fits
+  // the parameter names.
+  std::vector<std::string> rules = {};
   std::string manifest = {};
   std::string model = {};  // path of the model's config.json
   // Number of devices; required if the size of a mesh axis is -1.
@@ -42,7 +44,7 @@ struct Target {
   Rules rules;
   Manifest manifest;
   PlanOptions plan;       // options of Compile, with the target's modes
-  CheckOptions check;     // options of Check: target's sizes, project's lints
+  CheckOptions check;     // options of Check, from the target and the project
   std::string plan_file;  // path of the committed plan; may be empty
 };
 

@@ -1,5 +1,6 @@
 // Checks the names and sizes in the options, and then runs the same cases as
-// `shardc verify`. An empty list in the options means all names:
+// `shardc verify`. An empty list in the options means all names. For example,
+// the operation sdpa is run in all layouts (dimension orders):
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"

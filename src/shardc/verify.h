@@ -28,7 +28,7 @@ struct VerifyOptions {
   AttentionSizes sizes = {};
   std::vector<std::string> operations = {};  // empty: all operations
   std::vector<Mode> modes = {};              // empty: all modes
-  std::vector<std::string> layouts = {};     // of bthd, bhtd, thd; empty: all
+  std::vector<std::string> layouts = {};     // bthd, bhtd or thd; empty: all
   // Names of dtypes: float32, bfloat16, float16. An empty list means all three.
   std::vector<std::string> dtypes = {};
   uint64_t seed = 0;  // seed of the random inputs
@@ -46,7 +46,7 @@ struct VerifiedCase {
   Verdict verdict = Verdict::kPass;
   std::string reason;      // why the case failed or is unsupported; else empty
   double error = 0;        // largest absolute error of an element
-  double allowed = 0;      // largest `error` of a case that passes
+  double allowed = 0;      // the tolerance: the case passes up to this error
   int64_t bytes_sent = 0;  // bytes sent by the device that sends most
 };
 
