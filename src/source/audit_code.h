@@ -1,5 +1,5 @@
-// The codes of family 6 (SHD6xx): findings of `shardc audit` in compiled
-// programs.
+// Lists the codes of family 6 (SHD6xx), which `shardc audit` reports about
+// compiled programs.
 #ifndef SHARDC_SOURCE_AUDIT_CODE_H_
 #define SHARDC_SOURCE_AUDIT_CODE_H_
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLinkLimit = 40;  // links in one path, as on Linux
+constexpr int kLinkLimit = 40;  // most links in one path, as on Linux
 
 // Returns the absolute path without links. Returns an empty path after an
 // error, such as more than kLinkLimit links.

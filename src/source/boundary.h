@@ -1,4 +1,5 @@
-// The folder that the paths of a project must stay inside.
+// Checks that the paths in a project file lead to files inside the project's
+// folder, which is the repository of the project file.
 #ifndef SHARDC_SOURCE_BOUNDARY_H_
 #define SHARDC_SOURCE_BOUNDARY_H_
 

@@ -1,4 +1,5 @@
-// Sizes in bytes as people write them. Files and flags share this grammar.
+// Parses sizes in bytes as users write them in files and flags, such as
+// `1.5GiB`.
 #ifndef SHARDC_SOURCE_BYTE_SIZE_H_
 #define SHARDC_SOURCE_BYTE_SIZE_H_
 
@@ -20,7 +21,7 @@ std::optional<int64_t> ParseByteSize(std::string_view text);
 
 // Returns the message for a text `seen` that ParseByteSize rejects, with the
 // reason: "`memory` is `80`, of what unit?". `what` names the key or flag that
-// has the text. kByteSizeHelp is the help of the finding.
+// has the text. kByteSizeHelp is the advice that is printed below the message.
 std::string NotByteSize(std::string_view what, std::string_view seen);
 inline constexpr std::string_view kByteSizeHelp =
     "write a number and a unit, such as `80GiB`";

@@ -1,4 +1,4 @@
-// Digests of bytes.
+// Computes digests of bytes, such as SHA-256.
 #ifndef SHARDC_SOURCE_DIGEST_H_
 #define SHARDC_SOURCE_DIGEST_H_
 

@@ -1,7 +1,7 @@
 // Computes the edit distance of two words. A table holds the distance between
 // each prefix of one word and each prefix of the other. It is filled row by
-// row, and only the last three rows are stored, because a swap of neighbouring
-// letters is computed from the row before the last:
+// row. A swap of neighbouring letters is one edit and is computed from the row
+// before the last, so the last three rows are stored. For example:
 //
 //   atn -> attn: 1     kernle -> kernel: 1     mlp -> moe: 2
 #include "source/edit_distance.h"

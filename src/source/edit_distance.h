@@ -15,7 +15,8 @@ namespace shardc {
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the edit distance of two parts of names. If a part has more than 64
-// bytes, returns the length of the longer part instead.
+// bytes, returns the length of the longer part instead, because the distance
+// takes quadratic time.
 int64_t PartEdits(std::string_view a, std::string_view b);
 
 }  // namespace shardc

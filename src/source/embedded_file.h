@@ -1,4 +1,5 @@
-// A file of this repository that is compiled into the library or the program.
+// Declares the name and the text of a file of this repository that is compiled
+// into the library or the program.
 #ifndef SHARDC_SOURCE_EMBEDDED_FILE_H_
 #define SHARDC_SOURCE_EMBEDDED_FILE_H_
 

@@ -138,7 +138,8 @@ int64_t Nanoseconds(const timespec& time) {
 }
 
 // Reads `fd` to its end, and inflates gzip. `expected` is the size of the file,
-// or 0 if it is unknown. Returns null after a finding about `path`.
+// or 0 if it is unknown. On failure, adds an error about `path` to `findings`
+// and returns null.
 SourceRef ReadOpen(const std::string& path, int fd, int64_t expected,
                    Findings& findings, int64_t limit_bytes) {
   const Place place{MakeSource(path, {})};

@@ -18,9 +18,9 @@ inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
 
 // Reads a regular file, or standard input for "-", and inflates gzip. Neither
 // the file nor its inflated text may have more than `limit_bytes`. A path of a
-// FIFO, a device or a directory is refused. Returns null after a finding:
-// missing, unreadable, not-regular, limit. The text of standard input is kept
-// and returned again by later calls.
+// FIFO, a device or a directory is refused. On failure, adds the error missing,
+// unreadable, not-regular or limit to `findings` and returns null. The text of
+// standard input is kept and returned again by later calls.
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes = kTextLimitBytes);
 

@@ -1,8 +1,8 @@
 // Writes files such that a reader of `path` sees either the old bytes or all
-// new bytes. The new file is first synced to disk, and then gets the name in
-// one step. Only standard output and files that are not regular, such as pipes,
-// are written in place. An error while writing is stored and reported by
-// Commit, since the code that writes to a sink has no Findings.
+// new bytes. The new file is first synced to disk and then gets the name `path`
+// atomically. Only standard output and files that are not regular, such as
+// pipes, are written in place. The code that writes to a sink cannot report
+// diagnostics. So an error while writing is stored, and Commit reports it.
 #include "source/file_sink.h"
 
 #include <errno.h>

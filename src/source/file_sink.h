@@ -1,4 +1,4 @@
-// Output files that appear complete or not at all.
+// Writes output files so that a file appears complete or not at all.
 #ifndef SHARDC_SOURCE_FILE_SINK_H_
 #define SHARDC_SOURCE_FILE_SINK_H_
 
@@ -39,12 +39,12 @@ class FileSink final : public Sink {
   // Writes and syncs the remaining bytes, and reports every error that Commit
   // reports except those of naming the file. Nothing is appended afterwards. A
   // command that writes several files prepares all of them before it commits
-  // the first. Returns false after a finding.
+  // the first. On an error, adds it to `findings` and returns false.
   bool Prepare(Findings& findings);
-  // Writes the remaining bytes and gives the file its name. Returns false after
-  // a finding: `write` for the first error, or `usage` if this run has read the
-  // file, which is then not replaced. If a reader of standard output closes
-  // early (`| head`), this is no error.
+  // Writes the remaining bytes and gives the file its name. On failure, adds
+  // the error `write` to `findings` and returns false. If this run has read the
+  // file, adds the error `usage`, returns false and does not replace the file.
+  // If a reader of standard output closes early (`| head`), this is no error.
   bool Commit(Findings& findings);
 
  private:
@@ -54,7 +54,7 @@ class FileSink final : public Sink {
   bool OpenNameless();
   int OpenTemporary();
   void Fail(int error);
-  // Reports error_. Returns false after a finding.
+  // If error_ is set, adds an error to `findings` and returns false.
   bool Report(Findings& findings) const;
   // Each of these functions returns 0, or the errno value of its error.
   int Publish();
@@ -62,27 +62,31 @@ class FileSink final : public Sink {
   int CopyToTemporary();
   int Rename();
 
-  std::string path_;       // as the caller gave it
-  std::string target_;     // the file to create or replace
-  std::string temporary_;  // the file's name until Commit; empty if it has none
+  std::string path_;  // the path as the caller gave it
+  // The file to create or replace: `path_` with symbolic links resolved.
+  std::string target_;
+  // The name of the file until Commit renames it. Empty if the file has no name
+  // yet.
+  std::string temporary_;
   std::optional<Unfinished> unfinished_;
   unsigned mode_ = 0;  // permissions of the file to replace, or 0
   int fd_ = -1;
   bool in_place_ = true;
   int error_ = 0;        // errno of the first error
   int64_t drained_ = 0;  // bytes passed to the system
-  int64_t started_ = 0;  // bytes that the disk has started to write
+  int64_t started_ = 0;  // bytes whose writeback to disk was started
   std::array<char, size_t{1} << 16> buffer_;
 };
 
-// Writes `bytes` as one complete file. Returns false after a finding.
+// Writes `bytes` as one complete file. On failure, adds an error to `findings`
+// and returns false.
 bool WriteToFile(const std::string& path, std::string_view bytes,
                  Findings& findings);
 
-// Returns whether the file that `path` leads to was read in this run, and adds
-// the finding `usage` if so. "-" is the file to which standard output is
-// redirected. Standard output is written in place, so call this before the
-// first byte of a result.
+// Returns whether the file that `path` leads to was read in this run. If so,
+// adds the error `usage` to `findings`. "-" is the file to which standard
+// output is redirected. Standard output is written in place, so call this
+// before the first byte of a result.
 bool RefuseInput(const std::string& path, Findings& findings);
 
 // Write all bytes to a file descriptor, WriteAt from `offset` on. Return false
@@ -90,7 +94,7 @@ bool RefuseInput(const std::string& path, Findings& findings);
 bool WriteAll(int fd, std::string_view bytes);
 bool WriteAt(int fd, std::string_view bytes, int64_t offset);
 
-// Adds the finding `write` for an errno value.
+// Adds the error `write` to `findings`. `error` is an errno value.
 void AddWriteError(const std::string& path, int error, Findings& findings);
 
 // SyncDirectory syncs a directory, and SyncDirectoryOf the directory that has

@@ -1,5 +1,5 @@
-// Texts that replace the content of files while reading, such as an editor's
-// unsaved buffers or a file's content after a fix.
+// Reads files, but returns a given text instead of a file's content if there is
+// one. Such a text is, for example, the unsaved buffer of an editor.
 #ifndef SHARDC_SOURCE_FILE_TEXTS_H_
 #define SHARDC_SOURCE_FILE_TEXTS_H_
 

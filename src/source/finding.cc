@@ -1,6 +1,7 @@
-// Sorts findings by file, line, column and code. Computing a line and column
-// searches the source, so the sort keys are computed once per finding. The sort
-// is stable:
+// Sorts diagnostics (findings) by file, line, column and code. Computing a line
+// and column searches the source, so the sort keys are computed once per
+// finding. The sort is stable. For example, three findings are sorted; the one
+// without a line is about the entire file:
 //
 //   b.yaml:1:1, a.yaml:9:2, a.yaml  ->  a.yaml, a.yaml:9:2, b.yaml:1:1
 #include "source/finding.h"

@@ -1,4 +1,4 @@
-// A finding describes a problem of the input: a code, a level, a place, a
+// A finding is a diagnostic about the input. It has a code, a level, a place, a
 // message with the numbers, and help. Findings are collected, never thrown.
 #ifndef SHARDC_SOURCE_FINDING_H_
 #define SHARDC_SOURCE_FINDING_H_
@@ -21,13 +21,13 @@ struct Label {
 };
 
 struct Finding {
-  const Code* code = nullptr;  // an entry of a code table
+  const Code* code = nullptr;  // points into a table of codes, such as code.h
   Level level = Level::kError;
   // A message has no final period, and quotes code in backticks. The code that
   // prints the message escapes control characters.
   std::string message;
   Place place;
-  std::string help;  // what to do; may be empty
+  std::string help;  // what the user should do; may be empty
   std::vector<Label> labels;
   std::vector<std::string> params;   // affected parameters, in manifest order
   std::vector<std::string> targets;  // affected targets of a project file
@@ -41,8 +41,8 @@ struct Finding {
 // itself. FileIdOf (source/file.h) returns it.
 using FileId = std::string;
 
-// Collects the findings of a run, and records the files that the run has read.
-// No command may write a file that it has read.
+// Collects the diagnostics (findings) of a run, and records the files that the
+// run has read. No command may write a file that it has read.
 class Findings {
  public:
   // After this many errors a parser may stop. Later errors are still counted.
@@ -61,8 +61,8 @@ class Findings {
 
   void NoteRead(const FileId& file) { read_.insert(file); }
   bool WasRead(const FileId& file) const { return read_.contains(file); }
-  // Copies from `other` the list of the files that were read, for callers that
-  // pass on the findings of `other` one by one.
+  // Copies from `other` the list of the files that were read. Callers that copy
+  // only the diagnostics of `other`, one by one, call this function as well.
   void NoteReadsOf(const Findings& other) {
     read_.insert(other.read_.begin(), other.read_.end());
   }

@@ -15,8 +15,8 @@ namespace shardc {
 class InputFile {
  public:
   // Opens the file. Directories, FIFOs and devices are refused without
-  // blocking. Returns nullopt after a finding: missing, unreadable,
-  // not-regular.
+  // blocking. On failure, adds the error missing, unreadable or not-regular to
+  // `findings` and returns nullopt.
   static std::optional<InputFile> Open(const std::string& path,
                                        Findings& findings);
   InputFile(InputFile&& other) noexcept;
@@ -25,13 +25,14 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
-  int64_t size() const { return size_; }  // bytes when the file was opened
+  int64_t size() const { return size_; }  // in bytes, when the file was opened
 
-  // Reads exactly `count` bytes. Returns false after the finding `unreadable`.
+  // Reads exactly `count` bytes. On failure, adds the error `unreadable` to
+  // `findings` and returns false.
   bool ReadAt(int64_t offset, char* out, size_t count,
               Findings& findings) const;
-  // Returns the first `count` bytes, or all bytes of a shorter file; nullopt
-  // after the finding `unreadable`.
+  // Returns the first `count` bytes, or all bytes of a shorter file. On
+  // failure, adds the error `unreadable` to `findings` and returns nullopt.
   std::optional<std::string> Head(size_t count, Findings& findings) const;
 
  private:

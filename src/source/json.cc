@@ -12,8 +12,8 @@
 // Example: for `[1, "a"]` the events are start_array, number, string,
 // end_array, and the cursor moves over `[`, `1`, `"a"`, `]`.
 //
-// simdjson 3.0.1 does not replace these parsers: its DOM has no offsets, which
-// every finding needs, and keeps duplicate keys. For a manifest of a million
+// simdjson 3.0.1 does not replace these parsers: its DOM keeps duplicate keys,
+// and has no offsets for the places of diagnostics. For a manifest of a million
 // parameters it takes 310 ms, and the readers that use PlainJson take 255 ms.
 //
 // nlohmann ends at a NUL byte, so Finish checks that only white space follows.
@@ -36,7 +36,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxNodes = size_t{1} << 26;  // 1 GiB of nodes
+constexpr size_t kMaxNodes = size_t{1} << 26;  // 1 GiB, at 16 bytes a node
 
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -342,8 +342,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
   size_t begin_;
   JsonLimits limits_;
   Findings& findings_;
-  std::vector<uint32_t> open_;  // nodes of the open containers
-  std::vector<std::pair<size_t, uint32_t>> keys_;  // buffer of CheckKeys
+  std::vector<uint32_t> open_;  // node indices of containers without their end
+  std::vector<std::pair<size_t, uint32_t>> keys_;  // hash and node of each key
   bool duplicates_ = false;
 };
 

@@ -2,8 +2,9 @@
 //
 // The document is one flat array of nodes in document order, so that a manifest
 // of a million tensors needs one allocation. Parsing is strict: UTF-8 only, no
-// duplicate keys, limited depth, nothing after the value. Integers keep their
-// 64 bits; -0 and numbers with a fraction or an exponent are reals.
+// duplicate keys, a limit on nested containers, nothing after the value.
+// Integers keep their 64 bits; -0 and numbers with a fraction or an exponent
+// are reals.
 #ifndef SHARDC_SOURCE_JSON_H_
 #define SHARDC_SOURCE_JSON_H_
 
@@ -140,20 +141,22 @@ struct JsonLimits {
   // parser, which reports errors. By default the slower parser runs only if the
   // scanner rejects the text.
   bool scan = true;
-  // If set, `place()` of a value is in this text, which has the same length as
-  // the parsed text and differs from it only inside of values.
+  // If set, `place()` of a value is in this text, so that messages quote this
+  // text instead of the parsed one. For example, a reader replaces `NaN`, which
+  // JSON lacks, by `0.0` before parsing. Both texts have the same length and
+  // differ only inside of values.
   SourceRef shown = nullptr;
 };
 
-// A JSON text that has been parsed. Parsing adds these findings: encoding,
+// A JSON text that has been parsed. Parsing may add these errors: encoding,
 // json-syntax (with the position; also for an empty text), json-depth,
 // duplicate-key, number (a real too large for a double), limit, and schema if
 // the root is null without allow_null_root. `place()` of a value covers its
 // text, so that messages can quote a number as written.
 class JsonDocument {
  public:
-  // Parses `source->text()` from `begin` to `end`, by default all of it.
-  // Returns null after a finding.
+  // Parses `source->text()` from `begin` to `end`, by default all of it. On
+  // failure, adds an error to `findings` and returns null.
   static std::unique_ptr<const JsonDocument> Parse(
       SourceRef source, Findings& findings, JsonLimits limits = {},
       size_t begin = 0, size_t end = Place::kEntireFile);
@@ -183,17 +186,21 @@ class JsonDocument {
     return container ? at.next : node + 1;
   }
   std::string_view StringAt(uint32_t node) const;
-  std::string_view TokenAt(uint32_t node) const;  // text of a scalar
+  std::string_view TokenAt(uint32_t node) const;  // JSON text of a scalar
   size_t EndOf(uint32_t node) const;  // offset after the value's text
-  // Parses with the slower parser, which reports errors. Returns false after a
-  // finding.
+  // Parses with the slower parser. On failure, adds an error to `findings` and
+  // returns false.
   static bool Read(JsonDocument& document, size_t begin, size_t end,
                    const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
-  SourceRef shown_;          // JsonLimits::shown, or `source_`
-  std::vector<Node> nodes_;  // members: key node, value node, ...
-  std::string strings_;      // values of strings that have escapes
+  // The text in which places of values are: JsonLimits::shown if it is set, and
+  // otherwise `source_`.
+  SourceRef shown_;
+  // The nodes of all values in document order. A member of an object is the
+  // node of its key, followed by the nodes of its value.
+  std::vector<Node> nodes_;
+  std::string strings_;  // values of strings that have escapes
 };
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
 // Renders a JSON value as a text for comparisons: members are sorted by name
-// and spacing is uniform. Numbers keep their text:
+// and spacing is uniform. Numbers keep their text. For example, an object is
+// rendered as follows:
 //
 //   {"b":1, "a":[ 2 ]}  ->  {"a": [2], "b": 1}
 #include "source/json_members.h"

@@ -19,7 +19,8 @@ namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// If an object has at most this many keys, every two keys are compared.
+// Duplicate keys are found by comparing every two keys if an object has at most
+// this many keys, and else by sorting the keys.
 constexpr size_t kFewKeys = 8;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }

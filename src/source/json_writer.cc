@@ -31,7 +31,7 @@ void PutEscape(Sink& out, uint32_t point) {
     out.Put(kLetters[known]);
     return;
   }
-  if (point > 0xFFFF) {  // a pair of surrogates
+  if (point > 0xFFFF) {  // JSON escapes it as a UTF-16 surrogate pair
     PutEscape(out, 0xD800 + ((point - 0x10000) >> 10));
     PutEscape(out, 0xDC00 + ((point - 0x10000) & 0x3FF));
     return;

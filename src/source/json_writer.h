@@ -131,8 +131,11 @@ class JsonWriter {
   Sink& out_;
   JsonStyle style_;
   bool after_key_ = false;
-  int indent_ = 0;  // indentation of lines in the innermost kLines container
-  int break_ = -1;  // indentation set by Break(); -1 if not set
+  // The number of spaces before a line of the innermost kLines container.
+  int indent_ = 0;
+  // After Break(), the number of spaces before the next member, element or end
+  // of a container, which starts on a new line. Otherwise -1.
+  int break_ = -1;
   std::vector<Frame> frames_;
 };
 

@@ -25,7 +25,9 @@ using Variable = std::function<const char*(const char* name)>;
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  int64_t count = 0;  // 0 unless the texts are numbers with 0 <= index < count
+  // The number of processes. 0, with an `index` of 0, if a text is not a number
+  // or the index is not from 0 to count - 1.
+  int64_t count = 0;
 };
 
 // Returns the index of this process and the number of processes that the

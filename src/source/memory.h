@@ -12,7 +12,7 @@ void KeepFreedMemory();
 
 // Returns to the system the pages of freed blocks, which the allocator keeps
 // after KeepFreedMemory. Call it before work that needs most of the memory in
-// blocks of other sizes than the freed blocks. The system clears a page before
+// blocks that do not fit into the freed blocks. The system clears a page before
 // it is used again, which takes about 0.2 s per GiB. Has no effect with
 // allocators other than glibc's.
 void ReturnFreedMemory();

@@ -1,5 +1,7 @@
-// A parser reports a merge conflict where a key or value is missing, and a
-// binary file at its first byte that is not UTF-8. Neither shows the cause:
+// Recognises merge conflicts and binary files in texts that a parser rejects.
+// The parser reports a merge conflict where a key or value is missing, and a
+// binary file at its first byte that is not UTF-8. Neither place shows the
+// cause, so ReportOtherText reports the cause instead:
 //
 //   version: 1
 //   <<<<<<< HEAD        <- this line is reported

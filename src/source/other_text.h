@@ -1,4 +1,5 @@
-// Recognises files that hold something else than the text a reader expects.
+// Recognises files that are not the text that a reader expects, such as binary
+// files.
 #ifndef SHARDC_SOURCE_OTHER_TEXT_H_
 #define SHARDC_SOURCE_OTHER_TEXT_H_
 
@@ -7,10 +8,11 @@
 
 namespace shardc {
 
-// For a text that a parser of JSON or YAML has refused. If the text has the
-// markers of a merge conflict of Git, or is a Git LFS pointer, a web page, a
-// zip archive, a pickle, or a file of numpy or HDF5, adds a finding with `code`
-// that states this and returns true. Otherwise returns false.
+// Looks for the reason why a parser of JSON or YAML has rejected a text. The
+// text may have the markers of a merge conflict of Git. It may also be a Git
+// LFS pointer, a web page, a zip archive, a pickle, or a file of numpy or HDF5.
+// In these cases, adds an error with `code` that names the reason, and returns
+// true. Otherwise returns false.
 bool ReportOtherText(const SourceRef& source, Findings& findings,
                      const Code& code = code::kJsonSyntax);
 

@@ -1,5 +1,5 @@
-// A fast scanner of common JSON. A reader that meets JSON that the scanner does
-// not accept falls back to the full parser, which reports errors.
+// A fast scanner of common JSON. If the scanner rejects a text, the caller
+// parses the text again with the full parser, which also reports errors.
 #ifndef SHARDC_SOURCE_PLAIN_JSON_H_
 #define SHARDC_SOURCE_PLAIN_JSON_H_
 

@@ -1,10 +1,12 @@
-// Makes paths relative to the repository. Paths are first compared as text, so
-// that a link inside the repository keeps its own name. If the path is outside,
-// it is compared again with all links resolved, because the path of the root or
-// of the working directory may contain a link. FileLike finds the file for a
-// path of another machine: the file whose path in the repository is the longest
-// suffix of that path. With the root /repo and the working directory
-// /repo/jobs:
+// Makes paths relative to the root of the repository. PathOf() first compares
+// the path with the root as text, so that a link inside the repository keeps
+// its own name. If the path does not begin with the root, PathOf() resolves the
+// links of the path and tries again. This finds a path that leads to the
+// repository through a link.
+//
+// FileLike() finds the local file for a path of another machine. It is the file
+// whose path below the root is the longest possible suffix of the other path.
+// For example, with the root /repo and the working directory /repo/jobs:
 //
 //   PathOf:    `../rules/a.yaml`        ->  `rules/a.yaml`
 //   FileLike:  `/home/ci/src/model.py`  ->  `../src/model.py`

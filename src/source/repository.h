@@ -27,7 +27,8 @@ class Repository {
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:
-  std::string root_, here_;  // absolute paths; here_ is the working directory
+  // The absolute paths of the root and of the working directory.
+  std::string root_, here_;
 };
 
 }  // namespace shardc

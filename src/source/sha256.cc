@@ -1,7 +1,7 @@
-// Calls libcrypto's own SHA-256 functions. They avoid the set-up of OpenSSL's
-// providers, which takes a millisecond, and link no other algorithm into a
-// static program. OpenSSL marks these functions as deprecated in favour of
-// choosing a digest by name. Example: `abc` -> ba7816bf8f01cfea...
+// Computes SHA-256 digests with the functions SHA256_* of OpenSSL's libcrypto.
+// They are used although OpenSSL 3 marks them as deprecated. The recommended
+// functions (EVP) take about a millisecond to set up OpenSSL's providers, and
+// they link all other algorithms into a static program.
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"

@@ -1,7 +1,7 @@
-// Computes SHA-3 digests (FIPS 202). The input is added (exclusive or) to the
-// first bytes of a state of 5 x 5 words of 64 bits, a block at a time, and
-// after each block the state is permuted by 24 rounds. The length of a block is
-// the length of the state minus twice the length of the digest:
+// Computes SHA-3 digests (FIPS 202). The state has 5 x 5 words of 64 bits. The
+// input is added (exclusive or) to the first bytes of the state, a block at a
+// time. After each block the state is permuted by 24 rounds. The length of a
+// block is the length of the state minus twice the length of the digest:
 //
 //   SHA3-256: 200 - 2 * 32 = 136 bytes a block
 //

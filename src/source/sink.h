@@ -1,6 +1,6 @@
-// Destinations of output bytes: a string, a file, a digest. A sink collects
-// small pieces in its buffer, so that writing a byte usually costs a copy and
-// no virtual call.
+// Destinations of output bytes: a string, a file or a digest. A sink first
+// copies short writes to its buffer, so that writing one byte usually needs no
+// virtual call.
 #ifndef SHARDC_SOURCE_SINK_H_
 #define SHARDC_SOURCE_SINK_H_
 

@@ -1,4 +1,5 @@
-// A size, a count or a number of bytes whose arithmetic cannot overflow.
+// A size, a count or a number of bytes whose arithmetic cannot overflow. If a
+// result is INT64_MAX or more, Fits() returns false. For example:
 //
 //   Size all = Size(batch) * length * heads;
 //   if (!all.Fits()) return false;  // too large; all.value() is INT64_MAX

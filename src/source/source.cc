@@ -1,9 +1,12 @@
-// Converts byte offsets to lines and columns. The offsets of all lines are
-// computed when a line is first requested. The line of an offset is then found
-// by a binary search, and its column by counting the code points since the
-// start of the line. In a long line, such as that of a JSON file without line
-// breaks, the code points before each block of bytes are counted only once, and
-// a column needs the count of a single block:
+// Converts byte offsets to lines and columns. When a line is first requested,
+// the offsets at which all lines begin are computed. A binary search then finds
+// the line of an offset. The column is 1 plus the number of code points between
+// the start of the line and the offset.
+//
+// Counting these code points each time would be slow in a long line, such as a
+// JSON file without line breaks. So the code points before each block of bytes
+// are counted once, and a column then needs the count of a single block. For
+// example:
 //
 //   "x\n\u00e4=1", offset 4 (`=`)  ->  line 2, column 2
 #include "source/source.h"

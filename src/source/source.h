@@ -1,8 +1,9 @@
-// Room: source. Reads and writes bytes; places, findings and JSON.
+// Room: source. Reads and writes bytes; places, diagnostics and JSON.
 // Includes: no other room.
 //
-// A Source is one input file (or command-line argument) in memory; a Place is a
-// byte range of a Source, which it keeps alive.
+// A Source is an input file, or an argument of the command line, in memory. A
+// Place is a range of bytes in a Source. While a Place exists, its Source stays
+// in memory.
 #ifndef SHARDC_SOURCE_SOURCE_H_
 #define SHARDC_SOURCE_SOURCE_H_
 
@@ -70,8 +71,8 @@ class Source {
   std::string held_;
   RawText raw_;
   std::string_view text_;
-  // The starts of lines are computed when a line is first requested, because
-  // most files have no finding.
+  // The starts of lines are computed when a line is first requested. Only
+  // diagnostics need line numbers, and most files have no diagnostics.
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
   // points_[i] is the number of code points that begin before block i of the

@@ -1,6 +1,6 @@
-// The codes of findings about pipelines, from SHD241 to SHD249: stages or
+// The codes of diagnostics about pipelines, from SHD241 to SHD249: stages or
 // schedules that cannot be used. The other codes of this family (SHD2xx) belong
-// to lints. These findings are not reported by lints, but while a model is
+// to lints. These diagnostics are not reported by lints, but while a model is
 // divided into stages or a schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_

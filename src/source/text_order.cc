@@ -1,18 +1,19 @@
-// Sorts texts by a radix sort over eight bytes at a time. The next eight bytes
-// of each text form one number. Texts with equal numbers are then sorted by
-// their following eight bytes. For example, layers/10/q, layers/10/k and
-// layers/9/q are sorted in two steps:
+// Sorts texts by a radix sort whose digits are eight bytes long. The next eight
+// bytes of each text are read as one number, and the texts are sorted by these
+// numbers. Texts with equal numbers are then sorted by their following eight
+// bytes. For example, layers/10/q, layers/10/k and layers/9/q are sorted in two
+// steps:
 //
 //   by bytes 0 to 7: `layers/1` of the first two texts, then `layers/9`
 //   by the bytes from 8 on, for the first two texts: `0/k`, then `0/q`
 //
-// A run is a range of texts whose bytes so far are equal. Long runs are sorted
-// digit by digit, skipping digits that are the same in all texts. Short runs
-// are sorted by comparison.
+// A run is a range of texts that are equal in all bytes sorted so far. A short
+// run is sorted by comparison. In a long run the numbers are sorted byte by
+// byte, and a byte that is the same in all texts of the run is skipped.
 //
 // The parameters of a model are often listed layer by layer, with the same
-// suffixes in each layer. Then only the prefixes of the layers and the suffixes
-// of one layer are sorted, and the other layers get the same order of suffixes:
+// suffixes in each layer. Then only the layers' prefixes and the suffixes of
+// one layer are sorted, and all other layers get the same order of suffixes:
 //
 //   layers.9.q, layers.9.k, layers.10.q, layers.10.k
 //     prefixes: `layers.10.`, `layers.9.`; suffixes: `k`, `q`
@@ -34,7 +35,9 @@ constexpr size_t kStep = sizeof(uint64_t);
 constexpr size_t kLongRun = 512;
 
 struct Key {
-  uint64_t head;  // the text's eight bytes from Run::depth on, zero-padded
+  // The eight bytes of the text from Run::depth on, padded with zeros. The
+  // first byte is the highest byte of the number.
+  uint64_t head;
   uint32_t text;
 };
 
@@ -189,7 +192,9 @@ struct Group {
 // Returns 0 if there is no such part.
 size_t NumberedPrefix(std::string_view text) {
   bool digits = true;
-  size_t part = 0;  // where the part begins
+  // The offset at which the current part begins. Parts are separated by `.` or
+  // `/`.
+  size_t part = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '.' || c == '/') {
@@ -220,9 +225,9 @@ class GroupedOrder {
       prefixes.push_back(texts_[group.begin].substr(0, group.prefix));
     }
     const TextOrder by_prefix = Sorter(prefixes).Sort();
-    // Give up if a prefix begins with another prefix. Comparing neighbours is
-    // enough: some prefix then begins with the prefix before it in sorted
-    // order.
+    // Give up if a prefix starts with another prefix, such as `norm.1.` with
+    // `norm`. In sorted order, the prefixes that start with `norm` directly
+    // follow `norm`. So only neighbours are compared.
     for (size_t i = 1; i < by_prefix.order.size(); ++i) {
       if (prefixes[by_prefix.order[i]].starts_with(
               prefixes[by_prefix.order[i - 1]])) {

@@ -23,8 +23,8 @@ bool TextWindow::Advance(size_t count) {
       unread <= 0 ? 0 : std::min(capacity_ - kept, static_cast<size_t>(unread));
   if (more == 0) return false;
   std::memmove(buffer_.get(), buffer_.get() + count, kept);
-  // The finding is dropped: after a failure the caller reads the complete file,
-  // which reports the error again.
+  // The error is not reported here: after a failure the caller reads the
+  // complete file, which reports the error.
   Findings unreported;
   if (!file_->ReadAt(end_, buffer_.get() + kept, more, unreported)) {
     text_ = {};

@@ -1,5 +1,7 @@
-// A read-only list of texts that are members of other values, such as the names
-// in a list of tensors. The list refers to the texts and copies none.
+// A read-only list of texts whose std::string_view objects may be members of
+// other structs. An example is the list of the names of all tensors in an array
+// of tensors. The list refers to the string_views where they are and copies
+// none.
 #ifndef SHARDC_SOURCE_TEXTS_H_
 #define SHARDC_SOURCE_TEXTS_H_
 

@@ -1,10 +1,13 @@
-// Runs tasks on a pool of worker threads, which sleep between rounds. In a
-// round, all workers and the caller take the next task from a counter until no
-// task is left, and the last worker to finish wakes the caller. Which worker
-// runs a task varies between runs, and tasks run at the same time, so a task
-// must not change data that another task uses:
+// Runs tasks on a pool of worker threads. Each call of Run is one round of
+// tasks, and the workers sleep between rounds. During a round, every worker and
+// the calling thread repeatedly take the next task number from a shared
+// counter, until no task is left. The last worker to finish wakes the caller.
 //
-//   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
+// Tasks run at the same time, and which thread runs a task differs from run to
+// run. So a task must not change data that another task uses. For example:
+//
+//   Run(3, f) with 2 threads may call f(0, 0), f(1, 1) and f(2, 0). The first
+//   argument is the task, and the second is the thread; 0 is the caller.
 #include "source/thread_pool.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// Encodes and decodes base64 with the digits that URLs allow, `-` and `_` for
-// 62 and 63. Three bytes are four digits of 6 bits each, and the last group is
-// padded:
+// Encodes and decodes base64 with an alphabet that is safe in URLs: the digits
+// for 62 and 63 are `-` and `_`. Three bytes (24 bits) are encoded as four
+// digits of 6 bits each. If the last group has fewer than three bytes, it is
+// padded with zero bits, and with `=` up to four characters. For example:
 //
 //   "w" is 01110111, the digits 011101 and 110000: "dw=="
 #include "source/url_base64.h"

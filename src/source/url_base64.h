@@ -1,5 +1,5 @@
 // Base64 with the characters `-` and `_`, padded: RFC 4648, section 5. Orbax
-// encodes the names of arrays in this form.
+// encodes the names of arrays like this.
 #ifndef SHARDC_SOURCE_URL_BASE64_H_
 #define SHARDC_SOURCE_URL_BASE64_H_
 

@@ -1,6 +1,7 @@
-// Decodes UTF-8. The first byte determines the length and the smallest value
-// that may be encoded with it, so that overlong forms, surrogates and values
-// above 10FFFF are detected by one comparison each:
+// Decodes UTF-8. The first byte determines the number of bytes and the smallest
+// code point that needs this number. A smaller code point is an overlong form
+// and is refused. Surrogates and values above 10FFFF are refused as well, with
+// a length of 0. For example:
 //
 //   C3 A4  ->  E4, length 2     C0 80, ED A0 80, F4 90 80 80  ->  length 0
 #include "source/utf8.h"

@@ -1,7 +1,10 @@
-// Formats texts of messages. Numbers are formatted with integer arithmetic
-// only, so that the texts are the same on every platform. Nearest() returns the
-// candidate with the fewest edits, if that number is at most a third of the
-// word's length. Swapping two neighbouring letters is one edit:
+// Formats numbers and names for messages, and finds the word that a misspelt
+// word may stand for. Numbers are formatted with integer arithmetic only, so
+// that the texts are the same on every platform.
+//
+// Nearest() returns the candidate with the smallest edit distance to a word. It
+// returns no candidate whose distance is more than a third of the word's
+// length. Swapping two neighbouring letters counts as one edit. For example:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
@@ -165,7 +168,9 @@ std::string FoldCase(std::string_view name) {
 
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates) {
-  constexpr size_t kLongest = 256;  // the distance takes quadratic time
+  // Longer words are not compared, because an edit distance takes time
+  // quadratic in the length of the words.
+  constexpr size_t kLongest = 256;
   if (word.size() > kLongest) return std::nullopt;
   const std::string wanted = FoldCase(word);
   const size_t most = wanted.size() / 3;
