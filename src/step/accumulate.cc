@@ -1,15 +1,17 @@
-// Copies the ops of one micro-batch for each micro-batch. Parameters are not
-// copied, because all micro-batches share them. The ops that count tokens come
-// first, so that each loss can be divided by the tokens of all micro-batches.
-// After its backward pass each micro-batch adds its gradients to the sums of
-// the earlier micro-batches. In a pipeline (GradientSums), all gradients are
-// added at the end. For two micro-batches, where d:w is the gradient of a
-// parameter w:
+// Builds a step of several micro-batches: copies the ops of one micro-batch for
+// each micro-batch. Parameters are not copied, because all micro-batches share
+// them. The ops that count tokens come first, so that each loss can be divided
+// by the number of tokens of all micro-batches. After its backward pass, each
+// micro-batch adds its gradients to the sums of the earlier micro-batches. In a
+// pipeline (GradientSums), all gradients are added at the end.
+//
+// The gradient of a parameter w is called d:w. In each micro-batch it is first
+// partial over the axes that shard the tokens. The options of Reduction differ
+// in when d:w is reduced over these axes. For example, with two micro-batches:
 //
 //   order of ops:  count 0, count 1, their sum, forward 0, backward 0,
 //                  forward 1, backward 1
-//   kOnce:         each d:w is partial over all axes of the data, and the sum
-//                  of both d:w is reduced over these axes
+//   kOnce:         each d:w stays partial, and the sum of both is reduced
 //   kSharded:      as kOnce, but each d:w is first reduced over the axes that
 //                  shard w
 //   kEach:         each d:w is reduced over all axes before it is added
@@ -57,15 +59,15 @@ class Accumulator {
     WriteTokenTotal();
     for (int64_t m = 0; m < written_; ++m) {
       WritePhase(m, Phase::kForward);
-      // In a pipeline, the losses of the micro-batches are added before the
-      // last backward pass.
+      // In a pipeline, the op that adds the losses of all micro-batches comes
+      // before the last backward pass.
       if (m + 1 == written_ && chains_ != nullptr) WriteLoss();
       WritePhase(m, Phase::kBackward);
       if (chains_ == nullptr) AddGradients(m);
     }
     if (chains_ != nullptr) AddChains();
-    // Without a pipeline the losses are added last. Each backward pass has
-    // already reduced the loss of its micro-batch, so the sum is not reduced
+    // Without a pipeline the losses are added last. By then, the backward pass
+    // of each micro-batch has reduced its loss, so the sum is not reduced
     // again.
     if (chains_ == nullptr) WriteLoss();
     graph_.gradients = sums_;

@@ -11,7 +11,8 @@
 
 namespace shardc::step {
 
-// Over which axes, and how often, the gradients of micro-batches are reduced.
+// States over which axes, and how often, the gradients of micro-batches are
+// reduced.
 enum class Reduction : uint8_t {
   // As in FSDP and HSDP: each micro-batch reduces its gradient over the axes
   // that shard the parameter, so that only a shard is accumulated. Over all
@@ -22,8 +23,9 @@ enum class Reduction : uint8_t {
   kOnce,
   kEach,  // Each micro-batch reduces its own gradients over all axes.
 };
-// Under kSharded, the gradient of a single micro-batch has the sharding
-// constraint `part:ROLE`, such as `part:q` for the role q. This is its prefix.
+// The prefix of the sharding constraint `part:ROLE`, such as `part:q` for the
+// role q. Under kSharded, the gradient of a single micro-batch has this
+// constraint.
 inline constexpr std::string_view kPartOfGradient = "part:";
 
 // A micro-batch's gradient of a parameter, which is one term of a sum.
@@ -32,17 +34,19 @@ struct GradientTerm {
   ValueId value = kNoValue;  // A value in the graph of one micro-batch.
 };
 
-// How the ranks of a pipeline add gradients. Each rank adds the gradients that
-// its own tasks (passes of single micro-batches) compute, in the order of the
-// tasks. The sums of several ranks are added at the end.
+// The order in which the ranks of a pipeline add gradients. A task is the
+// forward or backward pass of one micro-batch on one rank. Each rank adds the
+// gradients of its own tasks, in the order of the tasks. The sums of all ranks
+// are added at the end.
 struct GradientSums {
   // of[parameter][rank] lists the gradients that the rank adds, in order.
   std::vector<std::vector<std::vector<GradientTerm>>> of = {};
-  // Gradients in the graph of one micro-batch whose ops Accumulate() leaves
-  // out, because the terms in `of` replace them.
+  // Gradients in the graph of one micro-batch. Accumulate() does not copy the
+  // ops that compute these gradients, because it adds the terms in `of`
+  // instead.
   std::vector<ValueId> replaced = {};
-  // Set by Accumulate(). Maps the result of each addition to a rank's sum to
-  // the term that it adds.
+  // Set by Accumulate(). The key is the result of an op that adds a gradient to
+  // a rank's sum, and the value is this gradient.
   std::map<ValueId, GradientTerm> adds = {};
 };
 

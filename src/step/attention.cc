@@ -1,16 +1,19 @@
-// Writes attention as ops. Plain attention is a softmax over all keys. Ring
-// attention keeps a block of queries on each device and passes blocks of keys
-// and values around the ring. In each turn a device attends to one block of
-// keys. The turns are combined by an online softmax: whenever the running
-// maximum grows, the sums so far are rescaled.
+// Writes attention as ops. Plain attention is a softmax over all keys. In ring
+// attention, each device has one block of queries, and blocks of keys and
+// values are passed around a ring of devices. In each turn, a device attends to
+// one block of keys. The turns are combined by an online softmax: whenever the
+// running maximum grows, the sums so far are rescaled.
 //
-// Tokens are split into (turns, rows), and the ring's axes shard `turns`, so
-// each device has the queries and keys of one index of `turns`. Before each
-// turn except the first, keys and values roll by one index:
+// In the graph, ring attention splits the dimension of tokens into the
+// dimensions (turns, rows). The axes of the ring shard `turns`, so each device
+// holds one index of `turns`, which is one block. Before each turn except the
+// first, keys and values are rolled by one index along `turns`, which is
+// lowered to a ppermute. For example, in the second turn, with batch b and head
+// size h:
 //
-//   turn 1:  keys    [b, turns, key rows, KV heads, h], after a ppermute
-//            scores  [b, heads, turns, query rows, key rows], of the queries of
-//                    block r with the keys of block r - 1
+//   keys    [b, turns, key rows, KV heads, h], rolled once
+//   scores  [b, heads, turns, query rows, key rows]: index r of `turns` has the
+//           queries of block r and the keys of block r - 1
 #include "step/attention.h"
 
 #include <algorithm>
@@ -210,7 +213,8 @@ class Writer {
   }
 
   // In a ring, marks the ops from index `from` on to be rematerialised in the
-  // backward pass. The ops that compute maxima are not marked.
+  // backward pass. Ops that compute maxima are not marked: their results lack
+  // the dimension of the keys, so keeping them takes few bytes.
   void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {

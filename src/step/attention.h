@@ -1,6 +1,6 @@
-// Writes attention as a sequence of ops. The ops act either on unsharded
-// values, for which the compiler inserts collectives, or on the shards of one
-// device, as in a kernel.
+// Writes attention as a sequence of ops. The ops act either on global values,
+// for which the compiler inserts collectives, or on the shards of one device,
+// as a kernel does.
 #ifndef SHARDC_STEP_ATTENTION_H_
 #define SHARDC_STEP_ATTENTION_H_
 

@@ -1,12 +1,15 @@
-// Keeps the state while the backward pass is appended to a graph. A value that
-// several ops read receives a cotangent from each of them. These terms are
-// collected, and added when the cotangent is first read. A forward value that
-// the forward pass does not keep is rematerialised by copies of the ops that
-// compute it:
+// Keeps the state while the backward pass is appended to a graph. If several
+// ops read a value, each of these ops contributes a term to the cotangent of
+// the value. The terms are collected, and are added when the cotangent is first
+// read.
+//
+// A backward op may read a forward value that the forward pass does not keep.
+// Such a value is rematerialised by copies of the ops that compute it. Each op
+// is copied at most once. For example:
 //
 //   e = exp(scores) is not kept, and the derivative of exp reads e
-//   ->  exp is copied, and so are the ops that compute the scores, if these are
-//       not kept either; each op is copied once
+//   ->  exp is copied; if the scores are not kept either, the ops that compute
+//       them are copied too
 #include "step/backward.h"
 
 #include <utility>
@@ -72,11 +75,17 @@ ValueId Backward::Total(ValueId value, const std::string& constraint) {
 }
 
 // Returns a forward value, which may be rematerialised. In ring attention, the
-// forward pass rolls keys and values from turn to turn, and the backward pass
-// needs the same blocks in the opposite order. The block of the last turn is
-// the original block rolled backwards once, because the ring is closed. Each
-// other block is rolled backwards from the block of the turn after it. As a
-// result, each block arrives at a device together with its own gradient.
+// forward pass rolls blocks of keys and values by one device between turns. The
+// backward pass needs the same blocks in the opposite order, so it rolls them
+// in the other direction. For example, device 0 of a ring of four reads these
+// blocks:
+//
+//   forward:   0, 3, 2, 1
+//   backward:  1, 2, 3, 0
+//
+// The first backward roll starts from the original blocks, so that device 0
+// gets block 1 of its neighbour. As a result, each block arrives at a device
+// together with its own gradient.
 ValueId Backward::Forward(ValueId value) {
   if (!made_by_[AsIndex(value)].recompute) return value;
   const auto known = recomputed_.find(value);
@@ -97,8 +106,8 @@ ValueId Backward::Forward(ValueId value) {
   return made;
 }
 
-// Returns the value before the first roll, from which the forward pass has
-// rolled `value`.
+// Returns the value that the first roll of the forward pass reads. `value` is
+// the result of this roll, or of a later one.
 ValueId Backward::HomeOf(ValueId value) const {
   const Maker* maker = &made_by_[AsIndex(value)];
   while (maker->recompute) {

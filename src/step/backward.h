@@ -23,8 +23,8 @@ class Backward {
   GraphWriter& write() { return write_; }
   const Labels& LabelsOf(ValueId value) const { return write_.LabelsOf(value); }
 
-  // Returns whether the value depends on a parameter through ops that have
-  // gradients, and so needs a cotangent.
+  // Returns whether the value needs a cotangent. It does if it depends on a
+  // trained parameter through ops that have gradients.
   bool Needs(ValueId value) const { return needed_[AsIndex(value)]; }
   bool HasCotangent(ValueId value) const {
     return !cotangents_[AsIndex(value)].empty();

@@ -1,12 +1,14 @@
 // Builds the forward graph. The lines of the description's model section are
-// resolved once and then written layer by layer. In a layer that lacks one of a
-// line's arguments, the line is left out, and so are the lines that need its
-// result:
+// resolved once, and then their ops are written layer by layer. Some layers may
+// lack an argument of a line, such as the weight of a shared expert. In these
+// layers the line is left out, and so are the lines that read its result. In
+// the following example, `?` marks arguments that some layers lack, and `@`
+// names a sharding constraint:
 //
-//   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
+//   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared.gate: no s
 //   x = add(x, m?, s?) @resid                      without s, x becomes x + m
 //
-// There are four exceptions:
+// In four cases a line with a missing argument is not left out:
 // - `add` adds the operands that exist.
 // - Attention handles missing arguments itself.
 // - A norm without a weight returns its operand.
@@ -116,9 +118,9 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports the problems of roles, except roles that no op uses (kUnused).
-  // There is one finding for each role and kind of problem. Returns whether any
-  // was reported.
+  // Reports the problems of roles as errors, except roles that no op uses
+  // (kUnused). If a role has several problems of the same RoleFault, only the
+  // first one is reported. Returns whether there was an error.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {
@@ -144,9 +146,10 @@ class Builder {
     return !reported.empty();
   }
 
-  // Reports a model whose layers have too many lines in total, and returns
-  // whether it does. The ops and instructions of one line take about 17 KB, so
-  // the limit keeps the memory of a step below 1 GiB.
+  // Returns true and reports an error if the model's layers have too many lines
+  // in total (a line is an op of the description, such as `q = linear(y, q)`).
+  // The ops and instructions of one line take about 17 KB, so the limit keeps
+  // the memory of a step below 1 GiB.
   bool RefuseSize(const Lines& lines) {
     constexpr size_t kMostLines = 30000;
     size_t count = 0;

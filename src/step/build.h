@@ -29,8 +29,9 @@ namespace shardc::step {
 struct StepModel {
   Graph graph = {};
   // The size of each label, indexed by LabelId. The sizes of the description's
-  // dimensions and of counts such as the experts per token are set. The sizes
-  // of labels of tokens are 0.
+  // dimensions and of counts such as the experts per token are set. Sizes that
+  // depend on the batch or on the number of tokens are 0 here; RealSizes()
+  // computes these sizes.
   Sizes sizes = {};
   // The capacity factor of experts: the number of slots in an expert's queue,
   // divided by tokens * top_k / experts. 0 means no limit.
@@ -41,9 +42,9 @@ struct StepModel {
 };
 
 // Builds the forward graph of a mode. The mode in which a prompt is inserted
-// (kInsert) is built as decoding. Returns nullopt after findings, such as a
-// parameter without a role, a shape that does not match its role's dimensions,
-// or a line of the description that cannot be resolved.
+// (kInsert) is built as decoding. Reports errors and returns nullopt if, for
+// example, a parameter has no role, a shape does not match its role's
+// dimensions, or a line of the description cannot be resolved.
 //
 // `config` may be null if the parameters determine every size. If `only_layers`
 // is not empty, only these layers are built, and they keep their numbers.

@@ -80,11 +80,12 @@ struct BuildContext {
   bool failed = false;
 
   // The position biases that several layers share, so that each is created
-  // once. The key has the table of the biases, and the stacks of queries and
-  // keys as one number: 2 * (stack of the queries) + (stack of the keys).
+  // once. A key is the table of the biases, and a number for the two stacks:
+  // 2 * (stack of the queries) + (stack of the keys).
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  // A label whose size is a distance between query and key. The position bias
-  // is the same for all larger distances.
+  // A label whose size is a distance between query and key. All keys at this
+  // distance or farther have the same position bias, except that keys before
+  // and after the query may have different biases.
   LabelId distance = kNoLabel;
   // The label of the frames in one token of an audio model.
   LabelId frames = kNoLabel;

@@ -1,18 +1,22 @@
-// Decides for each mesh axis which label of an op it shards. The options of an
-// axis are the labels that it shards in some operand or in the preferred
-// sharding of the result. A single option is chosen, unless the preferred
-// result does not use the axis and gathering the axis before the op costs less.
+// Decides for each mesh axis which dimension label of an op the axis shards.
+// The options of an axis are the labels that it shards in an operand, or in the
+// preferred sharding of the result. A single option is chosen, with one
+// exception: the axis is gathered before the op if this costs less and the
+// preferred sharding of the result does not use the axis.
 //
-// If there are several options, the policy decides. With `published`, a data
-// axis keeps the label that it shards in activations, and any other axis keeps
-// the label that it shards in weights. Costs are compared if several options
-// remain. With `cost`, all combinations of options are compared.
+// With several options, the policy decides. Under the policy `published`, a
+// data axis (a mesh axis of BATCH, QUERY_LENGTH or FSDP) keeps the label that
+// it shards in activations. Any other axis keeps the label that it shards in
+// weights. If this does not lead to a single label, the costs of the axis's
+// options are compared. Under the policy `cost`, the costs of all combinations
+// of the axes' options are compared.
 //
-// The cheapest combination sends the fewest bytes at real sizes, then has the
-// fewest collectives, then the fewest elements of the local loop nest. Of equal
-// combinations the first is chosen, in the order of the mesh's axes and of the
-// op's labels, with unsharded last. Ties therefore depend only on the input
-// files.
+// The cheapest combination sends the fewest bytes at real sizes. If several
+// send equally many, the fewest collectives decide, and then the fewest
+// elements of the local loop nest. If these are equal too, the first
+// combination is chosen. The order is that of the mesh's axes and of the op's
+// labels, with unsharded last, so it depends only on the input files. For
+// example:
 //
 //   linear of y [b:fsdp t d] and w [f:tp d:fsdp]: fsdp, a data axis, may shard
 //   b or d. `published` keeps b, so the weight is gathered.
@@ -220,8 +224,8 @@ class Chooser {
         carried.by_weights | (request_.gradient ? carried.by_preferred : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
-    // The default option keeps the weight (or, on a data axis, the activation)
-    // in place.
+    // With the default option, the weight (or, on a data axis, the activation)
+    // keeps its sharding.
     if (has_weight && Count(stays) == 1) return;  // keeps the default
     chosen_[axis] = Cheapest(axis, carried.options);
   }
@@ -277,12 +281,12 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, up to the first axis that does not
-  // divide the label's size. Their order is that of an operand or of the
-  // preferred result: the value that shards the label over the most of these
-  // axes. If several such values exist, the largest one decides, because the
-  // other values are cheaper to reshard. Among equally large values the
-  // preferred result comes first.
+  // Returns the axes that shard a label, the major axis first. Their order is
+  // that of one value: of the operand, or the preferred result, that shards the
+  // label over the most of these axes. If there are several such values, the
+  // largest one decides, because the other values are cheaper to reshard. Among
+  // equally large values the preferred result comes first. The list ends before
+  // the first axis that does not divide the rest of the label's size.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

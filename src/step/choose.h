@@ -17,7 +17,8 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  // The sharding of the first of `copies`, by which axes are chosen.
+  // The sharding of the first of `copies`. The choice of the op's axes is
+  // based on this sharding.
   const Sharding* sharding = nullptr;
   // The shardings of all copies of the value in the program so far.
   std::span<const Sharding* const> copies = {};

@@ -1,12 +1,14 @@
 // Computes sharding constraints of activations. The role of an activation is
 // its place in the model, such as `resid` (residual stream), `k` (keys) or
-// `moe_exp` (tokens in the queues of experts). The constraint of a role is a
-// list of pairs of logical axes: a dimension whose label has the first axis of
-// a pair is sharded over the mesh axes of the second. Other dimensions are
-// unsharded.
+// `moe_exp` (tokens in the queues of experts). A table assigns to each role
+// pairs of logical axes (label, axes). A dimension whose label has the first
+// logical axis of a pair is sharded over the mesh axes of the second logical
+// axis. All other dimensions are unsharded. In the following examples, a pair
+// of equal axes is written once:
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
-//   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
+//   k [b, t, k, h]       BATCH, (QUERY_LENGTH, KV_LENGTH), KV_HEAD, ...
+//                                                     ->  b:fsdp+dp t:sp k:tp
 //   moe_exp [b, e, c, d] BATCH without EXPERT's axes  ->  b:fsdp+dp e:ep
 #include "step/constraints.h"
 
@@ -110,14 +112,14 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the leading axes of `list` whose product divides the size.
+// Returns the axes of `list` that can shard a dimension of this size:
 // - An axis that an earlier dimension uses is left out.
-// - The first axis that does not divide the size ends the list: it is left out,
-//   and so are all axes after it.
+// - The list ends before the first axis that does not divide the rest of the
+//   size. For size 8 and [dp 2, sp 3, tp 2], the result is [dp].
 //
-// Appends a message about each of these axes to `notes`, but none about the
-// axes after the end. An axis that does not divide a dimension of size 1, such
-// as the single query in decoding, is reported only if the dimension is the
+// Appends a message to `notes` for each axis of the first case, and one for the
+// axis before which the list ends. In a dimension of size 1, such as the single
+// query in decoding, the second message is left out unless the dimension is the
 // batch.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,

@@ -1,14 +1,16 @@
 // Derives the shardings of ops that split, merge or repeat dimensions. A
-// dimension (n h) has the factors n and h, such as the number of heads and the
-// size of a head.
+// dimension (n h) is the product of the factors n and h, such as the number of
+// heads and the size of a head.
 //
-// When (n h) is split, its axes shard n as long as their product divides the
-// size of n. Further axes shard h, but only if each device then has a single
-// index of n. Axes that fit neither are gathered before the split. Merging is
-// the inverse: axes of h are kept only if each device has a single index of n.
+// A split distributes the axes of (n h), in order. They shard n as long as the
+// product of their sizes divides the size of n. The axes after these shard h,
+// but only if each device then has a single index of n. All other axes are
+// gathered before the split. A merge is the inverse: axes of h are kept only if
+// each device has a single index of n.
+//
 // Query heads that are repeated from KV heads may be sharded over more axes
-// than the KV heads. When query heads are summed to KV heads, the result is
-// partial over the axes that do not divide the KV heads.
+// than the KV heads. If query heads are summed to KV heads, the result is
+// partial over the axes that do not divide the KV heads. For example:
 //
 //   split (n h) over tp 4, n 8                ->  n:tp
 //   split (n h) over [a 2, b 2], n 2          ->  n:a h:b
@@ -65,6 +67,7 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
+  // Axes may shard a factor only while `open` is true.
   bool open = true;  // every device has one index of each factor so far
   for (LabelId factor : at.Factors(whole)) {
     AxisList& list = operand.dims[DimOf(labels, factor)];

@@ -20,8 +20,8 @@ Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
                        const Sizes& sizes, const Sharding& operand,
                        const Sharding* wanted);
 // Returns the sharding of the operand with which the result has the sharding
-// `wanted`. If not all of `wanted` is possible, the result has as much of it as
-// possible.
+// `wanted`. Axes of `wanted` are left out if the op cannot shard its result
+// over them without communication.
 Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
                   const Sizes& sizes, const Sharding& wanted);
 

@@ -1,8 +1,11 @@
-// Counts the operations of an op from the product of its labels' sizes on one
-// device. Operands that share a label have the same shard of this label. If the
-// op has the label of experts' slots, the size of the tokens' label is left
-// out, because each slot holds at most one token. An example of a matrix
-// product:
+// Counts the floating-point operations of an op on one device. The op's formula
+// (OpDef::flops) is given the product of the sizes that all labels of the op
+// have on one device. If several operands have a label, their shards of this
+// label are equal.
+//
+// An op on the queues of experts has both a label for tokens and a label for
+// the slots of a queue. The tokens are left out of the product, because each
+// slot holds at most one token. For example, a matrix product:
 //
 //   [b, t, d] x [f, d] -> [b, t, f], b over dp 2, f over tp 4:
 //   2 * b/2 * t * d * f/4

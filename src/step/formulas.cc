@@ -1,8 +1,8 @@
 // Evaluates the expressions of a description in the language of model families
-// (families/expression.h). The description's dimensions are names in this
-// language, and so are the keys of the config.json. If the config.json has a
-// part for text, such as `text_config`, the keys of that part are used. In `h:
-// head_dim ?? d // n`, d and n are dimensions, and head_dim is a key.
+// (families/expression.h). In an expression, a name is either a dimension of
+// the description or a key of the config.json. If the config.json has a part
+// for text, such as `text_config`, the keys of that part are used. For example,
+// in `h: head_dim ?? d // n`, d and n are dimensions, and head_dim is a key.
 #include "step/formulas.h"
 
 #include <array>

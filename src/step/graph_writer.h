@@ -60,12 +60,13 @@ class GraphWriter {
   ValueId Part(ValueId x, LabelId whole, size_t index);
   ValueId Index(ValueId x, LabelId label, int64_t row);
   ValueId Rename(ValueId x, LabelId from, LabelId to);
-  // Returns x with the rows of `label` moved by one place: to the next place if
-  // `sign` is 1, to the previous place if it is -1. The free row is zero.
+  // Returns x with its elements along `label` shifted by one index. [1, 2, 3]
+  // becomes [0, 1, 2] if `sign` is 1, and [2, 3, 0] if `sign` is -1.
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Append an op and return its result, a new value with the labels `labels`.
+  // Both functions append an op and return its result, a new value with the
+  // labels `labels`.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);

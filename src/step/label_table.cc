@@ -1,6 +1,9 @@
-// Finds composite labels by their names, which show the factors and parts:
+// Creates the labels of a step, and each composite label only once. An existing
+// composite is found by its name, which lists its factors (separated by spaces)
+// or its parts (separated by `+`) in parentheses. For example:
 //
-//   factors n, and parts c and r  ->  (n (c+r))
+//   parts c and r           ->  (c+r)
+//   factors n and (c+r)     ->  (n (c+r))
 #include "step/label_table.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Creates the labels of a step: labels of tokens, labels of a description's
-// dimensions, and composite labels such as (c+r) and (n h). Each composite is
-// created once.
+// Creates the dimension labels of a step: labels for the batch and the length,
+// a label for each dimension of the description, and composite labels such as
+// (c+r) and (n h). Each composite is created once.
 #ifndef SHARDC_STEP_LABEL_TABLE_H_
 #define SHARDC_STEP_LABEL_TABLE_H_
 
@@ -37,10 +37,11 @@ class LabelTable {
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension. The dimension has factors, each of
-  // which may have parts. For example, a fused weight (j n h) has j parts, such
-  // as q, k and v. If the parts are sharded separately, the first factor with a
-  // logical axis (n) is moved to the front: a contiguous shard of (n j h) has
-  // the same share of each part.
+  // which may have parts. For example, a fused weight (j n h) holds j tensors
+  // of n heads, such as q, k and v. If these tensors are sharded separately,
+  // the first factor with a logical axis (n) is moved to the front. Each
+  // contiguous shard of (n j h) then has heads of q, k and v, while a shard of
+  // (j n h) may have heads of q only.
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.

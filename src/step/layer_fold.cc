@@ -3,17 +3,17 @@
 // them. How an op is lowered depends only on the ops next to it and on the
 // shardings of its operands. If the second and the third layer are lowered
 // equally, so are all layers between the first and the last. The second layer
-// then represents the layers that are not built. A repeated block may have
-// several layers:
+// then represents the layers that are not built. Instead of one layer, a block
+// of several layers may be repeated. For example:
 //
-//   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 represents 29
+//   32 identical layers                   build 0, 1, 2, 31; 1 represents 29
 //   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1
 //                                         represents 7
 //
-// A sum over all layers, such as the gradient's norm or the losses of routers,
-// is one op with an operand for each layer. If such an op reshards an operand,
-// the choice may depend on the number of operands, so the program is not
-// folded.
+// Some ops have an operand for each layer, such as the sum for the gradient's
+// norm or for the losses of routers. If such an op reshards an operand, the
+// choice of the reshard may depend on the number of operands. The program is
+// then not folded.
 #include "step/layer_fold.h"
 
 #include <algorithm>
@@ -31,8 +31,9 @@ constexpr size_t kLongestPeriod = 16;
 // The number of blocks that are built of each run of identical blocks.
 constexpr size_t kBuilt = 4;
 
-// Returns how often the `period` kinds from `begin` on occur in succession. For
-// example, 2 for the kinds 0 0 1 0 0 1 2, begin 0 and period 3.
+// Returns how often the first `period` numbers from `begin` on occur in
+// succession. `kinds` has a number for each layer, which is equal for layers
+// with the same ops. In 0 0 1 0 0 1 2, the first 3 numbers occur twice.
 size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
   size_t end = begin + period;
   while (end < kinds.size() && kinds[end] == kinds[end - period]) ++end;
@@ -40,9 +41,9 @@ size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
 }
 
 // Returns the layer of each op, or -1 if the op belongs to no layer or to
-// several layers. An op that is not part of a layer, such as a gradient's
-// square for the norm, belongs to a layer if all its operands belong to this
-// layer.
+// several layers. Some ops are written outside of the layers, such as the
+// square of a gradient for the norm. Such an op is assigned to a layer if all
+// its operands belong to this layer.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);
@@ -84,8 +85,9 @@ class ProgramComparison {
   ProgramComparison(const Graph& graph, const Program& program)
       : graph_(graph), program_(program) {}
 
-  // Returns whether two instructions are equal if the numbers of their layers
-  // are ignored. These numbers must differ by `apart`.
+  // Returns whether two instructions differ only in their layers. The layer of
+  // `b` must be `apart` layers after the layer of `a`, unless both instructions
+  // are outside of layers.
   bool AreSame(const Instruction& a, const Instruction& b,
                int32_t apart) const {
     if (a.kind != b.kind || a.axes != b.axes || a.dim != b.dim ||

@@ -19,7 +19,8 @@
 namespace shardc::step {
 namespace {
 
-// A text made of the properties that distinguish a layer. It is only compared.
+// Joins the properties of a layer to a string. Two layers have the same ops if
+// their strings are equal.
 class Signature {
  public:
   void Add(int64_t number) { text_ += std::to_string(number) + ","; }
@@ -57,8 +58,8 @@ void AddParameters(const Roles& roles, std::span<const uint32_t> class_of_row,
 std::optional<std::vector<int32_t>> LayerKinds(
     const ModelDescription& description, const ModelConfig* config,
     const Roles& roles, Mode mode, std::span<const uint32_t> class_of_row) {
-  // Findings are not reported here, because the builder of the graph reports
-  // the same errors.
+  // Errors are not reported here, because the builder of the graph reports the
+  // same errors.
   Findings unreported;
   const auto formulas = Formulas::Make(description, config, unreported);
   if (formulas == nullptr) return std::nullopt;

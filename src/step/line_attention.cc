@@ -1,7 +1,7 @@
-// Writes the lines of a description's model section that are rotary embeddings,
-// attention or experts. Queries, keys and values are results of earlier lines.
-// In modes with a cache, keys and values are written to the cache and read from
-// it:
+// Writes the ops for lines of a description's model section that call a rotary
+// embedding, attention or a mixture of experts. Queries, keys and values are
+// results of earlier lines. In modes with a cache, keys and values are written
+// to the cache and read from it. For example:
 //
 //   attention(q, k, v), decoding:
 //     cache k = write(cache k before, k, positions)
@@ -58,9 +58,9 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
   return index;
 }
 
-// Returns keys or values for attention: the label of queries is replaced by
-// that of keys, and the cache is used. The keys and values belong to the tokens
-// of the stack `seen`, which is another stack in cross-attention. Prefill
+// Returns the keys or values that attention reads. In the result, the label of
+// keys replaces the label of queries. `seen` is the stack of layers to whose
+// tokens the keys belong, which is another stack in cross-attention. Prefill
 // writes keys and values to a cache, and decoding reads them from the cache.
 // Self-attention that is not causal has no cache.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {

@@ -1,6 +1,7 @@
 // Writes most ops of a description's model section, with one function for each
 // op. line_attention.cc has the functions for rotary embeddings, attention and
-// experts. A line whose operands do not fit is reported at its place:
+// experts. If the dimensions of a line's operands do not match, an error at the
+// line is reported. The second of these lines is an error:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
 //   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  no common dimension

@@ -13,8 +13,8 @@ namespace shardc::step {
 // Appends the ops of a line, which must not be an `add`. All arguments of the
 // line must exist, unless the line is attention, which checks its arguments
 // itself. Returns the line's results. There may be fewer results than the line
-// names, and some may be kNoValue. Operands that do not fit are reported by
-// c.Fail().
+// names, and some may be kNoValue. If the dimensions of operands do not match,
+// c.Fail() reports an error.
 std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
 
 // Writes the line attention(..) or attention_near(..) and returns its result.

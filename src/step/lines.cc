@@ -1,12 +1,15 @@
-// Resolves the names in the lines of a description. A name may be both a
-// variable and a role, so the signature of an op determines the type of each
-// argument:
+// Resolves the names in the lines of a description. The same name may be both a
+// variable and a role, so the type of each argument is determined by the
+// signature of the line's op. A signature has one letter for each argument:
+//
+//   v   a variable                       n   a number
+//   r   a role                           w   a name or a number
+//   d   a dimension, or parts of one
+//
+// Arguments after `?` are optional, and the argument before `*` may be
+// repeated. For example:
 //
 //   q = linear(y, q)   signature "vr": the variable y, the role q
-//
-// v is a variable, r a role, d a dimension or parts of one, n a number, and w a
-// word or a number. Arguments after `?` are optional, and the argument before
-// `*` may be repeated.
 #include "step/lines.h"
 
 #include <algorithm>
@@ -19,6 +22,8 @@
 namespace shardc::step {
 namespace {
 
+// An op that a line may call. `text` describes the op, and each capital letter
+// in it stands for the argument of that type in `arguments`.
 struct LineSignature {
   std::string_view name;
   LineOp op;

@@ -17,9 +17,11 @@ namespace shardc::step {
 
 enum class LineOp : uint8_t {
   kLookup,
-  kRows,     // looks up rows of a table that an op has computed
-  kPatches,  // input patches times a weight, summed over all dimensions but one
-  kToken,    // reads one token of a value, at a fixed index
+  kRows,  // looks up rows of a table that an op has computed
+  // multiplies the input patches by a weight and sums over all dimensions of
+  // the weight except one
+  kPatches,
+  kToken,  // reads the token at a fixed index of a value
   // reads the input frames of an audio model, several for each token
   kFrames,
   // convolves a value along its tokens; may keep one frame of each token
@@ -27,8 +29,10 @@ enum class LineOp : uint8_t {
   kLinear,
   kRmsNorm,
   kLayerNorm,
-  kGated,       // activation(gate) times up, with the model's activation
-  kGatedFused,  // kGated with gate and up in one weight, whose label is (z f)
+  kGated,  // activation(gate) times up, with the model's activation
+  // as kGated, but one weight holds gate and up, one after the other in the
+  // dimension (z f)
+  kGatedFused,
   kSwiglu,
   kGeglu,
   kActivation,
@@ -38,7 +42,8 @@ enum class LineOp : uint8_t {
   kMultiply,
   kScale,
   kDivide,
-  kRoot,  // multiplies by the root, or another power, of a dimension's size
+  // multiplies by a power of a dimension's size, by default its square root
+  kRoot,
   kCap,
   kPart,
   kIndex,
@@ -81,14 +86,15 @@ struct Lines {
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;
 
-// Resolves all lines. Returns nullopt after findings, such as an op that does
-// not exist, too few or too many arguments or results, or an unknown name.
+// Resolves all lines. Reports errors and returns nullopt if, for example, an op
+// does not exist, a line has too few or too many arguments or results, or a
+// name is unknown.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 
 // The signature and the description of an op, for the reference documentation.
 // `arguments` has a letter for each argument: v is a variable, r a role, d a
-// dimension, n a number, and w a word or a number. Letters after `?` are
+// dimension, n a number, and w a name or a number. Letters after `?` are
 // optional, and the letter before `*` may be repeated.
 struct OpText {
   std::string_view name;

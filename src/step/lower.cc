@@ -1,9 +1,13 @@
-// Lowers a graph op by op. For each op the shardings of its operands are chosen
-// (choose.h). Each operand is resharded from the copy that is cheapest to
-// reshard, and the new copy is kept for later ops. The op then runs on shards,
-// and its result is resharded to its sharding constraint. Before any op is
-// lowered, PropagatePreferred assigns to values without a constraint the
-// sharding that their only consumer prefers.
+// Lowers a graph op by op. For each op, the shardings of its operands are
+// chosen (choose.h). A value may exist in several shardings, and each of these
+// is a copy. An operand is resharded from the copy that is cheapest to reshard,
+// and the new copy is kept for later ops. The op then runs on shards, and its
+// result is resharded to its sharding constraint.
+//
+// Before any op is lowered, PropagatePreferred assigns preferred shardings to
+// values without a constraint. Such a value prefers a sharding with which its
+// only consumer needs no reshard. In this example, @normed is the sharding
+// constraint of y:
 //
 //   y [b:dp t d] @normed, q [(n h):tp d:fsdp]
 //     all_gather fsdp of q; linear q -> [b:dp t (n h):tp]

@@ -83,8 +83,8 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const Labels stored = write.LabelsOf(weight);
   Labels out;
-  // Labels that x and the weight share are contracted. If they share several,
-  // the first one is the experts' label and is kept.
+  // Labels that x and the weight share are contracted. If x and the weight
+  // share several labels, the first one is the experts' label and is kept.
   Labels common;
   for (const LabelId label : stored) {
     const auto& factors = At(write, label).factors;
@@ -94,7 +94,6 @@ ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
     if (merged) x = write.Merge(x, label);
     if (write.Has(x, label)) common.push_back(label);
   }
-  // The first shared label is that of the experts.
   const bool stacked = common.size() > 1;
   for (const LabelId label : write.LabelsOf(x)) {
     const bool kept = stacked && label == common[0];

@@ -46,8 +46,8 @@ struct Convolution {
 ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
                   const Convolution& settings);
 
-// The activation of a gated layer, which computes a function of the gate times
-// the projection `up`.
+// The activation of a gated layer. The layer computes fn(gate) * up, where gate
+// and up are two projections.
 struct Activation {
   std::string fn = "silu";
   // Used by gpt-oss: gate and up are clamped, and 1 is added to up.
@@ -65,7 +65,9 @@ struct RouterSettings {
     kSoftmax,
     kSigmoid,
     kSoftmaxAfterTopK,
-    kSparseMixer  // Phi-MoE's sparse mixer, as in evaluation (without noise).
+    // The sparse mixer of Phi-MoE, without the noise that the mixer adds in
+    // training.
+    kSparseMixer
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
@@ -73,8 +75,13 @@ struct RouterSettings {
   // are not divided.
   int power = 0;
   double scale = 1;
-  double jitter = 0;         // Only kSparseMixer uses it.
-  LabelId first = kNoLabel;  // For kSparseMixer only: a label of size 1.
+  // For kSparseMixer only: the weight of a chosen expert is a softmax over the
+  // experts whose logits are near its own logit. Two logits are near if they
+  // differ by at most 2 * jitter times the larger of their magnitudes.
+  double jitter = 0;
+  // For kSparseMixer only: a label of size 1, which counts the experts in the
+  // choice of the best expert.
+  LabelId first = kNoLabel;
   // True if the weights scale the experts' inputs, not their results.
   bool before = false;
   // The labels of all groups of experts and of the groups that a token chooses

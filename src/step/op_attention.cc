@@ -27,7 +27,8 @@ void MaskVjp(Backward& backward, const Op& op, ValueId g) {
 void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId summed = backward.Like(op, OpKind::kGroupSum, {g}, x);
-  // The sum groups query heads by their numbers in the unsharded tensor.
+  // The repeat may number the heads of each shard from 0 (`in_slices`). The sum
+  // always groups query heads by their index in the unsharded tensor.
   As<HeadGroupAttributes>(backward.write().Producer(summed)).in_slices = false;
   backward.Give(x, summed);
 }

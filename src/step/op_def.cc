@@ -1,7 +1,8 @@
-// The table of the ops' definitions. A graph refers to ops by OpKind, which is
-// the index into the table:
+// The table of the definitions of all ops. A graph refers to an op's definition
+// by its OpKind, which is the index into the table. For example:
 //
-//   DefOf(OpKind::kTopK).unsharded: returns the label of experts
+//   DefOf(OpKind::kTopK).unsharded  ->  the function that returns the label of
+//                                       experts, which must be unsharded
 #include "step/op_def.h"
 
 #include <array>

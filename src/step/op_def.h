@@ -37,14 +37,16 @@ template <class T>
 inline constexpr size_t kTypeOf =
     PlaceIn<T>(static_cast<const OpAttributes*>(nullptr));
 
-// In which operands an op is linear. If a linear operand is partial over an
-// axis that no other operand uses, the op can run before the reduction. Its
+// States in which operands an op is linear. If a linear operand is partial over
+// an axis that no other operand uses, the op can run before the reduction. Its
 // result is then partial over the axis.
 enum class Linearity : uint8_t {
   kNone,
   kFirst,
   kSecond,
-  kEach,  // In each operand while the others are fixed, like a product.
+  // In each operand while the other operands are fixed. A product is an
+  // example.
+  kEach,
   // Only in all operands together, like a sum. All must be partial over the
   // axis.
   kTogether,
@@ -52,9 +54,10 @@ enum class Linearity : uint8_t {
 
 // The buffer in which the result of an op is stored on a device.
 enum class Storage : uint8_t {
-  kOwn,           // A separate buffer of the result.
-  kFirstOperand,  // The first operand's buffer, for views and caches.
-  kUpdated,       // The buffer of the operand that the op updates (AdamW).
+  kOwn,  // A separate buffer of the result.
+  // The buffer of the first operand. Views and writes to a cache use it.
+  kFirstOperand,
+  kUpdated,  // The buffer of the operand that the op updates (AdamW).
   // The buffer of an operand of the same size that no later op reads, if there
   // is one; otherwise a separate buffer.
   kOverwrites,
@@ -100,7 +103,8 @@ struct OpDef {
   // Whether the preferred sharding of the result is propagated to the first
   // operand or, for a sum, to all operands.
   bool passes_preference = false;
-  // The kind of those labels that the operands have and the result lacks.
+  // The kind of the labels that operands have and the result lacks, such as
+  // kSum for an einsum and kMax for a maximum.
   LabelKind dropped = LabelKind::kSum;
 
   // --- derivative ---

@@ -11,8 +11,8 @@
 
 namespace shardc::step {
 
-// The kind of a label of an op, which depends on the values that have the
-// label.
+// The kind of a label of an op. It states which values have the label, and how
+// mesh axes may shard the label.
 enum class LabelKind : uint8_t {
   kMap,  // In operands and result; the same axes shard it in all of them.
   // In operands only; the result is partial over the axes that shard the label.

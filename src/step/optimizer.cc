@@ -1,6 +1,9 @@
-// Appends the optimizer to a graph. The sum of squares of a gradient is an
-// einsum of the gradient with itself. The sum is partial only over the axes
-// that shard the gradient, so the elements of replicas are counted once:
+// Appends the optimizer to a graph. The gradients are clipped by their global
+// norm, the root of the sum of squares of all gradients. The squares of a
+// gradient are summed by an einsum of the gradient with itself. The einsum's
+// result is partial only over the axes that shard the gradient, so the elements
+// of replicas are counted once. For a parameter p with gradient g and moments m
+// and v:
 //
 //   norm = sqrt(the sum of einsum(g, g -> ) over all gradients g)
 //   clip = min(1, Adam::clip / norm)

@@ -1,8 +1,9 @@
-// Creates the inputs of parameters: first for parameters outside of layers,
-// then for each layer. A layer may share a parameter of the first layer of its
-// stack, and a role may be tied to another role:
+// Creates an input of the graph for each parameter: first for the parameters
+// outside of layers, then for those of each layer. All layers of a stack may
+// share a parameter of the first layer, and then share its input. A role that
+// is tied to another role uses the other role's input:
 //
-//   lm_head, tied to embed  ->  embed's value
+//   lm_head, tied to embed  ->  lm_head uses the input of embed
 #include "step/parameters.h"
 
 #include <algorithm>

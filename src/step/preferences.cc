@@ -1,12 +1,14 @@
 // Finds the shardings that values must or should have. Parameters and updated
-// parameters have the parameter's sharding. Gradients and moments have the same
-// sharding, unless ZeRO shards them further. Other values may have a sharding
-// constraint, which depends on their role.
+// parameters have the sharding that the plan assigns to the parameter.
+// Gradients and moments have the same sharding, unless ZeRO shards them
+// further. Other values may have a sharding constraint, which depends on their
+// role.
 //
 // A pass over the ops in reverse order then propagates preferred shardings
-// through ops with OpDef::passes_preference. An operand with a single consumer
-// and no constraint prefers the sharding with which the consumer can compute
-// its result, in the result's preferred sharding, without a reshard.
+// through ops with OpDef::passes_preference. If the result of such an op has a
+// preferred sharding, an operand with a single consumer and no constraint gets
+// a preferred sharding as well: the one from which the op computes its result
+// without a reshard. For example:
 //
 //   d:q [(n h):tp d:fsdp] = merge(g [n h d]), the gradient of the parameter q
 //   ->  g prefers [n:tp h d:fsdp], with which the merge needs no reshard
@@ -64,13 +66,13 @@ class Propagation {
     return graph_.values[AsIndex(value)];
   }
 
-  // A parameter has three shardings, which ZeRO may make different: that of the
-  // parameter itself, of its optimizer states, and of its accumulated
-  // gradients.
+  // ZeRO may shard a parameter, its optimizer states, and its accumulated
+  // gradients differently. Each enumerator names one of these three shardings.
   enum class As : uint8_t { kParameter, kState, kSum };
 
-  // Finds the values that have one of the three shardings of a parameter (As),
-  // and records the parameter and which of the three shardings they have.
+  // Finds the values that must have a sharding of a parameter. Records for each
+  // of these values the parameter, and which of its three shardings (As) the
+  // value has.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -187,9 +189,9 @@ class Propagation {
                                ValueOf(op.out).labels, notes_);
   }
 
-  // Sets the preferred sharding of the first operand, or of each operand of a
-  // sum. With this sharding the op computes its result in the result's own
-  // preferred sharding. Operands that other ops also read are left out.
+  // Sets the preferred sharding of the first operand or, for a sum, of each
+  // operand. With this sharding the op computes its result in the sharding
+  // `own` without a reshard. Operands that other ops also read are left out.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;

@@ -121,8 +121,9 @@ enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
-  // The graph's op that the instruction runs, or for which it reshards an
-  // operand; -1 if it reshards a result at the end of the step.
+  // The op of the graph that the instruction runs, or whose operand or result
+  // the instruction reshards. -1 if the instruction reshards a result of the
+  // step after the last op.
   int32_t op = -1;
   std::vector<int32_t> in = {};  // the slots of the operands
   int32_t out = -1;

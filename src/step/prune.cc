@@ -1,10 +1,11 @@
-// Removes the ops on which neither the loss nor the logits nor the caches
-// depend. An op comes after the ops that compute its operands, so one pass in
-// reverse order finds all values that are needed. An example is the decoding
-// step of a model with an encoder, whose prefill has stored k in a cache:
+// Removes the ops on which none of the loss, the logits and the caches depends.
+// An op comes after the ops that compute its operands, so one pass over the ops
+// in reverse order finds all values that are needed. For example, in the
+// decoding step of a model with an encoder, the cache already holds k, the keys
+// of the encoder's tokens:
 //
-//   e = encoder(..), k = linear(e, w)     removed with the ops of the encoder
-//   logits = .. (k as read from a cache)  kept
+//   e = encoder(..), k = linear(e, w)    removed
+//   logits = .., which reads k's cache   kept
 #include "step/prune.h"
 
 #include <algorithm>

@@ -1,10 +1,12 @@
-// Finds the forward ops that are repeated in the backward phase. A walk starts
-// from the values of a layer that its backward ops read, and visits the layer's
-// forward ops in reverse until it reaches values that are kept. The visited ops
-// are copied to the backward phase, in their order and with the same random
-// keys. Values that the walk does not reach are neither kept nor
-// rematerialised. In the examples, `d:` marks a backward op and `r:` the copy
-// of a forward op:
+// Finds the forward ops that are repeated in the backward phase. For each
+// layer, a search starts from the values that the layer's backward ops read. It
+// visits the layer's forward ops in reverse order until it reaches values that
+// are kept. The visited ops are copied to the backward phase, in their order
+// and with the same random keys. Values that the search does not reach are
+// neither kept nor rematerialised.
+//
+// The following examples show two policies. `d:` marks a backward op, and `r:`
+// marks the copy of a forward op:
 //
 //   nothing_saveable   d:linear q reads the normed input, and r:rmsnorm norm1
 //                      computes it from the layer's input, which is kept
@@ -25,9 +27,9 @@
 namespace shardc::step {
 namespace {
 
-// The names in policies for the results of projections. `role` is the last part
-// of the role of the projection's weight, `name` is the result's name, and
-// `also` is its name in MaxText.
+// The names by which rematerialisation policies list the results of
+// projections. `role` is the last part of the role of the projection's weight,
+// such as q. `name` is the result's name, and `also` its name in MaxText.
 struct NamedTensor {
   std::string_view role, name, also;
 };

@@ -38,15 +38,17 @@ struct Remat {
   bool operator==(const Remat&) const = default;
 };
 
-// Returns the names of ten policies of JAX, two of which are aliases.
+// Returns the names of ten policies of JAX. Two of them are aliases:
+// checkpoint_dots, for example, is the same policy as dots_saveable.
 std::span<const std::string_view> RematNames();
-// Why a text is no policy, and what can be written instead, such as "the
-// policies are: everything_saveable, ...".
+// Explains why a string is not a policy (`why`), and what can be written
+// instead (`help`), such as "the policies are: everything_saveable, ...".
 struct RematRefusal {
   std::string why, help;
 };
-// Returns nullopt, and the reason in `refusal` or `why`, if the text is no
-// policy. JAX's two policies that move tensors to the host are not supported.
+// Parses a policy. If the string is not a policy, returns nullopt and stores
+// the reason in `refusal` or `why`. JAX's two policies that move tensors to the
+// host are not supported.
 std::optional<Remat> ParseRemat(std::string_view text, RematRefusal& refusal);
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 

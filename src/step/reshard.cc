@@ -1,14 +1,17 @@
-// Plans a reshard: repeats the first of the following steps that applies, until
-// the target is reached. Steps that make shards smaller come first, so that
-// later steps send less:
-//   1. slice, if a dimension's next axis is unused
+// Plans the steps of a reshard. The next axis of a dimension is the axis with
+// which the dimension's list of axes must be extended next to get its target
+// list. Until the target is reached, the first of these steps that applies is
+// repeated:
+//   1. slice, if the next axis shards no dimension and the value is not partial
+//      over it
 //   2. reduce_scatter, if the value is partial over the next axis
-//   3. all_to_all, if the next axis is the minor one of another dimension
+//   3. all_to_all, if the next axis is the minor axis of another dimension
 //   4. all_reduce over partial axes that the target does not use
 //   5. ppermute, if a dimension's axes only change their order
-//   6. all_gather of the minor axis of a dimension that loses it
+//   6. all_gather of the minor axis of a dimension that loses this axis
+// Steps that make shards smaller come first, so that later steps send less.
 // Consecutive slices, reduce_scatters or all_gathers on one dimension are
-// merged into one step over several axes.
+// merged into one step over several axes. For example:
 //
 //   [b:dp t d] partial tp, to [b:dp t:tp d]     reduce_scatter tp on t
 //   [d:fsdp+tp], to [d]                         all_gather fsdp+tp

@@ -40,8 +40,9 @@ void AddNames(const DescribedLine& line,
   }
 }
 
-// Returns the names of the roles that are used: by lines, in place of a missing
-// role (`tied`), or as the router's bias for choosing experts.
+// Returns the names of the roles that are used. A role is used if a line of
+// the description reads it, if it replaces a missing role (`tied`), or if it is
+// the bias with which routers choose experts.
 std::set<std::string, std::less<>> UsedNames(
     const ModelDescription& description) {
   std::set<std::string, std::less<>> used;
@@ -77,8 +78,9 @@ class RoleChecker {
     return 0;
   }
 
-  // Returns the size of a stored dimension. Returns 0 if the size of a part is
-  // unknown or if the product is too large.
+  // Returns the size of a stored dimension, which is a product of sums such as
+  // (n h) or (q+k+v). Returns 0 if the size of one of these names is unknown or
+  // if the product is too large.
   int64_t SizeOf(const DescribedDim& dim) const {
     int64_t product = 1;
     for (const auto& parts : dim.factors) {
@@ -135,10 +137,10 @@ class RoleChecker {
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
     const std::string has =
         "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
-    // An expected size is 0 if it is unknown. Without a config.json, the sizes
-    // of n and h are unknown if every tensor has only their product. With the
-    // config.json of another family, a key that the description reads may be
-    // absent.
+    // An expected size is 0 if it is unknown. Without a config.json, the number
+    // of heads and the size of a head are unknown if every tensor has only
+    // their product. With the config.json of another family, a key that the
+    // description reads may be absent.
     if (std::find(expected.begin(), expected.end(), 0) != expected.end()) {
       const std::string why = tree_.formulas.has_config()
                                   ? ", and the model's config.json does not "

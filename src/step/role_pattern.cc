@@ -1,7 +1,8 @@
-// Replaces `$i` and `$e` in a pattern by groups of digits. RE2 refers to groups
-// by number, so the groups of the pattern that come before them are counted:
+// Replaces `$i` and `$e` in a pattern by groups of digits. RE2 numbers the
+// groups of a pattern from left to right, so the other groups of the pattern
+// are counted as well:
 //
-//   layers\.$i\.experts\.$e\.w1  ->  layers\.(\d+)\.experts\.(\d+)\.w1
+//   (model\.)?layers\.$i\.w1  ->  (model\.)?layers\.(\d+)\.w1, $i is group 2
 #include "step/role_pattern.h"
 
 #include <charconv>

@@ -22,10 +22,10 @@ struct RolePattern {
 RolePattern MakePattern(const std::string& text);
 
 // Returns the pattern for the tensor that holds a role's parameters of all
-// scanned layers. In the tensor's name, the part with the layer's number is
-// absent or is not a number: layers/q or layers/block/q. `separator` separates
-// the parts of the names in the description. Returns an empty text if no
-// separator follows the layer's number in `pattern`.
+// scanned layers. In the name of this tensor, the layer's number is absent or
+// replaced by a word: layers/q or layers/block/q instead of layers/7/q.
+// `separator` separates the parts of the names in the description. Returns an
+// empty text if no separator follows the layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number that a group of the pattern matches in a name. Returns -1

@@ -114,8 +114,8 @@ class Assigner {
 
   // Counts the layers of a stack. With a configuration, the description's
   // formula is evaluated. Without one, the number follows from the largest
-  // layer number in a name and from the tensors of scanned layers. Returns
-  // false after a finding.
+  // layer number in a name and from the tensors of scanned layers. Reports an
+  // error and returns false if there is no number from 1 to kMostLayers.
   bool CountStack(size_t stack) {
     const DescribedText& repeat = description_.stacks[stack].repeat;
     int64_t layers = 0;
@@ -194,8 +194,9 @@ class Assigner {
     }
   }
 
-  // Infers sizes from one tensor of each role. The loop ends when it finds no
-  // new size, because each size may determine a factor of another tensor.
+  // Infers sizes from one tensor of each role. A size that was found in one
+  // tensor may determine a factor of another tensor, so the loop is repeated
+  // until it finds no new size.
   void InferSizes() {
     bool learned = true;
     while (learned) {

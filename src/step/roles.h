@@ -57,8 +57,8 @@ struct RoleProblem {
 };
 
 struct Roles {
-  // The number of layers of all stacks together. The model's own stack is
-  // first, and its layers have the lowest numbers.
+  // The number of layers of all stacks together. The layers of stack 0 have the
+  // lowest numbers, and the layers of an encoder (stack 1) follow.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
   // The role of each tensor, indexed by row of the manifest.
@@ -95,8 +95,8 @@ struct Roles {
 };
 
 // Assigns roles to all parameters. Parameters without a correct role are listed
-// in `problems`. Returns nullopt after findings, for example about the
-// description's patterns and formulas or the number of layers. Without a
+// in `problems`. Reports errors and returns nullopt if, for example, a
+// pattern, a formula or the number of layers is invalid. Without a
 // configuration, sizes are inferred from shapes.
 std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,

@@ -1,6 +1,8 @@
-// A scan over layers stacks the parameters of a role in one tensor. The
-// tensor's name has no layer number, and its shape has one more dimension, at a
-// position that depends on the model:
+// Finds the roles of tensors that hold the parameters of all scanned layers. A
+// scan over layers stacks the parameters of a role in one tensor. The tensor's
+// name has no layer number, and its shape has an additional dimension that
+// counts the layers. The position of this dimension depends on the model. For
+// example, with 32 layers:
 //
 //   layers/$i/self_attn/q_proj/kernel [d, n h]
 //     ->  layers/self_attn/q_proj/kernel        [32, 4096, 4096]

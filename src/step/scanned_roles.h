@@ -16,7 +16,8 @@ struct RoleTree;
 
 // Finds the roles of tensors that hold the parameters of all layers. The name
 // of such a tensor is a name of the role without the layer's number, and the
-// tensor has one more dimension. Returns false after findings about patterns.
+// tensor has one more dimension. Reports errors and returns false if a pattern
+// is invalid.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
 // Returns the number of layers of a stack's scanned tensors: the size of the

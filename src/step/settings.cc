@@ -1,9 +1,9 @@
-// Reads the settings of a description's model section. A setting is a word from
-// a list, a number or a condition. Each may be an expression over the
-// config.json:
+// Reads the settings of a description's model section. The value of a setting
+// is a name from a list, a number or a condition. Each may be an expression
+// over the keys of the config.json. For example:
 //
-//   activation: hidden_act     and "hidden_act": "silu"  ->  fn silu
-//   router: {renormalise: norm_topk_prob}                ->  a condition
+//   activation: hidden_act, with "hidden_act": "silu"  ->  the function silu
+//   router: {renormalise: norm_topk_prob}              ->  the value of the key
 #include "step/settings.h"
 
 #include <algorithm>
@@ -128,10 +128,10 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
   return formulas_.Key(word);
 }
 
-// Returns the word of a setting. If the setting's text is one of the choices,
-// returns the text. Otherwise evaluates the text as an expression and returns
-// the value. Returns nullopt if there is no such setting, if the value is null,
-// or after a finding.
+// Returns the name that a setting selects, such as "silu". If the setting is
+// one of the choices, returns it unchanged. Otherwise evaluates the setting as
+// an expression. Returns nullopt if there is no such setting, if the value is
+// null, or if an error was reported.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);

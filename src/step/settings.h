@@ -57,13 +57,13 @@ class SettingsReader {
         findings_(findings) {}
 
   // Reads the model's settings, and creates the labels of expert routing.
-  // Returns nullopt after findings, such as unknown words or settings that
-  // contradict each other.
+  // Reports errors and returns nullopt if, for example, a setting has an
+  // unknown value or contradicts another setting.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
   // Reads the settings of a layer, and creates the label of a window in the
   // first layer that has one. `layer` is the layer's number within its stack.
-  // Returns nullopt after a finding.
+  // Returns nullopt if an error was reported.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,

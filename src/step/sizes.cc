@@ -1,9 +1,9 @@
 // Computes the sizes of labels from the batch, the length and the known sizes
-// of the model's dimensions:
+// of the model's dimensions. For example:
 //
-//   n 32, h 128                            ->  (n h) 4096
-//   length 4096                            ->  4096 queries, in decoding 1
-//   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots for each expert
+//   n 32, h 128                           ->  (n h) 4096
+//   length 4096                           ->  4096 queries, but 1 in decoding
+//   4096 tokens, each for 2 of 8 experts  ->  1,024 slots for each expert
 #include "step/sizes.h"
 
 #include <algorithm>

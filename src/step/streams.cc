@@ -1,9 +1,11 @@
-// Creates the inputs of a step other than parameters. Stream 0 has the model's
-// own tokens, and stream 1 the tokens of an encoder:
+// Creates the inputs of a step other than parameters. A stream is the sequence
+// of tokens that a layer stack reads. Stream 0 has the model's own tokens, and
+// stream 1 has the tokens of an encoder. For example:
 //
 //   whisper: decoder tokens [b, t], encoder frames [b, te]
 //
-// The name of an input describes its contents, not the line that reads it.
+// Several lines of a description may read the same input, so its name describes
+// its contents ("encoder positions") and not one of the lines.
 #include "step/streams.h"
 
 #include <utility>

@@ -44,11 +44,11 @@ class Streams {
 
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // MakeKeyPositions computes the positions of a stream's keys from those of
-  // its queries. MakePlaces creates an input for the places of the queries,
-  // which are positions that are the same in all sequences. It also computes
-  // the places of the keys. The ops are outside the layers. A second call of
-  // either function has no effect.
+  // MakeKeyPositions computes the positions of a stream's keys from the
+  // positions of its queries. MakePlaces creates an input for positions that
+  // are the same in all sequences (Stream::places), and computes `key_places`
+  // from it. The ops of both functions belong to no layer. A second call for
+  // the same stream has no effect.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 

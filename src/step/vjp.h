@@ -8,7 +8,7 @@ namespace shardc::step {
 
 // Appends the ops of the backward phase and sets `gradients`. Does nothing for
 // a graph without a loss. A parameter has no gradient if it is not trained, or
-// if the loss does not depend on it, such as a correction that only changes the
+// if the loss does not depend on it. An example is a bias that only changes the
 // choice of experts.
 //
 // The op of a gradient has the sharding constraint `grad:ROLE`. The op of

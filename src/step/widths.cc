@@ -5,8 +5,8 @@
 // A value that depends on parameters only has the width of the widest of these
 // parameters. In training its width is at most that of activations, to which
 // wider parameters are cast. A value that becomes a gradient only by additions
-// and reshapes has the gradient's width. A cache that is read has the cache's
-// width, and so have values that are only reshaped from it.
+// and reshapes has the gradient's width. In decoding, the cache and all values
+// that are only reshaped from it have the width of the cache's dtype.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     bytes of an element in the all_gather of q: 2, in the reduce_scatter of
