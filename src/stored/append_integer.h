@@ -1,4 +1,5 @@
-// Appends integers to a text in two encodings that checkpoint formats use.
+// Appends integers to a text in the two encodings that checkpoint formats use:
+// little-endian with a fixed number of bytes, and varints.
 #ifndef SHARDC_STORED_APPEND_INTEGER_H_
 #define SHARDC_STORED_APPEND_INTEGER_H_
 

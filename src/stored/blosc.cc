@@ -1,20 +1,23 @@
-// Decodes blosc chunks. A chunk consists of a header of 16 bytes, the offset of
-// each block, and the blocks. If the header has the flag kStored, the decoded
-// bytes follow the header directly. For example, a header is:
+// Decodes chunks that blosc compressed. A chunk consists of a header of 16
+// bytes, the offset of each block, and the blocks. If the header has the flag
+// kStored, the decoded bytes follow the header directly. For example, the
+// header of a chunk of 1 MiB in blocks of 256 KiB begins as follows:
 //
-//   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
-//     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
+//   02 01 21 04   format version 2, codec version 1, flags (shuffled, lz4),
+//                 4 bytes per element
+//   00 00 10 00 00 00 04 00   1 MiB decoded, blocks of 256 KiB
+//   xx xx xx xx   the bytes of the chunk
 //
 // A block is one stream, or one stream for each byte of an element. A stream
 // consists of its length and its bytes. If the length equals the decoded size,
-// the bytes are not compressed. Shuffling stores the first bytes of all
-// elements of a block, then all second bytes and so on; bit shuffling does the
-// same with bits.
+// the bytes are not compressed. A shuffled block stores the first bytes of all
+// elements, then all second bytes and so on. Bit shuffling does the same with
+// bits.
 //
 // The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. shardc does
-// not use c-blosc itself, because c-blosc needs two further libraries (LZ4 and
-// Snappy) and allocates the size that a header states before it reads the data.
-// In this file the result grows only as data is decoded.
+// not use the library c-blosc, because that needs two further libraries (LZ4
+// and Snappy). It also allocates the size that a header states before it reads
+// the data. In this file the result grows only as data is decoded.
 #include "stored/blosc.h"
 
 #include <algorithm>

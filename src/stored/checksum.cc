@@ -1,15 +1,17 @@
-// Computes CRC-32C. On targets with carry-less products of vectors, long texts
-// are first replaced by shorter texts with the same CRC (checksum_simd.h). The
-// remaining bytes are processed by the CRC instruction, or by table look-ups if
-// the processor has no such instruction. The instruction accepts eight bytes
-// per cycle but has a latency of three cycles, so three runs of bytes are
-// computed in parallel. If a run with CRC a is followed by a run of n bytes
-// with CRC b, the CRC of both is a x^(8n) + b, modulo the polynomial. The
-// length of runs is fixed, so this multiplication is done by four table
+// Computes CRC-32C. On processors with carry-less multiplication of vectors, a
+// long text is first replaced by a shorter text with the same CRC
+// (checksum_simd.h). The remaining bytes are processed by the processor's CRC
+// instruction. If there is no such instruction, they are processed by table
 // look-ups.
 //
-//   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
-//                                        + crc(c)
+// The instruction accepts eight bytes per cycle but has a latency of three
+// cycles. So the text is divided into runs of 4,096 bytes, and the CRCs of
+// three runs are computed in parallel. If a run with CRC a is followed by a run
+// of n bytes with CRC b, the CRC of both is a x^(8n) + b, modulo the
+// polynomial. All runs have the same length, so this multiplication is done by
+// four table look-ups. For the three runs a, b and c:
+//
+//   crc(abc) = (crc(a) x^32768 + crc(b)) x^32768 + crc(c)
 #include "stored/checksum.h"
 
 #include <array>
@@ -23,7 +25,8 @@
 #if defined(__x86_64__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("sse4.2")))
 #elif defined(__ARM_FEATURE_CRC32)
-#define SHARDC_CRC_INSTRUCTION  // the build's flags already allow it
+// Empty, because the flags of the build already allow the instruction.
+#define SHARDC_CRC_INSTRUCTION
 #elif defined(__aarch64__) && defined(__linux__) && !defined(__clang__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("+crc")))
 #endif

@@ -1,7 +1,7 @@
-// CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
-// enough to be computed for every byte that is copied. The checksum of two
-// joined texts can be computed from the checksums of both texts and the length
-// of the second text.
+// CRC-32C (Castagnoli), the checksum that `shards.json` contains for each
+// stored part of a tensor. It is fast enough to be computed for every byte that
+// is copied. The checksum of two joined texts can be computed from the
+// checksums of both texts and the length of the second text.
 #ifndef SHARDC_STORED_CHECKSUM_H_
 #define SHARDC_STORED_CHECKSUM_H_
 

@@ -1,16 +1,18 @@
-// Folds a long text, which means that it computes a shorter text with the same
-// CRC. The method is from Gopal and others, "Fast CRC Computation for Generic
-// Polynomials Using PCLMULQDQ Instruction", Intel 2009. Consider a block of 128
-// bits that precedes another block by D bits. The first block can be removed
-// without changing the CRC if two products are added to the other block. These
-// are the products of the halves of the first block with x^(D+32) and x^(D-32),
-// modulo the polynomial. Four vectors are folded in parallel, which are 16
-// blocks with AVX-512 and 4 with NEON.
+// Folds a long text: computes a shorter text that has the same CRC. The method
+// is from Gopal and others, "Fast CRC Computation for Generic Polynomials Using
+// PCLMULQDQ Instruction", Intel 2009. Consider a block of 128 bits that begins
+// D bits before another block. The first block can be removed without changing
+// the CRC if two products are added to the second block. These are the products
+// of the first block's two halves with x^(D+32) and x^(D-32), modulo the
+// polynomial. Four vectors are folded in parallel, which are 16 blocks with
+// AVX-512 and 4 with NEON.
 #include "stored/checksum_simd.h"
 
 #include "stored/checksum_polynomial.h"
 
-#define HWY_WANT_AVX3_DL 1  // carry-less products of vectors
+// Enables the AVX-512 target of highway that has carry-less multiplication of
+// vectors.
+#define HWY_WANT_AVX3_DL 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stored/checksum_simd.cc"
 // foreach_target.h compiles this file once for each target, so highway.h must

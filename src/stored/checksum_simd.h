@@ -1,4 +1,4 @@
-// Computes CRC-32C of long texts by carry-less products of vectors.
+// Computes CRC-32C of long texts by carry-less multiplication of vectors.
 #ifndef SHARDC_STORED_CHECKSUM_SIMD_H_
 #define SHARDC_STORED_CHECKSUM_SIMD_H_
 

@@ -1,8 +1,8 @@
 // Writes and reads the journal of the chunks that one process has written.
 // Chunks are written in a fixed order, so a journal needs no chunk numbers. The
-// first line contains the key. A small chunk is stored in the checkpoint's
-// index instead of the data file. Its line contains the bytes as hexadecimal
-// digits:
+// first line contains the key (two digests, JournalKey). A small chunk is
+// stored in the checkpoint's index instead of the data file. Its line contains
+// the bytes as hexadecimal digits:
 //
 //   shardc-chunks/v1 2c26b4... 9f86d0...
 //   0 4096 1f2e3d4c       4,096 bytes at offset 0 of the data file, their CRC
@@ -310,7 +310,9 @@ void ChunkJournal::Remove() { ::unlink(path_.c_str()); }
 
 size_t CountIntact(const std::string& path,
                    std::span<const WrittenChunk> chunks) {
-  Findings ignored;  // a file that cannot be read has no intact chunks
+  // Receives errors of the file and is not reported. If the file cannot be
+  // read, it has no intact chunks.
+  Findings ignored;
   const auto file = InputFile::Open(path, ignored);
   std::string buffer;
   const auto checksum =

@@ -32,8 +32,12 @@ struct WrittenChunk {
 // The values that determine the bytes of the chunks. A run continues a journal
 // only if both values are equal and `chunks` is not empty.
 struct JournalKey {
-  std::string chunks;  // digest, same in all processes; empty: never continued
-  std::string state;   // digest of the sources, as this process sees them
+  // A digest of the options and sources, which is the same in all processes. If
+  // it is empty, no run continues the journal.
+  std::string chunks;
+  // A digest that may differ between processes, for example of the times at
+  // which this process's copies of the sources were changed.
+  std::string state;
 };
 
 // Returns the file name of a journal, such as ".shardc-00002-of-00004.journal".
@@ -44,10 +48,9 @@ std::optional<int64_t> ProcessesIn(std::string_view journal_name);
 
 class ChunkJournal {
  public:
-  // Opens and locks the journal. A journal with the same key is continued. If
-  // it has another key or does not exist, a new journal is created. Returns
-  // nullopt after the finding `write`, for example if another run holds the
-  // lock.
+  // Opens and locks the journal. Continues an existing journal that has the
+  // same key. Otherwise begins an empty journal. Returns nullopt after the
+  // finding `write`, for example if another run holds the lock.
   static std::optional<ChunkJournal> Open(const std::string& path,
                                           const JournalKey& key,
                                           Findings& findings);

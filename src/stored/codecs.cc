@@ -1,10 +1,10 @@
-// Decodes chunks by their codecs, the last one first. A hostile file could
-// decode to far more bytes than fit in memory. The libraries of zstd and
-// deflate therefore decode into a small buffer, which is appended to the
-// result. Decoding stops as soon as the result would exceed the limit:
+// Decodes a chunk with its codecs, in the reverse order of encoding. A
+// malicious file may decode to far more bytes than fit in memory. So zstd and
+// deflate decode into a small buffer, which is then appended to the result.
+// Decoding stops as soon as the result would exceed the limit. For example:
 //
-//   1 GiB of zeros, 32 KiB as zstd, in a chunk of 64 bytes
-//     ->  it decodes to more than 64 B
+//   a chunk of 64 bytes is stored as 32 KiB of zstd that decode to 1 GiB
+//     ->  error: it decodes to more than 64 B
 #include "stored/codecs.h"
 
 #include <zlib.h>

@@ -1,16 +1,18 @@
 // Checks whether boxes tile an array: whether every element is in exactly one
-// box. The boxes need not form a grid. Only the corners of the boxes are
-// compared with the corners of the array. Each corner of a box is assigned a
-// count. It is +1 if an even number of the corner's coordinates are ends (not
-// starts) of the box, else -1. The number of boxes that contain an element is
-// the sum of the counts of all corners at or before the element in every
-// dimension. So the boxes tile the array if and only if, at every point, the
-// counts of their corners have the same sum as the counts of the array's own
-// corners.
+// box. The boxes need not form a grid. The check uses only the corners of the
+// boxes and of the array.
 //
-//   [0:2) and [2:5) of an array [0:5): +1 at 0, -1 at 2; +1 at 2, -1 at 5.
-//   The sums are +1 at 0 and -1 at 5, as for the array. With [3:5) instead of
-//   [2:5), -1 at 2 and +1 at 3 remain: a gap.
+// Each corner gets a count of +1 or -1. A coordinate of a corner is the start
+// or the end of the box in that dimension. The count is +1 if the number of
+// ends is even, and else -1. The number of boxes that contain an element is
+// then the sum of the counts of all corners that are at or before the element
+// in every dimension. So the boxes tile the array if and only if, at every
+// point, the counts of the boxes' corners have the same sum as the counts of
+// the array's corners. For example, two boxes of an array [0:5):
+//
+//   [0:2) and [2:5)   +1 at 0, -1 at 2; +1 at 2, -1 at 5
+//                     The sums are +1 at 0 and -1 at 5, as for the array.
+//   [0:2) and [3:5)   -1 at 2 and +1 at 3 remain: a gap.
 //
 // A comparison of volumes would not detect an overlap and a gap of the same
 // size. A comparison of all pairs of boxes would take too long, because 100,000

@@ -1,7 +1,8 @@
-// Reads `.metadata`, which is a pickle of one record with three dictionaries.
-// The first dictionary lists the tensors with the boxes that ranks saved. The
-// second dictionary maps a tensor's name and a box's offset to the file and the
-// byte range of the box. The third dictionary contains the path of each name:
+// Reads `.metadata`, which is a pickle of one record with three dictionaries. A
+// box is a rectangular part of a tensor, which DCP calls a chunk. The first
+// dictionary lists the tensors with the boxes that ranks saved. The second
+// dictionary maps a tensor's name and a box's offset to the file and the byte
+// range of the box. The third dictionary contains the path of each name:
 //
 //   Metadata
 //     state_dict_metadata: {'w': TensorStorageMetadata
@@ -295,7 +296,7 @@ class MetadataReader {
                              return piece.box.offset < at;
                            });
       if (found == tensor.pieces.end() || found->box.offset != *offset) {
-        continue;  // the entry of a box without elements
+        continue;  // a box without elements, which `pieces` does not have
       }
       if (found->bytes < 0 && !ReadPlace(storage.Value(i), tensor, *found)) {
         return false;

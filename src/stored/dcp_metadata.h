@@ -27,10 +27,11 @@ struct DcpPiece {
 struct DcpTensor {
   std::string name;
   std::vector<std::string> path;  // keys from the root of the saved tree
-  std::vector<bool> in_sequence;  // whether each key is a list index
+  // Whether each key of `path` is the index of an element of a list or a tuple.
+  std::vector<bool> in_sequence;
   Shape shape;
   const TorchDtype* dtype = nullptr;  // never null
-  std::vector<DcpPiece> pieces;       // all boxes differ
+  std::vector<DcpPiece> pieces;       // no two pieces have the same box
 };
 
 // A value that is not a tensor.
@@ -51,9 +52,9 @@ struct DcpMetadata {
 
 inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;
 
-// Parses a `.metadata` file. Returns nullopt after a finding: header (the file
-// is not a pickle of DCP, or a record in it is malformed), name, path,
-// overflow, duplicate-key, inexpressible.
+// Parses a `.metadata` file. On failure, returns nullopt and adds a finding.
+// Its code is header (the file is not a pickle of DCP, or a record in it is
+// malformed), name, path, overflow, duplicate-key or inexpressible.
 std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
                                             Findings& findings);
 

@@ -1,18 +1,22 @@
-// Opens checkpoints of DCP's safetensors writer. Every rank writes its own
-// files. The header of a file states at which offset of the full tensor each
-// piece begins.
+// Opens checkpoints that the safetensors writer of DCP saved. Every rank writes
+// its own files. The header of a file states for each piece at which offset of
+// the full tensor the piece begins. For example:
 //
 //   shard-00001-model-00001-of-00001.safetensors   `w` [2, 3] at [0, 0]
 //   shard-00002-model-00001-of-00001.safetensors   `w` [2, 3] at [2, 0]
 //
 // Together these are a tensor `w` of shape [4, 3]. No file states the full
-// shape. It is computed from the end of the last piece along each dimension.
+// shape. The size of each dimension is the largest end of a piece in this
+// dimension.
+//
 // shardc refuses two kinds of broken saves. The writer of torch 2.15 puts
 // values that are not tensors before the header, so the file is not a
-// safetensors file. Without `save_distributed` all ranks write the same file,
-// so that only the pieces of one rank remain. shardc also refuses a set in
-// which names or an index show that files are missing. If only files of the
-// first rank are present, a note states that others may be missing.
+// safetensors file. Without `save_distributed`, all ranks write the same file,
+// so only the pieces of one rank remain.
+//
+// shardc also refuses a set of files if its names or an index show that files
+// are missing. If only files of the first rank are present, a note states that
+// others may be missing.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -353,7 +357,8 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
-  int64_t end_ = 0;  // end of the last tensor in the current file
+  // The largest end of a tensor of the current file, in bytes after the header.
+  int64_t end_ = 0;
 };
 
 std::optional<Tree> OpenShards(const Folder& folder, Findings& findings) {

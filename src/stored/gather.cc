@@ -1,10 +1,11 @@
-// Copies a box from one array to another as a list of contiguous runs. A run
-// covers the last dimension of the box. The run also covers an earlier
-// dimension if the box spans all later dimensions in both arrays. The remaining
-// dimensions are loop counters with one stride for each array.
+// Copies a box from one array to another, as a sequence of contiguous runs of
+// elements. A run covers the last dimension of the box. It also covers an
+// earlier dimension if the box spans all later dimensions of both arrays. All
+// other dimensions are loops, with one stride for each array. For example:
 //
-//   [1:3, 2:6] of an array of shape [4, 8] is copied to an array of its own by
-//   two runs of 4 units: from offset 10 to 0, and from offset 18 to 4
+//   The box [1:3, 2:6] of an array of shape [4, 8] is copied to a new array of
+//   shape [2, 4] by two runs of 4 elements. The runs begin at offsets 10 and 18
+//   of the first array, and at offsets 0 and 4 of the new array.
 #include "stored/gather.h"
 
 #include <cstring>
@@ -17,12 +18,14 @@ namespace {
 
 // The contiguous runs of a box, described as nested loops over the dimensions
 // outside a run. All runs have the length `run`. Each loop has one stride in
-// the source region and one in the target region.
+// the source region and one in the target region. Lengths and strides are
+// counted in units: elements, or groups of elements.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
-  int64_t from = 0;  // units of the source before the first run
+  // The offsets of the first run in the source and in the target, in units.
+  int64_t from = 0;
   int64_t to = 0;
   int64_t run = 1;  // length of a run, in units
 };

@@ -119,7 +119,9 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
 // lower bits are the upper bits of the distance minus 1. If all bits of the
 // distance are set, two bytes with a larger distance follow.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
-  constexpr size_t kNearDistance = 8191;  // larger distances: 2 more bytes
+  // The largest value of the distance minus 1 that fits in the 13 bits of a
+  // short distance. That value itself marks a longer distance.
+  constexpr size_t kNearDistance = 8191;
   Input in(bytes);
   Output to(size, out);
   // The upper bits of the first instruction are a version number.

@@ -79,7 +79,8 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
   }
   out.temporary_ = temporary;
   if (!out.Lock(findings)) {
-    out.temporary_.clear();  // another run owns the folder
+    // Another run owns the folder, so the destructor must not remove it.
+    out.temporary_.clear();
     return std::nullopt;
   }
   return out;

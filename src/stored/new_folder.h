@@ -18,7 +18,7 @@ namespace shardc::stored {
 enum class FolderUse : uint8_t {
   kAlone,     // one process; a failure removes the folder with all files
   kShared,    // one of several processes; a failure keeps the files
-  kComplete,  // one process completes the files of several
+  kComplete,  // one process finishes what several wrote; a failure keeps files
 };
 
 class NewFolder {

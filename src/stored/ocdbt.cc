@@ -1,7 +1,8 @@
-// Looks up keys in a store. The keys of the store are in a sorted list, in
-// which a key is found by bisection. The texts of all keys and small values are
-// stored in one string. The databases of several processes are combined by
-// sorting all their keys:
+// Looks up keys in an OCDBT store, which may consist of several databases. All
+// keys are in one sorted list, so a key is found by binary search. The texts of
+// all keys, and all small values, are stored in one string. If several
+// processes have written a database each, their keys are sorted together. For
+// example:
 //
 //   process 0: w/.zarray, w/0.0    process 1: w/0.1
 //     ->  w/.zarray, w/0.0, w/0.1

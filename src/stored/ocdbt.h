@@ -25,9 +25,9 @@ class OcdbtStore : public Store {
   // Reads the manifests and all B-tree nodes of the databases below `root`.
   // There is one database in each of `folders`, where "" is the root itself.
   // Values that no node contains stay in their files; Open only checks that the
-  // files are long enough. Returns null after a finding: header, offsets,
-  // limit, path, missing, unreadable, duplicate-key (two databases have
-  // different values for a key).
+  // files are long enough. On failure, returns null and adds a finding. Its
+  // code is header, offsets, limit, path, missing, unreadable or duplicate-key
+  // (two databases have different values for a key).
   static std::shared_ptr<const OcdbtStore> Open(
       const std::string& root, const std::vector<std::string>& folders,
       Findings& findings);
@@ -44,7 +44,9 @@ class OcdbtStore : public Store {
   struct Entry {
     size_t key = 0;  // offset in `texts_`
     uint32_t key_bytes = 0;
-    uint32_t file = kHeld;  // index into `files_`; kHeld: in a B-tree node
+    // The index of the value's file in `files_`; kHeld if a B-tree node
+    // contains the value.
+    uint32_t file = kHeld;
     // The offset of the value in the file, or in `texts_` if a B-tree node
     // contains the value.
     int64_t offset = 0;

@@ -3,9 +3,9 @@
 //   magic, 4 bytes, big-endian | length of the block, 8 bytes | version 0 |
 //   compression: 0 none, 1 zstd | body | CRC-32C of all bytes before it
 //
-// If a body states a number of records or bytes, it is compared with the number
-// of remaining bytes before memory is allocated. For example, a table of files
-// in a body is:
+// A body may state a number of records or bytes. This number is compared with
+// the number of remaining bytes before memory is allocated for it. For example,
+// a body may contain a table of files:
 //
 //   01 22 00 64 2f ...   1 file, whose path has 34 bytes (0x22) and whose base
 //                        folder has 0; the path begins with "d/" (64 2f)

@@ -25,7 +25,7 @@
 namespace shardc::stored {
 namespace {
 
-constexpr size_t kKeyLimitBytes = 65'535;  // as in tensorstore
+constexpr size_t kKeyLimitBytes = 65'535;  // the limit of tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
@@ -67,9 +67,9 @@ ManifestBody ParseManifest(std::string_view body, const std::string& base) {
   BlockCursor cursor(body);
   cursor.Bytes(16);  // uuid
   const uint64_t kind = cursor.Varint();
-  cursor.Varint();  // limit on the bytes of values in nodes
-  cursor.Varint();  // limit on the bytes of a node
-  cursor.Byte();    // arity of the tree of versions
+  cursor.Varint();  // skipped: limit on the bytes of values in nodes
+  cursor.Varint();  // skipped: limit on the bytes of a node
+  cursor.Byte();    // skipped: arity of the tree of versions
   const uint64_t compression = cursor.Varint();
   if (compression == 1) cursor.Little(4);  // level
   out.damaged = cursor.Failed() || kind > 1 || compression > 1;
@@ -86,9 +86,9 @@ ManifestBody ParseManifest(std::string_view body, const std::string& base) {
   const auto offsets = cursor.Varints(versions);
   const auto lengths = cursor.Varints(versions);
   const auto keys = cursor.Varints(versions);
-  cursor.Varints(versions);    // bytes of nodes
-  cursor.Varints(versions);    // bytes of values in files
-  cursor.Bytes(versions * 8);  // times
+  cursor.Varints(versions);    // skipped: total bytes of nodes
+  cursor.Varints(versions);    // skipped: total bytes of values in files
+  cursor.Bytes(versions * 8);  // skipped: times of the commits
   out.damaged = cursor.Failed();
   if (out.damaged || versions == 0) return out;
   const size_t last = versions - 1;

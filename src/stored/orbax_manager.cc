@@ -1,8 +1,8 @@
 // Finds the trees in the folders that orbax creates around them. The root
 // folder of a CheckpointManager contains one folder for each step, named by its
 // number. The folder of a step contains one folder for each item. The v1 API
-// stores a single tree in the folder `state` of a step, and several trees in
-// one item each.
+// stores a single tree as the item `state`. It stores each of several trees as
+// an item of its own.
 //
 //   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
 //
@@ -68,7 +68,8 @@ bool IsStep(const Folder& folder) {
          (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
-// Reads chunks of several trees. Arrays are numbered through all trees.
+// Reads chunks of several trees. The arrays of all trees are numbered
+// consecutively, beginning with those of the first tree.
 class JoinedReader : public ChunkReader {
  public:
   void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
@@ -157,9 +158,10 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
-// Returns the folders that are complete steps by their names, in ascending
-// order of the steps. If some names are plain numbers, only these are returned.
-// Otherwise all names must have the same prefix, such as `checkpoint_`.
+// Returns the folders that have the name of a complete step, in ascending order
+// of the steps. If some names are plain numbers, only these folders are
+// returned. Otherwise all names must have the same prefix, such as
+// `checkpoint_`.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

@@ -16,7 +16,8 @@ namespace shardc::stored {
 // A leaf of `_METADATA`.
 struct OrbaxLeaf {
   std::vector<std::string> path;
-  std::vector<bool> in_sequence;  // whether each key is a list index
+  // Whether each key of `path` is the index of an element of a list or a tuple.
+  std::vector<bool> in_sequence;
   std::string value_type;  // "jax.Array", "np.ndarray", "scalar", "string", ...
   bool empty = false;      // a node without data, such as `None` or `Dict`
 };

@@ -1,9 +1,9 @@
 // Reads plain values (numbers, strings and empty containers). DCP pickles every
-// value that is not a tensor. If the value is plain, its pickle is read as
-// data:
+// value that is not a tensor. If the value is plain, its pickle is read without
+// running any code. In these examples, the bytes of a pickle are on the left:
 //
 //   80 02 4e 2e   None          ->  an empty node, `None`
-//   80 02 4b 07 2e   7          ->  a number, 7 of I64
+//   80 02 4b 07 2e   7          ->  the number 7 with the dtype I64
 //   80 02 7d 71 00 2e   {}      ->  an empty node, `Dict`
 //   {'lr': 0.1, 'params': [0]}  ->  not plain: it stays a pickled value
 #include "stored/plain_value.h"

@@ -1,6 +1,6 @@
 // Reads the plain values of a DCP checkpoint: numbers, strings and empty
-// containers. DCP stores them as pickles, and other formats store them without
-// pickles. A conversion to another format must therefore know the values.
+// containers. DCP stores them as pickles. Other formats store the values
+// themselves, so a conversion to another format must read the pickles.
 #ifndef SHARDC_STORED_PLAIN_VALUE_H_
 #define SHARDC_STORED_PLAIN_VALUE_H_
 

@@ -1,13 +1,14 @@
-// Checks the names of the files that DCP's safetensors writer makes, to detect
-// missing files. The model has COUNT files. A rank that holds a part of file
-// NUMBER writes this part to `shard-RANK-model-NUMBER-of-COUNT.safetensors`.
-// Ranks are counted from 1. At least one rank holds a part of each file. Only
-// the last ranks may have nothing to save.
+// Detects missing files of DCP's safetensors writer from the names of the other
+// files. A model is saved as COUNT numbered files. A rank that holds a part of
+// file NUMBER writes this part to
+// `shard-RANK-model-NUMBER-of-COUNT.safetensors`. Ranks are counted from 1. At
+// least one rank holds a part of each numbered file. Only the last ranks may
+// have nothing to save. So these files are missing:
 //
 //   shard-00001-model-00001-of-00001, shard-00003-model-00001-of-00001
 //     ->  the file of rank 2 is missing
 //   shard-00001-model-00001-of-00002, shard-00002-model-00001-of-00002
-//     ->  `model-00002-of-00002` is missing, of all ranks
+//     ->  no rank has a part of `model-00002-of-00002`
 #include "stored/shard_names.h"
 
 #include <algorithm>

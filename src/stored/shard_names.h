@@ -19,7 +19,8 @@ namespace shardc::stored {
 struct ShardName {
   // Counted from 1; nullopt: the name states no rank.
   std::optional<int64_t> rank;
-  std::string_view prefix;  // a view into the name
+  // The part between the rank and the number, a view of the parsed file name.
+  std::string_view prefix;
   int64_t number = 0;
   int64_t count = 0;
 };

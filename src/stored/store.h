@@ -19,7 +19,8 @@ inline constexpr int64_t kValueLimitBytes = int64_t{8} << 30;
 
 struct Value {
   bool found = false;
-  std::string file;  // file with the bytes; empty: `held` has them
+  // The path of the file that contains the bytes; empty if they are in `held`.
+  std::string file;
   int64_t offset = 0;
   int64_t bytes = 0;
   std::string_view held;
@@ -59,14 +60,15 @@ class FolderStore : public Store {
   std::string folder_;
 };
 
-// Returns the reason why a path that a file of the checkpoint states is
-// refused: the path is empty, is absolute, leads upwards or has control
-// characters. Returns an empty text if the path is accepted.
+// Checks a path that is read from a file of the checkpoint. Returns the reason
+// why the path is refused: it is empty, is absolute, leads upwards or has
+// control characters. Returns an empty text if the path is accepted.
 std::string_view PathFault(std::string_view path);
 
 // Returns whether the file at `path` is inside `folder` after links are
-// resolved. If not, adds the finding `path`. A path that cannot be resolved,
-// for example because no file exists there, is treated as inside.
+// resolved. If the file is outside, adds a finding with the code `path`.
+// Returns true for a path that cannot be resolved, for example because no file
+// exists there.
 bool IsInside(const std::string& folder, const std::string& path,
               Findings& findings);
 

@@ -47,8 +47,8 @@ std::optional<std::string> ReadTorchPickle(const InputFile& file,
 // Parses `pickle`, which is the member `data.pkl` of an archive. Sets all
 // members of the result except `data_offset` and `crc`, and sets `*key` to the
 // name of the storage. Returns nullopt, with the message in `*why`, if the
-// pickle does not describe a plain tensor or if the tensor extends beyond its
-// storage.
+// pickle is not a call that makes a tensor from a storage, or if the tensor
+// extends beyond its storage.
 std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
                                             std::string* key, std::string* why);
 

@@ -1,6 +1,6 @@
 // Reads boxes of arrays. ReadBox visits the chunks that overlap a box and
 // copies the overlap with each chunk. In a regular grid, these chunks are found
-// by division. Otherwise each piece of the array is compared with the box.
+// by division. If the chunks are no grid, every chunk is compared with the box.
 //
 //   array [10, 7], chunks of [4, 4] in a grid of 3 x 2, box [3:5, 0:7]
 //   The box overlaps chunks 0 to 3. Chunk 1 is [0:4, 4:8], where column 7 is

@@ -56,13 +56,13 @@ struct Array {
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
-  // The implementation of random keys, such as `threefry2x32`, if the array
-  // holds random keys of JAX. Its elements are the words of the keys. Empty for
-  // other arrays.
+  // The implementation of JAX's random keys, such as `threefry2x32`, if the
+  // array holds such keys; empty for other arrays. The elements of such an
+  // array are the integers of which the keys consist.
   std::string random_key;
-  // The reason why the bytes cannot be read, as the message of a finding. For
-  // example, shardc lacks a codec. Empty if the bytes can be read. The shape is
-  // known in both cases.
+  // The message of the error that is reported if the bytes are read, for
+  // example because shardc lacks a codec. Empty if the bytes can be read. The
+  // shape is known in both cases.
   std::string unreadable;
 
   // Returns the number of chunks, which is 0 if the array has no elements.
@@ -74,7 +74,9 @@ struct Array {
 
 // The place of a chunk's bytes.
 struct ChunkPlace {
-  std::string file;  // path; empty for an absent chunk or one in an OCDBT node
+  // The path of the file. Empty if the chunk is absent or a node of OCDBT
+  // contains it.
+  std::string file;
   int64_t offset = 0;
   int64_t bytes = 0;
   // Whether the bytes are the chunk's elements in row-major order, with padding
@@ -92,7 +94,8 @@ struct Leaf {
   // For the other kinds: a description of the leaf.
   std::string text;
   std::vector<std::string> path = {};  // keys from the root; empty: not known
-  std::vector<bool> in_sequence = {};  // whether each key is a list index
+  // Whether each key of `path` is the index of an element of a list or a tuple.
+  std::vector<bool> in_sequence = {};
   // For kOpaque: the place of the value, which is an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
   Dtype dtype = Dtype::kI64;  // type of a kNumber: I64, F64 or BOOL

@@ -5,8 +5,9 @@
 // memory. A checkpoint gets its final name only when it is complete. Until then
 // its files are in a folder next to that name, and the last step renames this
 // folder. OpenTree and orbax recognise an unfinished folder by its name.
-// PyTorch refuses it because `.metadata` is written last. A run that was killed
-// can be continued, and several processes may each write a share of the chunks.
+// PyTorch refuses an unfinished folder because `.metadata` is written last. A
+// run that was killed can be continued, and several processes may each write a
+// share of the chunks.
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
@@ -41,7 +42,9 @@ struct ArrayToWrite {
   // tuple. If empty, all keys are keys of dictionaries. orbax compares the
   // kinds of keys with the tree into which it restores.
   std::vector<bool> in_sequence = {};
-  std::string random_key = {};  // implementation of random keys, for orbax
+  // The implementation of JAX's random keys, such as `threefry2x32`, which
+  // orbax records. Empty if the array holds no random keys.
+  std::string random_key = {};
 };
 
 // Provides the elements of the arrays that are written. Several threads call
@@ -77,17 +80,19 @@ struct WriteOptions {
   bool compress = true;  // whether WriteOrbax compresses chunks with zstd
   // The index of this process, and the number of processes. Each process writes
   // a part of the chunks. If there are several processes, one call with
-  // `finalize` completes the checkpoint after all of them have ended. In this
-  // call, 1 as `processes` means that the number is read from the names of the
-  // journals.
+  // `finalize` completes the checkpoint after all of them have ended. If
+  // `processes` is 1 in this call, the number of processes is read from the
+  // names of the journals.
   int64_t process = 0;
   int64_t processes = 1;
   bool finalize = false;
-  bool verify = false;  // read all chunks back and compare their checksums
-  // Two texts on which the chunks depend in addition to the arrays. `sources`
-  // describes the sources and is the same in all processes. `state` is the
-  // state of the sources as this process sees them. A run that was killed is
-  // continued only if both texts are unchanged and `sources` is not empty.
+  // Whether the writer reads all chunks back and compares their checksums.
+  bool verify = false;
+  // Two texts that identify the files from which the elements are read.
+  // `sources` is the same in all processes. `state` may differ between
+  // processes; it is for example a digest of the times at which the files were
+  // changed. A run that was killed is continued only if both texts are
+  // unchanged and `sources` is not empty.
   std::string sources;
   std::string state;
   WriteReport* report = nullptr;  // null: no report

@@ -49,8 +49,9 @@ class CompleteLists {
 std::optional<int64_t> NumberOf(const std::string& key);
 
 // Divides the arrays into the grids of chunks in which they are stored. The
-// chunks are small enough that a few of them fit in options.memory_bytes.
-// Returns nullopt after a finding: duplicate-key, name, overflow.
+// chunks are small enough that a few of them fit in options.memory_bytes. On
+// failure, returns nullopt and adds a finding with the code duplicate-key, name
+// or overflow.
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
     WriteForm form, const WriteOptions& options, Findings& findings);
@@ -63,8 +64,8 @@ using EncodeChunk = std::function<std::string(
 // chunks. It returns false after a finding.
 using StoreChunk =
     std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
-// A half-open range of chunks. Chunks are numbered consecutively through all
-// arrays.
+// A half-open range of chunks. The chunks of all arrays are numbered
+// consecutively, beginning with those of the first array.
 struct ChunkRange {
   int64_t begin = 0;
   int64_t end = 0;

@@ -175,7 +175,7 @@ class MetadataPickle {
     out_.Op(pickle::kReduce);
     out_.Op(pickle::kNewFalse);
     out_.Global(kModule, "_MEM_FORMAT_ENCODING");
-    out_.Int(0);  // contiguous memory format
+    out_.Int(0);  // 0 is the code of torch.contiguous_format
     out_.Op(pickle::kTuple1);
     out_.Op(pickle::kReduce);
     out_.Op(pickle::kNewFalse);

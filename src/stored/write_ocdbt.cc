@@ -133,7 +133,7 @@ std::string OcdbtWriter::InnerBody(const std::vector<Node>& children,
   for (size_t i = begin; i < end; ++i) {
     const Node& child = children[i];
     keys.Add(child.first_key);
-    AppendVarint(common, 0);  // bytes of a prefix that the child's keys omit
+    AppendVarint(common, 0);  // length of the prefix that the child's keys omit
     AppendVarint(files, 0);
     AppendVarint(offsets, static_cast<uint64_t>(child.offset));
     AppendVarint(lengths, static_cast<uint64_t>(child.bytes));
@@ -219,7 +219,7 @@ bool OcdbtWriter::Finish(Findings& findings) {
   AppendVarint(versions, root->tree_bytes);
   AppendVarint(versions, root->value_bytes);
   AppendLittle(versions, 0, 8);  // time
-  AppendVarint(versions, 0);     // nodes of older versions
+  AppendVarint(versions, 0);     // number of nodes of older versions
 
   std::string body = Sha256(versions).substr(0, 16);  // identifier
   AppendVarint(body, 0);  // kind 0: a single manifest

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 // Rough size of everything except the elements.
 constexpr size_t kOthersBytes = 2048;
-constexpr uint64_t kFirstDay = 0x21;  // date of members, 1 January 1980
+constexpr uint64_t kFirstDay = 0x21;  // the date of each member: 1 January 1980
 
 class ZipWriter {
  public:
@@ -47,9 +47,11 @@ class ZipWriter {
     out_ += bytes;
 
     directory_ += "PK\1\2";
-    AppendLittle(directory_, 0, 2);  // version of the program
+    AppendLittle(directory_, 0, 2);  // version of the writing program
     directory_ += head;
-    directory_.append(12, '\0');  // no extra field, no comment, attributes
+    // The lengths of the extra field and of the comment, the disk number and
+    // the attributes are all 0.
+    directory_.append(12, '\0');
     AppendLittle(directory_, offset, 4);
     directory_ += name;
     ++count_;
@@ -64,7 +66,7 @@ class ZipWriter {
     AppendLittle(out_, count_, 2);
     AppendLittle(out_, directory_.size(), 4);
     AppendLittle(out_, begin, 4);
-    AppendLittle(out_, 0, 2);  // length of a comment
+    AppendLittle(out_, 0, 2);  // length of the comment, which is empty
     return std::move(out_);
   }
 
@@ -74,7 +76,7 @@ class ZipWriter {
   static void AppendHead(std::string& out, uint32_t crc, size_t bytes,
                          size_t name) {
     AppendLittle(out, 20, 2);  // version of the format
-    AppendLittle(out, 0, 6);   // flags, method, time
+    AppendLittle(out, 0, 6);   // flags, method (0: stored), time
     AppendLittle(out, kFirstDay, 2);
     AppendLittle(out, crc, 4);
     AppendLittle(out, bytes, 4);

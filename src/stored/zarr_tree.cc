@@ -328,7 +328,7 @@ bool ZarrTree::AddAll(Tree& tree, Findings& findings) {
     bool found = false;
     auto array = Add(name, &found, findings);
     if (findings.errors() > before) return false;
-    if (!array) continue;  // the metadata is of a group
+    if (!array) continue;  // the metadata describes a group, not an array
     array->path = {name};
     if (name.empty()) array->name = ".";
     tree.arrays.push_back(std::move(*array));

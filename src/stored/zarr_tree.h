@@ -29,8 +29,9 @@ class ZarrTree {
   // Returns the array that is stored under a name, with its shape, dtype,
   // chunks and key. Its metadata is the value of the key `NAME/.zarray` or
   // `NAME/zarr.json`. If neither key exists, or if `zarr.json` describes a
-  // group, returns nullopt without a finding. Otherwise nullopt is returned
-  // after a finding. Sets `*found` to whether an array is returned.
+  // group, returns nullopt without a finding. If the metadata cannot be read,
+  // returns nullopt after a finding. Sets `*found` to whether an array is
+  // returned.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
   // Adds all arrays of the store. An array is named by its key; an array at the

@@ -24,8 +24,9 @@ struct ZipMember {
 };
 
 // Reads the directory of a zip archive. The archive has `bytes` bytes at byte
-// `offset` of the file. All members must be stored without compression. Returns
-// nullopt after a finding: header, unreadable.
+// `offset` of the file. All members must be stored without compression. On
+// failure, returns nullopt and adds a finding with the code header or
+// unreadable.
 std::optional<std::vector<ZipMember>> ReadZipDirectory(const InputFile& file,
                                                        int64_t offset,
                                                        int64_t bytes,
