@@ -47,9 +47,11 @@ bool IsReplicated(const AxisSpec& spec);
 // The reason why a spec differs from the first choice for its role.
 enum class Reason : uint8_t {
   kUsual,
-  kSlices,          // tp shards the width; the weight is gathered before use
+  // tp shards the width (hidden size) instead of the inner dimension. The
+  // weight is gathered before use.
+  kSlices,
   kReplicatedKeys,  // the few KV heads are replicated over tp
-  kExpertsOverTp,   // tp divides the number of experts
+  kExpertsOverTp,   // tp shards the experts instead of their inner dimension
   kNotOverTensor,   // tp shards no dimension
   kDataOnInner,     // data axes shard the same dimension as tp
   kLessData         // at least one data axis shards no dimension
@@ -57,14 +59,15 @@ enum class Reason : uint8_t {
 
 struct Choice {
   AxisSpec spec;  // one entry for each dimension; empty if replicated
-  // The logical axis over whose coordinates experts that are separate tensors
-  // are distributed; empty if they are not distributed.
+  // If each expert is a separate tensor, the logical axis over which the
+  // experts are distributed; empty if they are not distributed.
   std::string place_axis;
   // The number of experts that are distributed.
   int64_t place_count = 0;
   int64_t place_size = 1;  // size of the mesh axis of `place_axis`
   Reason reason = Reason::kUsual;
-  bool inner_sharded = false;  // whether tp shards the inner dimension
+  // Whether tp shards the inner dimension: heads, an MLP's width, a vocabulary.
+  bool inner_sharded = false;
   bool width_slices = false;
   // Whether the rule gets a comment that suppresses SHD214. That lint would
   // report the spec, although no better spec exists.
@@ -75,8 +78,10 @@ struct Choice {
 };
 
 struct Choices {
-  std::vector<Choice> groups;  // indexed as Tree::groups
-  AxisRules axes;              // the `axes:` section of the rules file
+  // The choice for each parameter group, with the index of the group in
+  // Tree::groups.
+  std::vector<Choice> groups;
+  AxisRules axes;  // the `axes:` section of the rules file
   bool heads_unsharded = false;
   bool kv_heads_unsharded = false;
   bool batch_over_experts = false;

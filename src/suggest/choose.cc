@@ -1,14 +1,19 @@
 // Chooses the spec of each parameter group. One side of a weight matrix is the
 // model's width (its hidden size). The other side is an inner dimension, such
 // as heads or a feed-forward width. Tensor parallelism shards the inner
-// dimension, and data axes shard the width. Four passes choose a strategy for
-// each block, a spec for each weight, the specs of biases, scales and head
-// vectors, and the axis rules of the file. In the examples, an arrow leads to
-// the result:
+// dimension, and data axes shard the width.
 //
-//   q_proj [4096, 4096], fsdp 16, tp 4    ->  [HEAD, [FSDP, SP]]
-//   q_proj.bias [4096]                    ->  [HEAD]
-//   71 heads, tp 8                        ->  axes: {head: null}
+// Four passes choose, in this order: a strategy for the weights of each
+// attention or MLP block, a spec for each weight, the specs of vectors (biases,
+// scales, one number per head), and the `axes:` section of the rules file. For
+// example:
+//
+//   q_proj [4096, 4096], fsdp 16, tp 4  ->  [HEAD, [FSDP, SP]]: HEAD shards
+//                                           dimension 0, FSDP and SP shard
+//                                           dimension 1
+//   q_proj.bias [4096]                  ->  [HEAD]
+//   71 heads, tp 8                      ->  axes: {head: null}, because tp does
+//                                           not divide the heads
 #include "suggest/choose.h"
 
 #include <utility>

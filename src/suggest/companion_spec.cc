@@ -1,9 +1,9 @@
 // Chooses the specs of biases, scales and head vectors from the specs of
 // weights. A scale is sharded as its weight is, dimension by dimension. A bias
 // is added to the output of its weight, so it is sharded only over the axes of
-// the output and of the experts. A norm over all columns of the query or key is
-// sharded as the projection of its block is, and so are attention sinks (one
-// number per head):
+// the output and of the experts. Two kinds of vectors are sharded as the heads
+// of their block are: a norm over all columns of the query or key, and
+// attention sinks (one number per head):
 //
 //   q_proj [HEAD, FSDP], 64 heads of 64  ->  q_proj.bias [HEAD], sinks [HEAD]
 //   q_norm [4096] over all columns       ->  [HEAD]
@@ -60,9 +60,11 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Returns whether the queries of a block are normalised head by head. The keys
-// are then normalised head by head too. The size of the keys' norm alone does
-// not show this: with one KV head, it is the width of the key projection.
+// Returns whether the queries of a block are normalised head by head: the query
+// norm then does not have the length of all query heads together. The keys are
+// then normalised head by head too. The length of the keys' norm cannot show
+// this: with one KV head, that length is the width of the key projection in
+// both cases.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

@@ -13,7 +13,7 @@
 namespace shardc::suggest {
 
 // Returns whether the role is that of a companion: a bias, a scale or a head
-// vector.
+// vector (a number for each head, or for each column of all heads).
 bool IsCompanion(Role role);
 
 // Returns the spec of a bias or scale whose weight is known. `weights` is

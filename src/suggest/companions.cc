@@ -1,11 +1,11 @@
-// Links biases, scales and other vectors to their weights, which have the same
-// module path. A block is a run of weights along a dimension that share one
-// quantisation scale. Its length is the size of the weight's dimension divided
-// by the size of the scale's dimension:
+// Links biases, scales and other vectors to the weights with the same module
+// path. It also finds the blocks of quantised weights. A block is a range of
+// elements along a dimension that share one quantisation scale, so a shard must
+// not end inside a block. The length of a block is the power of two with which
+// the weight has as many blocks as scales. The last block may be shorter. If no
+// power of two fits, the length is the quotient of both sizes. For example:
 //
 //   down_proj.weight [576, 7168], weight_scale_inv [5, 56]  ->  blocks of 128
-//
-// A shard must not end inside a block.
 #include "suggest/companions.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void SetBlocksOfScale(const InferredDims& scale, InferredDims& weight) {
 }  // namespace
 
 void LinkCompanions(const Tree& tree, ModelDims& dims) {
-  // From a module path to the index of its weight.
+  // Maps each module path to the index of its group of weights.
   std::map<std::string_view, size_t> weights;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     if (!IsWeight(tree, dims, k)) continue;

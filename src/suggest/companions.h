@@ -13,7 +13,7 @@ namespace shardc::suggest {
 // Sets `weight` of each bias, scale and other vector to the index of the group
 // of weights with the same module path. If several groups have this path, the
 // group with the most tensors is chosen. If no group has it, `weight` stays -1.
-// The roles must already be refined by sizes.
+// Must be called after the roles were corrected by the sizes of the dimensions.
 void LinkCompanions(const Tree& tree, ModelDims& dims);
 
 // Sets `block` of each dimension: the number of elements that must stay in one

@@ -9,9 +9,13 @@
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
-// Passes run in this order: layer stacks, roles by name, gates, outputs of
-// attention, experts, matrices, vocabularies, sides, biases and scales with
-// their weights, blocks that share a scale, heads.
+// InferDims() runs these passes, in this order:
+// - remove the dimensions that count scanned layers
+// - find roles by names, and correct those of gates and attention outputs
+// - find experts, the two sides of each matrix, and vocabularies
+// - decide which side of each matrix is the inner one
+// - link biases and scales to their weights, and set the blocks of each scale
+// - infer the number of heads
 #include "suggest/dims.h"
 
 #include <algorithm>
@@ -81,9 +85,10 @@ int64_t OtherSide(const Matrix& matrix, int64_t width) {
 }
 
 // Returns the sizes of all vocabularies of the model. The vocabulary of the
-// configuration is one of them. Another one is found in a matrix that occurs in
-// one or two tensors and has the model's width as one side. The size of the
-// other side is the vocabulary's, if it is large enough.
+// configuration is one of them. Others are found in matrices that occur in one
+// or two tensors and have the model's width as one side. The other side is a
+// vocabulary if it reaches kLeastVocabulary and kLeastRowsByWidth times the
+// width.
 std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
                                    const ModelDims& dims,
                                    const Matrices& matrices) {
@@ -108,7 +113,8 @@ std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
   return out;
 }
 
-// Decides which side of a matrix is the inner one.
+// Decides which side of a matrix is the inner one (heads, a feed-forward width
+// or a vocabulary). The other side is the model's width.
 class SideFinder {
  public:
   SideFinder(const Tree& tree, const ModelDims& dims, const Matrices& matrices,
@@ -139,8 +145,9 @@ class SideFinder {
     const ParameterGroup& group = tree_.groups[k];
     const bool vocabulary = vocabularies_.contains(OtherSide(matrix, width)) &&
                             group.instances() <= kMostTables;
-    // `output` in layers is a down projection, but outside of them it is the
-    // output head of Llama in its publisher's names and of torchtitan.
+    // A matrix named `output` inside a layer is a down projection. Outside of
+    // layers it is the output head, as in Meta's Llama checkpoints and
+    // torchtitan.
     if (inferred.role == Role::kDown && vocabulary && !InLayers(group) &&
         inferred.by_name.confidence == Confidence::kLikely) {
       inferred.role = Role::kHead;
@@ -256,9 +263,9 @@ void SetFacts(const Widths& widths, ModelDims& dims) {
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
 }
 
-// Sets `layers_shown` of each group. It is true if the layer stacks found
-// without --scan-axis (`shown`) have the same dimensions as the stacks in use
-// (`used`). Undecided stacks in `shown` are ignored.
+// Sets `layers_shown` of each group: whether the same dimensions count layers
+// in `used` (the layer stacks in use) and `shown` (those found without
+// --scan-axis). Stacks in `shown` whose confidence is kUndecided are ignored.
 void MarkShownLayers(const LayerStacks& used, const LayerStacks& shown,
                      ModelDims& dims) {
   for (size_t k = 0; k < dims.groups.size(); ++k) {

@@ -1,6 +1,6 @@
-// Infers what each dimension of a parameter group means (the model's width,
-// heads, a feed-forward width, experts, layers), and how many consecutive
-// elements must stay in one shard.
+// Infers what each dimension of a parameter group counts: the model's width,
+// heads, a feed-forward width, experts or layers. Also infers the units (such
+// as the columns of a head) that sharding must not split.
 #ifndef SHARDC_SUGGEST_DIMS_H_
 #define SHARDC_SUGGEST_DIMS_H_
 
@@ -21,8 +21,10 @@ enum class DimUse : uint8_t {
   kUnsharded,
   kLayers,   // counts scanned layers; never sharded
   kExperts,  // counts experts
-  kWidth,    // the width (hidden size) of the model
-  kInner,    // heads, a feed-forward width, a vocabulary
+  kWidth,    // counts the model's width (hidden size)
+  // The dimension that tensor parallelism usually shards: heads, a feed-forward
+  // width or a vocabulary.
+  kInner,
   kUnknown
 };
 
@@ -35,13 +37,15 @@ struct Dim {
 // The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
-  Role role = Role::kOther;  // the role by name, refined by the sizes
+  // The role that the name suggests, corrected where the sizes contradict it.
+  Role role = Role::kOther;
   std::vector<Dim> dims;
-  // The next three are indices into `dims`. They are -1 if there is no such
-  // dimension, or if it is unknown which one it is.
-  int inner = -1;    // the dimension that tensor parallelism shards
-  int width = -1;    // the other side of the matrix: the model's width
-  int experts = -1;  // the dimension that counts experts
+  // Indices into `dims`. Each is -1 if there is no such dimension, or if it is
+  // unknown which one it is. A weight matrix has two sides: `width` is the side
+  // of the model's width, and `inner` is the other side, such as the heads.
+  int inner = -1;    // usually sharded over the tensor-parallel axis
+  int width = -1;    // counts the model's width
+  int experts = -1;  // counts experts
   // The number of experts if each is a separate tensor.
   int64_t expert_count = 0;
   // The sizes of the two sides of the matrix, in elements. If heads and their
@@ -59,9 +63,8 @@ struct InferredDims {
   // Whether the inner dimension is the output of the weight. A bias then has
   // the same dimension.
   bool column = false;
-  // Whether the names and shapes alone, without --scan-axis, show the same
-  // scanned layers. Lints do not read --scan-axis. If false, lints find other
-  // layers than `suggest`.
+  // Whether lints find the same scanned layers as `suggest`. Lints do not read
+  // --scan-axis: they use only names and shapes.
   bool layers_shown = true;
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
@@ -78,14 +81,16 @@ struct ModelFacts {
   std::vector<std::string> heads;  // such as "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
   bool heads_assumed = false;
-  bool has_config = false;     // whether the model's configuration is given
-  bool unknown_names = false;  // no name contains a known word
+  bool has_config = false;     // true: the model's configuration is given
+  bool unknown_names = false;  // true: no parameter name suggests a role
 };
 
 struct ModelDims {
   std::vector<InferredDims> groups;  // indexed as Tree::groups
   ModelFacts facts;
-  LayerStacks stacks;  // scanned layers; its `dims` are indexed as Tree::groups
+  // The scanned layers of the model. LayerStacks::dims is indexed as
+  // Tree::groups.
+  LayerStacks stacks;
 };
 
 // Infers the role and the dimensions of each group. `model` is the

@@ -1,13 +1,13 @@
-// Rates the confidence in the inferred roles, for the comment of a suggested
-// rule. It is high for vectors, and for a role that comes from a known name
-// that sizes do not contradict. It is medium if other programs use the name
-// with another meaning. It is low if the role comes from sizes only. The
-// confidence of a rule is the lowest of its parameter groups. If it is doubtful
-// which dimension counts scanned layers, the confidence is lower, for vectors
-// too:
-//
-//   verses/query, next to a norm [12, 1024] whose 12 are layers  ->  high
-//   trunk/up, whose first dimension may count layers or experts  ->  low
+// Rates how certain the inferred roles of a suggested rule are. The rating is
+// written into the comment of the rule. A parameter that is a vector in each
+// layer is rated high. For other parameters, the name decides:
+// - high: the name is known, and the sizes do not contradict the role
+// - medium: other programs use the name with another meaning
+// - low: only sizes show the role, or nothing does
+// A rule has the lowest rating of its parameter groups. If it is not certain
+// which dimension counts scanned layers, the rating is lowered as well. For
+// example, if the first dimension of `trunk/up` may count either layers or
+// experts, the rating is low.
 #include "suggest/evidence.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Describes, for the comment of a suggested rule, how certain the inferred role
-// and layers of its parameters are, and why.
+// Describes how certain the inferred role of a rule's parameters is, and why.
+// If the parameters are stacked layers, also describes which dimension counts
+// the layers. The text becomes part of the comment of a suggested rule.
 #ifndef SHARDC_SUGGEST_EVIDENCE_H_
 #define SHARDC_SUGGEST_EVIDENCE_H_
 

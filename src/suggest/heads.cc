@@ -1,12 +1,18 @@
-// Infers the number of heads of an attention block. If heads are a dimension of
-// the projections, its size is the number. Otherwise the number of heads in the
-// configuration is used if it fits the sizes of the block. Otherwise the number
-// is derived from the block's vectors, such as a query norm. A block without
-// such vectors gets a common head size that divides all its projections:
+// Infers the number of heads of an attention block. The first of these sources
+// that is available determines the number:
+// - a dimension of the projections that counts heads
+// - the model's configuration, if it fits the sizes of the block
+// - a vector of the block, such as the norm of the queries of one head
+// - an assumed head size, such as 64 or 128, that divides all projections
+//
+// For example, where d is the model's width:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
-//   qkv [4672, 4544], o [4544, 4544]        ->  64 divides the queries (4544)
-//       and the keys ((4672 - 4544) / 2 = 64): 71 heads of 64, 1 KV head
+//   qkv [4672, 4544], o [4544, 4544]        ->  71 heads of 64, 1 KV head
+//
+// In the second block, the second dimension of o shows that the queries have
+// 4544 rows of qkv. The other 4672 - 4544 = 128 rows are keys and values, 64
+// each. The head size 64 is assumed, because it divides 4544 and 64.
 #include "suggest/heads.h"
 
 #include <algorithm>
@@ -220,7 +226,8 @@ class HeadInference {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
       // Without the number of heads, it is unknown where one head ends and the
-      // next begins. The unit 1 keeps these dimensions unsharded.
+      // next begins. tp must divide each of `units`. No tp larger than 1
+      // divides the number 1, so these dimensions stay unsharded.
       for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
         for (const size_t k : *groups) {
           if (At(k).units.empty()) At(k).units = {1};

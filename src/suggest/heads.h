@@ -11,10 +11,10 @@ namespace shardc::suggest {
 
 // Sets InferredDims::units, the numbers that the size of the tensor-parallel
 // axis has to divide, for attention projections and for fused gate-up
-// projections. `tensor_parts` is the size of that axis. The size of a head may
-// be only assumed. If `tensor_parts` is then not a power of two, the units suit
-// every likely head size that divides the projections: each shard has complete
-// heads.
+// projections. `tensor_parts` is the size of that axis. If the size of a head
+// is only assumed and `tensor_parts` is not a power of two, a larger size is
+// assumed: a multiple of every likely head size that divides the projections.
+// Each shard then has complete heads for all these sizes.
 void InferHeads(const Tree& tree, const ModelConfig* model,
                 int64_t tensor_parts, ModelDims& dims);
 

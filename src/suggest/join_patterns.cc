@@ -1,12 +1,18 @@
-// Makes few regular expressions for the parameter names of one suggested rule.
-// Each suffix of a name becomes an ending: a list of words, which are the parts
-// of the path. An ending may also list the numbers that a counter (`*`) in it
-// may have. Several endings of norms are shortened to `norm` if no parameter of
-// another rule has such an ending. Then two endings that differ in one word are
-// joined, until no two endings differ in only one word:
+// Makes few regular expressions that match all parameter names of one suggested
+// rule. Each name has a suffix that identifies its rule. The list of a suffix's
+// parts is called an ending. If two endings differ in one part, they are joined
+// to one ending with alternatives. This is repeated until no two endings can be
+// joined:
+//
+//   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
+//
+// Names of norms are shortened first. Several endings whose module name ends in
+// `norm` become the ending `norm`, unless this also matches a parameter of
+// another rule:
 //
 //   input_layernorm.weight, norm.weight           ->  norm\.weight$
-//   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
+//
+// An ending may also list layer numbers, as in `layers\.(0|3)\.w`.
 #include "suggest/join_patterns.h"
 
 #include <algorithm>
@@ -35,7 +41,8 @@ struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  // Index of the counter (`*`) whose numbers are listed; -1 if none.
+  // The index, among the counters (`*`) of `words`, of the counter whose
+  // numbers the pattern lists; -1 if it lists no numbers.
   int counter = -1;
   // The pattern of the listed numbers; null if no numbers are listed. It points
   // to a string of NumberTexts, so that equal patterns have equal addresses.
@@ -49,8 +56,9 @@ struct Ending {
   }
 };
 
-// Holds one copy of each pattern of listed numbers. All endings of one name and
-// counter in a rule list the same numbers, so they share the copy.
+// Stores each pattern of listed numbers once, keyed by a name and one of its
+// counters. Endings of a rule with the same name and counter list the same
+// numbers, so they share the stored pattern.
 class NumberTexts {
  public:
   explicit NumberTexts(const NameIndex& names) : names_(names) {}
@@ -123,8 +131,8 @@ std::vector<Ending> EndingsOf(const NameIndex& names,
 
 // ---- norms
 
-// Returns the indices of the endings of norms. The key "" has the endings
-// `...norm`, and the key "LEAF" has the endings `...norm.LEAF`.
+// Returns the indices of the endings of norms, keyed by the part after `norm`:
+// "weight" for `input_norm.weight`, and "" for `input_norm`.
 std::map<std::string, std::vector<size_t>> NormEndings(
     const NameIndex& names, const std::vector<Ending>& endings) {
   std::map<std::string, std::vector<size_t>> out;
@@ -142,8 +150,8 @@ std::map<std::string, std::vector<size_t>> NormEndings(
   return out;
 }
 
-// Returns whether a group of these endings has the same name as a group of
-// another rule.
+// Returns whether a parameter group with one of these endings has the same name
+// as a group of another rule.
 bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
                  const std::vector<size_t>& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](size_t i) {
@@ -156,8 +164,10 @@ bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
 // that replace them.
 std::vector<Ending> TakeNorms(const NameIndex& names,
                               std::vector<Ending>& endings) {
-  Ending bare;       // `norm`
-  Ending with_leaf;  // `norm.(weight|bias)`
+  // Matches names whose last part ends in `norm`.
+  Ending bare;
+  // Matches names such as `input_norm.weight`, as `norm.(weight|bias)`.
+  Ending with_leaf;
   std::set<size_t> taken;
   for (const auto& [leaf, indices] : NormEndings(names, endings)) {
     std::string text(kNorm);
@@ -196,9 +206,9 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 
 // ---- pairs
 
-// Returns the index of the word in which two endings differ. Returns nullopt if
-// they differ in no word, in several words or in something other than words, or
-// if one of the two words contains a counter.
+// Returns the index of the part in which two endings differ. Returns nullopt if
+// they differ in no part, in several parts, or in their flags or numbers. Also
+// returns nullopt if one of the two parts contains a counter (`*`).
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
   if (a.words.size() != b.words.size() || !a.SameBesides(b)) {
     return std::nullopt;
@@ -253,7 +263,7 @@ std::string Boundary(char separator) {
 }
 
 // Replaces the `\d+` of the counter with this index by the pattern of its
-// numbers.
+// numbers: `layers\.\d+\.w` becomes `layers\.(0|3)\.w`.
 void ReplaceCounter(std::string& text, int counter,
                     const std::string& numbers) {
   size_t at = text.find("\\d+");

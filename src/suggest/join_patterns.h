@@ -1,5 +1,6 @@
 // Makes the patterns of one suggested rule. Patterns that differ in only one
-// part of the path are joined into one pattern.
+// part, such as `q_proj.weight` and `k_proj.weight`, are joined into one
+// pattern.
 #ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
 #define SHARDC_SUGGEST_JOIN_PATTERNS_H_
 
@@ -13,8 +14,9 @@
 namespace shardc::suggest {
 
 // Returns patterns that together match the names of the groups in `group`.
-// `suffixes`, indexed by group, has the endings to match. The patterns are in
-// the order of the groups; patterns that list complete names come last.
+// `suffixes`, indexed by parameter group, states which suffix of each name is
+// matched. The patterns are in the order of the groups; patterns that list
+// complete names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

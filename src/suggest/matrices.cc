@@ -1,11 +1,14 @@
 // Finds the two sides of each weight matrix. A projection to heads may have
-// more than two dimensions, and a packed weight stores several weights in one
-// number. In both cases the sides are those of the matrix that the tensor
-// represents:
+// more than two dimensions: heads and columns together are one side. A packed
+// weight stores several weights in one number: its sides are those of the
+// unpacked matrix. For example:
 //
-//   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128], dims 0 and 1
+//   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128]
 //   gate_up_proj_blocks [8, 5760, 90, 16]  ->  8 experts of [5760, 90 * 16 * 2]
-//   qweight [512, 4096], scales [32, 4096] ->  [512 * 8, 4096], 4 bits each
+//   qweight [512, 4096], scales [32, 4096] ->  [512 * 8, 4096]
+//
+// In the second line each byte holds 2 weights, in the third each int32 holds
+// 8.
 //
 // The orientations of all matrices ([in, out] or [out, in]) are decided
 // together, by roles/orientation.h.
@@ -163,7 +166,8 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
   const auto found = OrientationsOf(entries, out.widths);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     std::optional<bool>& in_first = out.groups[k].in_first;
-    if (in_first) continue;  // The heads have already decided the orientation.
+    // The orientation is already known from the dimension of heads.
+    if (in_first) continue;
     in_first = dims.groups[k].by_name.packed_blocks ? std::optional(false)
                : found[k]                           ? found[k]
                                                     : roles[k].in_first;
@@ -257,9 +261,10 @@ class PackedBits {
   std::map<std::string_view, std::array<int, 3>> votes_;
 };
 
-// Returns the packed sides whose unpacked size is still unknown. If the scales
-// have as many columns as a row has weights, the side is not returned: its size
-// is set to the number of columns.
+// Returns the packed sides whose unpacked size is still unknown. The last side
+// is not returned if the scales have a column for each unpacked weight: the
+// number of columns is then its size, as for qweight [4096, 512] and scales
+// [32, 4096].
 std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
                                    Matrices& out) {
   std::map<std::string_view, const Shape*> scales;  // keyed by module path

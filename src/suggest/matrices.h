@@ -1,4 +1,5 @@
-// Reads parameter groups as matrices with two sides, whatever their rank.
+// Interprets each parameter group as a matrix with two sides, even if its
+// tensors have more than two dimensions.
 #ifndef SHARDC_SUGGEST_MATRICES_H_
 #define SHARDC_SUGGEST_MATRICES_H_
 

@@ -1,11 +1,16 @@
-// Searches for the best mesh of a number of devices. Every factorisation of
-// this number into dp x fsdp x ep x tp is tried, with the specs that Choose()
-// finds for it. tp must not exceed the devices of a host, and ep must divide
-// the number of experts. A mesh fits if a device's memory holds the Adam states
-// in float32 and the activations under full rematerialisation: the inputs of
-// all layers, and the tensors of one layer. Of the meshes that fit and whose
-// time per token is within 1 % of the fastest, the mesh with the fewest axes is
-// first:
+// Searches for the best mesh for a number of devices. Every factorisation of
+// this number into the axis sizes dp, fsdp, ep and tp is tried. Choose() finds
+// the specs for each. tp must not exceed the number of devices of a host, and
+// ep must divide the number of experts.
+//
+// A mesh fits if its parameters, gradients, Adam states and activations fit
+// into 0.9 of a device's memory. The states are in float32. Layers are fully
+// rematerialised, so only the inputs of all layers and the tensors of one layer
+// are held.
+//
+// Of the meshes that fit, those within 1 % of the lowest time per token are
+// regarded as equally fast. Of these, the mesh with the fewest axes is first.
+// For example:
 //
 //   8 billion parameters, 64 devices of 80 GiB  ->  dp 8, fsdp 8
 #include "suggest/mesh.h"
@@ -140,7 +145,7 @@ class MeshSearch {
     std::stable_sort(out_.begin(), out_.end(), better);
     if (out_.empty() || !out_.front().fits) return;
     // Meshes whose time is within kTie of the fastest are sorted by their
-    // number of axes, and then by bytes.
+    // number of axes, and then by the bytes that a device holds.
     const double limit = out_.front().nanoseconds * (1 + kTie);
     const auto end =
         std::find_if(out_.begin(), out_.end(), [&](const MeshOption& option) {

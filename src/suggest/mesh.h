@@ -1,7 +1,8 @@
-// Finds the meshes of a number of devices that suit a model. Meshes on which
-// the model fits come first, sorted by time. The meshes within 1 % of the
-// fastest mesh are sorted by their number of axes, and then by bytes. Meshes on
-// which the model does not fit come last, sorted by bytes.
+// Finds meshes with a given number of devices that suit a model. Meshes on
+// which the model fits come first, sorted by time. The meshes within 1 % of the
+// fastest mesh are sorted by their number of axes, and then by the bytes that a
+// device holds. Meshes on which the model does not fit come last, sorted by
+// these bytes.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 
@@ -18,8 +19,9 @@ namespace shardc::suggest {
 
 struct MeshRequest {
   int64_t devices = 1;
-  int64_t memory = 0;    // memory of one device, in bytes
-  int64_t per_host = 8;  // number of devices that share the fast links
+  int64_t memory = 0;  // memory of one device, in bytes
+  // The number of devices of a host. Only these have fast links to each other.
+  int64_t per_host = 8;
   // The number of tokens of a sequence.
   int64_t sequence = 8192;
   // The number of sequences in a step; nullopt for one sequence per data shard.
@@ -28,9 +30,12 @@ struct MeshRequest {
 
 struct MeshOption {
   Mesh mesh;
-  double bytes = 0;  // bytes of states and activations that a device holds
-  double nanoseconds = 0;  // time per token, with all devices together
-  bool fits = false;  // whether `bytes` are at most 0.9 of a device's memory
+  // The bytes of parameters, gradients, optimizer states and activations that a
+  // device holds.
+  double bytes = 0;
+  // The time of a step, divided by the number of tokens of the whole batch.
+  double nanoseconds = 0;
+  bool fits = false;  // true: `bytes` <= 0.9 of a device's memory
 };
 
 // Returns the meshes of the axes dp, fsdp, ep and tp for which MisfitOf()

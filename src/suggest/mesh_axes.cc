@@ -1,9 +1,13 @@
-// Infers the kind of parallelism of each mesh axis from its name. An axis named
-// dp, fsdp, tp, sp or ep has the parallelism of that name. Another axis gets
-// the parallelism that its name has in other systems, unless a different axis
-// of the mesh already has this parallelism:
+// Infers the kind of parallelism of each mesh axis from the name of the axis.
+// An axis named dp, fsdp, tp, sp or ep has the parallelism of that name. Other
+// names are looked up in a table of names that other systems use, such as
+// `model` for tp. If a different axis of the mesh already has this parallelism,
+// the parallelism of the axis stays unknown. For example:
 //
-//   data:8,model:4  ->  fsdp 8, tp 4, and axis rules for both names
+//   data:8,model:4  ->  fsdp 8, tp 4
+//
+// The suggested file then has axis rules that map fsdp to `data` and tp to
+// `model`.
 #include "suggest/mesh_axes.h"
 
 #include <algorithm>

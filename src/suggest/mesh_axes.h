@@ -1,5 +1,5 @@
-// The sizes of the axes of a mesh, by the kind of parallelism for which each
-// axis is used.
+// The size of each kind of parallelism on a mesh: data, fully sharded data,
+// tensor, sequence and expert parallelism.
 #ifndef SHARDC_SUGGEST_MESH_AXES_H_
 #define SHARDC_SUGGEST_MESH_AXES_H_
 

@@ -38,12 +38,13 @@ class NameIndex {
   // The two groups then differ in shape or dtype.
   bool IsNameElsewhere(uint32_t k) const;
 
-  // Returns the digit strings at one counter (`*`) of the name of group `k`;
-  // `counter` is its index. The tensors of all groups with this name in the
-  // rule group of `k` are read. A string may be returned several times.
+  // Returns the digit strings in place of one counter (`*`) of the name of
+  // group `k`, such as "0" and "3"; `counter` is its index. Other groups of the
+  // same rule that have this name are included. A string may be returned
+  // several times.
   std::vector<std::string> NumbersHere(uint32_t k, size_t counter) const;
   // Returns whether the digit strings of group `k` at this counter occur only
-  // in its own rule. Groups of other rules with the same name are compared.
+  // in its own rule, and not in groups of the same name in other rules.
   bool HasOwnNumbers(uint32_t k, size_t counter) const;
 
  private:
@@ -56,7 +57,7 @@ class NameIndex {
     std::vector<uint32_t> groups;
     size_t rule_group = kSeveral;
   };
-  // For one counter of a name: from each digit string to the rule group of the
+  // Maps each digit string at one counter of a name to the rule group of the
   // tensors that have it, or to kSeveral.
   using Owners = std::unordered_map<std::string_view, size_t>;
 
@@ -64,7 +65,7 @@ class NameIndex {
   const Owners& OwnersOf(const Name& name, size_t counter) const;
 
   const Tree& tree_;
-  // Indexed by parameter group: the rule group that contains it.
+  // The rule group of each parameter group, indexed by parameter group.
   std::vector<size_t> rule_group_of_;
   std::map<std::string_view, Name> by_name_;
   std::vector<const Name*> name_of_;  // indexed by parameter group

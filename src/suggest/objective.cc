@@ -1,16 +1,17 @@
-// Estimates the bytes that a device sends in a training step with a choice of
-// specs. The factors of the formulas come from comm/collective.h. Their
-// symbols:
+// Estimates how many bytes a device sends in a training step, if its parameters
+// have given specs. Each line below is the cost of one kind of communication
+// for one weight. The factors follow from the algorithms in comm/collective.h.
+// The symbols are:
 //
-//   S  bytes of a weight as a device uses it
-//   g  number of parts of a weight over data axes
-//   t  number of parts of a weight over tp
-//   n  number of shards, as the line of the formula states
-//   T  tokens of a data shard times the bytes of an element
+//   S  bytes of a weight on a device, after the gathering in this line
+//   g  number of shards of a weight over the data axes
+//   t  number of shards of a weight over tp
+//   n  number of shards, as the line states
+//   T  tokens of a data shard, times the bytes of one number of an activation
 //   d  the model's width
 //   k  number of experts per token
 //
-// The formulas:
+// The formulas are:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g

@@ -20,8 +20,10 @@ struct Assumed {
   int64_t tokens = 8192;  // tokens in one data shard
   int64_t experts_per_token = 2;
   int64_t activation_bytes = 2;  // bytes of one element of an activation
-  double flops = 989e12;       // operations per second, of an H100 in bfloat16
-  double tensor_link = 450e9;  // bytes per second, within a host
+  // Floating-point operations per second: the peak of an H100 in bfloat16.
+  double flops = 989e12;
+  // Bytes per second among the devices of the tensor-parallel axis.
+  double tensor_link = 450e9;
   // Bytes per second among the devices of the data axes.
   double data_link = 450e9;
   // Bytes per second among the copies of the model, over dp.
@@ -60,11 +62,13 @@ std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
 
 struct Costs {
   double memory = 0;  // bytes of the parameters that a device holds
-  double state = 0;   // bytes with gradients and Adam moments, 16 per parameter
-  double data = 0;    // bytes sent over the data axes
-  double replicas = 0;  // bytes sent over dp
+  // Bytes of weights, gradients and Adam moments that a device holds: 16 bytes
+  // for each parameter.
+  double state = 0;
+  double data = 0;      // bytes sent over fsdp, sp and ep
+  double replicas = 0;  // bytes sent over dp, to reduce gradients
   double tensor = 0;    // bytes sent over the tensor-parallel axis
-  double experts = 0;   // bytes sent by all_to_alls between experts
+  double experts = 0;   // bytes sent to other experts by all_to_all
   // Floating-point operations of a device.
   double flops = 0;
 

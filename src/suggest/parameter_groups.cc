@@ -34,8 +34,8 @@ size_t StemEnd(std::string_view part) {
   return end;
 }
 
-// From each stem to the different numbers that follow it. At most
-// kFewestCounted numbers are collected.
+// Maps each stem to the different numbers that follow it. At most
+// kFewestCounted numbers are stored.
 using Stems =
     std::unordered_map<std::string_view, std::vector<std::string_view>>;
 

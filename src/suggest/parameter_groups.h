@@ -65,7 +65,7 @@ struct Tree {
 
   const Manifest* manifest = nullptr;  // outlives the tree
   char separator = 0;
-  // In the order of the first tensor of each group.
+  // The groups, in the order of their first tensors in the manifest.
   std::vector<ParameterGroup> groups;
   // Indices into the manifest's tensors, ordered by group.
   std::vector<uint32_t> members;

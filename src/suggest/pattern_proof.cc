@@ -1,9 +1,11 @@
-// Checks that exactly one pattern matches each parameter name. The order of the
-// suggested rules then does not matter, and every rule is used. If a pattern
-// matches a name of another rule, this pattern must become narrower. If no
-// pattern matches a name, the pattern of the name's own group must change:
+// Checks that exactly one pattern matches each parameter name. Then the order
+// of the suggested rules does not matter, and every rule is used. Disprove()
+// returns the parameter groups whose patterns violate this. If a pattern
+// matches a name of another rule, the groups of this pattern are returned, so
+// that it becomes narrower. If no pattern matches a name, the group of this
+// name is returned. For example:
 //
-//   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
+//   `norm\.weight$` also matches layers.0.q_norm.weight of another rule
 //       ->  Disprove() returns the groups of `norm\.weight$`
 #include "suggest/pattern_proof.h"
 

@@ -21,15 +21,16 @@ std::string MatchFault(std::string_view name, size_t matches);
 // Matches all patterns with all names. Returns the groups that must change:
 // - groups whose pattern matches a name of another group
 // - groups with a name that no pattern matches
-// - groups with a name that several of their own patterns match
-// Only the first such name of each group is considered; the message for it is
-// stored in `patterns.unproven`. If the patterns cannot be compiled, the reason
-// is stored there, and {0} is returned.
+// Only the first such name of each group is examined. The message for one of
+// these names is stored in `patterns.unproven`. If the patterns cannot be
+// compiled, the reason is stored there. {0} is then returned, because an empty
+// set would mean that the patterns are proven.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` of each pattern that begins with `^`: the groups whose names
-// look like optimizer states of parameters that the pattern matches, although
-// it does not match these names. `^w$` matches `w`, and misses `opt_state.w`.
+// Sets `missed` of each pattern that begins with `^`. If the pattern matches a
+// parameter, a name that ends in the parameter's name may be an optimizer
+// state. The groups of such names are listed: `^w$` matches `w`, but not
+// `opt_state.w`.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest

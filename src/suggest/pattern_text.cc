@@ -17,7 +17,8 @@
 namespace shardc::suggest {
 namespace {
 
-// The largest number of numbers that are listed; more are written as a trie.
+// The length of the longest list of numbers that is written as alternatives,
+// `(0|3)`. A longer list is written as a trie.
 constexpr size_t kListedNumbers = 6;
 
 struct Trie {
@@ -42,7 +43,8 @@ std::string ClassOf(const std::string& digits) {
 }
 
 std::string TrieText(const Trie& trie) {
-  // From the pattern of the remaining digits to the digits before it.
+  // Maps the pattern of the remaining digits to the digits before it. For the
+  // numbers 10 to 29, it maps `\d` to "12".
   std::map<std::string, std::string> digits;
   std::vector<std::string> order;
   for (const auto& [digit, child] : trie.next) {

@@ -2,7 +2,8 @@
 // suffix of its name with which no name of another rule ends. The suffixes of
 // one rule are joined into patterns, and all patterns are matched with all
 // names. If a pattern matches a name of another rule, its suffixes become
-// longer, and the patterns are made and matched again:
+// longer, such as mlp.up.weight in place of up.weight. The patterns are then
+// made and matched again:
 //
 //   layers.*.mlp.gate_proj.weight, layers.*.mlp.up_proj.weight
 //       ->  gate_proj.weight, up_proj.weight

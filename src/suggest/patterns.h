@@ -17,10 +17,9 @@ struct PatternOf {
   // The groups whose names the pattern matches. All are in one rule group.
   std::vector<uint32_t> groups;
   // Groups that linting may report as optimizer states that the pattern misses
-  // (SHD118). The pattern begins with `^` and does not match their names, but
-  // each name ends in a name that it matches. For example, `^embed$` misses
-  // encoder.embed. The name of an optimizer state, such as opt_state.mu.embed,
-  // has the same form.
+  // (SHD118). For example, `^embed$` matches `embed` and misses encoder.embed,
+  // whose name ends in `embed`. The name opt_state.mu.embed of an optimizer
+  // state has the same form.
   std::vector<uint32_t> missed = {};
 };
 

@@ -1,7 +1,7 @@
-// Writes the comments of suggested rules. A comment is a title, which depends
-// on the role, and an explanation, which depends on the spec. For the usual
-// spec of the role, the explanation describes how tp shards the parameter. For
-// another spec, it states the reason:
+// Writes the comments of suggested rules. A comment has a title, such as
+// `Queries`, which depends on the role. An explanation follows, which depends
+// on the spec. For the usual spec of the role, it explains how tp shards the
+// parameter. For another spec, it gives the reason. For example:
 //
 //   q_proj [HEAD, FSDP]            ->  Queries: heads over tp.
 //   q_proj [null, [FSDP, SP, TP]]  ->  Queries: tp does not divide the

@@ -1,13 +1,14 @@
-// Removes the dimensions that count scanned layers before the other passes of
-// InferDims(), and adds them to the result afterwards. The other passes then
-// read a tree in which each tensor belongs to one layer:
+// Handles dimensions that count scanned layers or experts. Other functions of
+// InferDims() expect tensors of one layer. So the dimensions of layers are
+// removed before these functions run, and restored afterwards. For example, the
+// second dimension of this tensor counts 32 layers:
 //
-//   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
+//   decoder/layers/wi_0 [4096, 32, 14336]  ->  [4096, 14336], 32 times
 //
-// The leading dimension of a tensor counts experts if the name contains
-// `experts`. It also counts experts if two groups of one layer stack have three
-// dimensions and the same leading size, unless their names or sizes show
-// another meaning.
+// The first dimension of a tensor counts experts if the name contains
+// `experts`. It may also count experts if two groups of one layer stack have
+// three dimensions and equal first dimensions. Names and sizes that show
+// another meaning, such as attention, exclude this.
 #include "suggest/stacked_dims.h"
 
 #include <algorithm>
@@ -63,10 +64,10 @@ bool MayLeadWithExperts(const ParameterGroup& group,
           group.shape[0] <= std::min(group.shape[1], group.shape[2]));
 }
 
-// Returns whether a shape is the shape of an attention output, whose heads
-// times columns are the width: [16, 64, 1024]. Experts may have such a shape
-// too. Then a group with the transposed shape exists, as for [4, 256, 1024] and
-// [4, 1024, 256], and the result is false.
+// Returns whether a shape is that of an attention output, [heads, columns,
+// width], where heads times columns are the width: [16, 64, 1024]. Experts may
+// have such a shape too, but then another group has the transposed shape: [4,
+// 256, 1024] and [4, 1024, 256]. In this case, returns false.
 bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
   const Shape& shape = tree.groups[k].shape;
   return CheckedMul(shape[0], shape[1]) == shape[2] &&

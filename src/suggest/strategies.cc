@@ -1,11 +1,12 @@
 // Chooses a tensor-parallel strategy for each attention or feed-forward block.
-// The output of one projection of a block is the input of the next, so all
-// projections of a block share a strategy. The first choice is to shard the
-// inner dimension (heads or a feed-forward width). Another strategy is chosen
-// if it saves enough memory of a device:
+// All projections of a block get the same strategy, because one projection's
+// output is the next one's input. The preferred strategy shards the inner
+// dimension: heads or a feed-forward width. Another strategy is chosen if tp
+// does not divide the inner dimension, or if the other strategy needs much less
+// memory. For example:
 //
-//   q, o of 71 heads, tp 8              ->  both in slices of the width
-//   8 experts of width 100, tp 8        ->  experts rather than widths
+//   q, o of 71 heads, tp 8        ->  tp shards the model's width
+//   8 experts of width 100, tp 8  ->  each device holds one complete expert
 //
 // Keys and values may have another strategy than the queries, because there may
 // be too few KV heads to shard. They are sharded over the inner dimension only

@@ -1,16 +1,17 @@
-// Chooses, for each parameter group, the suffix of its name that a pattern
-// matches. A suffix has at least two parts. It grows until no name of another
-// rule ends with it, or until it is the complete name. A shorter suffix does
-// not begin with a number or with a word of one or two letters, because such a
-// pattern would be hard to read:
+// Chooses the suffix of a parameter group's name that the group's pattern
+// matches. A suffix starts with the last two parts of the name. Parts are added
+// until no name of another rule ends with the suffix, or until it is the
+// complete name. Parts are also added while the suffix begins with a number or
+// with a word of one or two letters, because it would be hard to read. For
+// example:
 //
-//   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
+//   layers.*.mlp.gate_proj.weight           ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
 //
-// Two groups with the same name differ in shape or dtype. If they have no
-// number in common at one counter (`*`), each pattern lists the numbers of its
-// own group at the first such counter. Otherwise the patterns list complete
-// names.
+// Two groups may have the same name and differ in shape or dtype. A counter is
+// a `*` in the name, such as the layer number. If the groups have different
+// numbers at some counter, each pattern lists the numbers of its own group
+// there. Otherwise the patterns list complete names.
 #include "suggest/suffixes.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@
 namespace shardc::suggest {
 namespace {
 
-// The largest number of groups for which AlignSuffixes() compares all pairs of
-// groups. It does not change the suffixes of larger rule groups.
+// The largest number of groups for which AlignSuffixes() compares all pairs.
+// Larger rule groups keep their suffixes.
 constexpr size_t kMostAligned = 512;
 
 // Returns whether a suffix begins with a number or with a word of one or two
@@ -49,9 +50,10 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   return 0;
 }
 
-// Separates group k from groups of the same name in other rules. The pattern
-// lists the numbers of the first counter whose numbers no such group has. If
-// there is no such counter, the pattern lists complete names.
+// Separates group k from groups of the same name in other rules. The first
+// counter (`*`) is chosen at which k shares no number with these groups. The
+// pattern lists the numbers of k there. If there is no such counter, the
+// pattern lists complete names.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const size_t counters = CountersIn(names.GroupAt(k).name);
   for (size_t c = 0; c < counters; ++c) {

@@ -24,9 +24,9 @@ struct Suffix {
   bool by_names = false;  // whether the pattern lists each complete name
 };
 
-// Returns a short suffix of the name of group `k` with which no other name of
-// another rule ends; the complete name if there is no such suffix. If another
-// rule has a group with the same name, the suffix also lists numbers or
+// Returns a short suffix of the name of group `k` with which no different name
+// in another rule ends; the complete name if there is no such suffix. If
+// another rule has a group with the same name, the suffix also lists numbers or
 // complete names.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
@@ -39,8 +39,10 @@ Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 
-// Makes a suffix one step narrower. Returns false if the suffix already lists
-// complete names, which is the narrowest form.
+// Makes a suffix match fewer names, by the first of these steps that is
+// possible: add a part; match only from a separator or the start of the name;
+// match only from its start; list complete names. Returns false if no step is
+// possible.
 bool Narrow(const NameIndex& names, uint32_t k, Suffix& suffix);
 
 }  // namespace shardc::suggest

@@ -2,7 +2,7 @@
 // order:
 //
 //   names -> parameter groups -> inferred dimensions -> specs -> rule groups
-//         -> patterns -> a file, and the index of the rule of each tensor
+//         -> patterns -> a rules file, and the matching rule of each tensor
 //
 // Finally, MisfitOf() checks whether the mesh suits the model. It does not if
 // the parallelism of an axis is unknown, if fsdp, ep or tp shards no parameter,

@@ -31,7 +31,9 @@ struct Request {
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  int order = 0;  // a Title, which is also the position in the rules file
+  // The rule group has this Title (an enum of rule_titles.h). Rules are written
+  // in the order of their titles.
+  int order = 0;
 };
 
 struct Suggestion {
@@ -43,7 +45,8 @@ struct Suggestion {
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
-  std::string misfit;  // the result of MisfitOf()
+  // Why the mesh does not suit the model; empty if it does.
+  std::string misfit;
   // Indexed by the manifest's tensors: the index of the rule that matches the
   // tensor; -1 if no rule matches it.
   std::vector<int32_t> rule_of;

@@ -1,15 +1,16 @@
-// Chooses the spec of a weight. Its role and the strategy of its block decide
-// which dimension tp shards. Then every assignment of the data axes (fsdp, sp,
-// and ep if it shards no experts) to dimensions is tried. The legal spec with
-// the most parts is chosen. DataDims() lists the dimensions that data axes
-// preferably shard. Of specs with equally many parts, the one is chosen whose
-// data axes are on the dimensions nearest to the front of this list:
+// Chooses the spec of a weight. The weight's role and the strategy of its block
+// decide which dimension tp shards. The data axes are fsdp, sp, and ep if ep
+// shards no experts. Every assignment of data axes to dimensions is tried, and
+// the legal spec with the most shards is chosen. DataDims() lists the
+// dimensions that data axes should shard, the preferred ones first. It decides
+// between specs with equally many shards. For example:
 //
-//   q [4096, 4096], tp 8, 32 heads           ->  [HEAD, [FSDP, SP]]
-//   q [4544, 4544], tp 8, 71 heads, slices   ->  [null, [FSDP, SP, TP]]
+//   q [4096, 4096], tp 8, 32 heads  ->  [HEAD, [FSDP, SP]]
+//   q [4544, 4544], tp 8, 71 heads  ->  [null, [FSDP, SP, TP]]
 //
-// Data axes are written as logical axes, because a name in a spec cannot be
-// both a logical axis and a mesh axis.
+// In the second line tp does not divide 71 heads, so tp shards the model's
+// width. Axes are written as logical axes such as FSDP. The axis rules map
+// these to axes of the mesh, such as `data`.
 #include "suggest/weight_spec.h"
 
 #include <algorithm>
@@ -25,17 +26,18 @@ namespace {
 // the model's elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
-// Two limits on the bytes of a group, in thousandths of the model's bytes.
+// Limits on the bytes of a group, in thousandths of the model's bytes.
+// Options() does not shard a group over tp if its bytes are below a limit:
+// - kSmallShare for projections to a latent and weights of a state space mixer
+// - kTableShare for groups of unknown role, and for embeddings and output heads
+//   whose vocabulary tp does not divide
 // IsSmall() compares kSmallShare with the bytes times the number of devices of
-// a replica. Options() does not shard a group over tp if its bytes are below a
-// limit. The limit is kSmallShare for projections to a latent and for weights
-// of a state space mixer. It is kTableShare for groups of unknown role, and for
-// embeddings and output heads whose vocabulary tp does not divide.
+// a replica.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// If tp cannot shard the KV heads, keys and values are replicated over tp. The
-// condition is that the copies add fewer than this many thousandths of the
-// model's bytes.
+// If tp cannot shard the KV heads, keys and values are replicated over tp,
+// unless the copies add this many thousandths of the model's bytes or more. In
+// that case, tp shards the model's width.
 constexpr double kKeysShare = 40;
 
 // Returns whether `parts` equal shards of a dimension end at block boundaries.
@@ -71,7 +73,7 @@ void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
 }  // namespace
 
 // A dimension that tensor parallelism may shard, and the logical axis that the
-// spec then has. `dim` is -1 if tp shards no dimension.
+// spec gets for this dimension. `dim` is -1 if tp shards no dimension.
 struct SpecChooser::Option {
   int dim = -1;
   std::string axis;
@@ -252,7 +254,10 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    size_t moved = 0;  // how far the dimensions are from the preferred ones
+    // The sum, over the axes, of the position in `dims` of the dimension that
+    // the axis shards. Axes of size 1 count a quarter. The sum is 0 if every
+    // axis shards the dimension that is preferred most.
+    size_t moved = 0;
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {
       const size_t pick = rest % choices;

@@ -20,9 +20,13 @@ namespace shardc::suggest {
 // projections of a block share one strategy, because the output of one is the
 // input of the next.
 enum class TensorParallelStrategy : uint8_t {
-  kInner,          // the inner dimension
-  kExpertsOverTp,  // the experts: their dimension, or their tensors over tp
-  kWidthSlices     // the width; each weight is gathered before use
+  // Shards the inner dimension: heads or a feed-forward width.
+  kInner,
+  // Divides the experts over tp: the dimension that counts them, or the
+  // separate tensors of the experts.
+  kExpertsOverTp,
+  // Shards the width. Each weight is gathered before use.
+  kWidthSlices
 };
 
 // Returns whether the inner dimension can be sharded into `parts` equal shards.
@@ -71,7 +75,8 @@ class SpecChooser {
   const Preferences& preferences_;
   int64_t key_bytes_ = 0;  // bytes of all key and value projections
   // The number of elements of the model, where each tensor is counted with at
-  // most kSmallElements.
+  // most kSmallElements. Large tensors therefore do not raise the limit below
+  // which IsSmall() returns true.
   int64_t elements_ = 0;
   // The modules with projections that linting compares, keyed by sibling path.
   // `first` is the role of the first projection. `several` is true if the

@@ -183,7 +183,8 @@ SpecSource SourceOf(const Choice& choice) {
 }
 
 // Returns the kinds of axes that shard each dimension, without axes of size 1.
-// Linting compares specs in this form.
+// Linting compares specs in this form: [FSDP, SP] equals [FSDP] if sp has size
+// 1.
 std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   std::vector<std::multiset<std::string>> out;
   for (const auto& dim : choice.spec) {
