@@ -1,12 +1,13 @@
-// Chooses the inputs of a command. The mesh, rules, manifest and model that the
-// request (the command line) names take precedence over those of a target of
-// the project file. The target is the one that the request names, or the only
-// one. The project is read only if the request names the project or a target,
-// or if it names neither mesh, rules nor manifest.
+// Chooses the inputs of a command: a mesh, rules, a manifest and a model. An
+// input is named by the command line (the request), or by a target of the
+// project file. The command line takes precedence. The target is the one that
+// the command line names, or the only target of the project.
 //
-// For example, the project's only target has `rules: [a.yaml]`, and the request
-// has a mesh and a manifest. The project is not read, so the rules are missing.
-// If the request also names the target, the rules are a.yaml.
+// The project file is read only in two cases: if the command line names a
+// project or a target, or if it names neither mesh, rules nor manifest. For
+// example, the project's only target has `rules: [a.yaml]`, and the command
+// line has a mesh and a manifest. The project file is not read, so there are no
+// rules. If the command line also names the target, the rules are a.yaml.
 #include "target/choose.h"
 
 #include <algorithm>

@@ -1,13 +1,14 @@
-// Reads the inputs of a target. A pack is a rules file that is embedded in the
-// library. A pack named without a naming, such as `builtin:llama`, is read in
-// the naming (flax or hf) of the manifest's parameters. `auto` selects the pack
-// that fits these names. A plan must not depend on the working directory, so
-// the path of a rules file is stored relative to the project. Without a
-// project, it is relative to the folder of the first rules file.
-//
-// For example, the rules are `auto`, and the manifest has names such as
-// `model.layers.0.self_attn...` and `gate_proj`. The rules are then
+// Reads the inputs of a target: its mesh, manifest and rules. The rules may be
+// a pack: a rules file that is embedded in the library. Many packs exist twice,
+// for parameter names of Flax (builtin:llama/flax) and of Hugging Face
+// (builtin:llama/hf). For builtin:llama, the names in the manifest decide
+// between the two. For `auto`, these names also decide which pack is used. For
+// example, `model.layers.0.self_attn...` and `gate_proj` lead to
 // builtin:llama/hf.
+//
+// A plan must not depend on the working directory. The path of a rules file is
+// therefore stored relative to the project. Without a project, it is relative
+// to the folder of the first rules file.
 #include "target/open.h"
 
 #include <algorithm>
@@ -82,8 +83,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   }
   auto pack = PickPack(*manifest, model_type);
   if (!pack) {
-    // The finding suggests the naming that the separator of the names
-    // indicates.
+    // The finding suggests the pack for Flax if `/` separates the parts of the
+    // names, and the pack for Hugging Face otherwise.
     const bool flax = manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",

@@ -42,8 +42,9 @@ struct OpenOptions {
   // The number of devices. It determines the size of an axis whose size is -1,
   // and takes precedence over the number in a mesh file.
   std::optional<int64_t> devices;
-  std::optional<int64_t> processes;  // nullopt for the number in the mesh
-  std::optional<Mesh> mesh;          // if set, replaces the target's mesh
+  // If set, replaces the number of processes in the mesh.
+  std::optional<int64_t> processes;
+  std::optional<Mesh> mesh;  // if set, replaces the target's mesh
   ManifestOptions manifest;
   Boundary rules_boundary;  // the folder that rules files must be in
   Policy policy;  // takes precedence over the policies of files and rules
@@ -84,9 +85,9 @@ std::optional<RuleSet> OpenRules(
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
 // Reads the rules of a target for a command that otherwise needs no manifest.
-// If the rules contain `auto`, the pack is chosen by parameter names. They are
-// those of the target's manifest, or of the tree that is built from its
-// config.json. Returns nullopt after a finding.
+// If the rules contain `auto`, parameter names decide which pack is read. These
+// names are those of the target's manifest, or of the tree that is built from
+// its config.json. Returns nullopt after a finding.
 std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
                                       const FileTexts* texts = nullptr,
                                       const Boundary& boundary = {});

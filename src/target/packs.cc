@@ -1,9 +1,12 @@
-// Finds rule packs, which are embedded files with a family and a naming. `auto`
-// selects a family by the parts of the parameters' names and by the model's own
-// name; the table kKin has the conditions. The naming is flax if some name ends
-// with the part `kernel`, or else hf if some name ends with `weight`. If no
-// name does, it is hf if `.` separates the parts of names, or else flax. For
-// example:
+// Finds rule packs, which are rules files embedded in the library. A pack has a
+// family, such as llama, and a naming: the style of its parameter names. For
+// `auto`, the table kKin selects a family by the parts of the parameters' names
+// and by the model's own name. The naming is determined by the first of these
+// lines that applies:
+// - flax, if some name ends with the part `kernel`
+// - hf, if some name ends with the part `weight`
+// - hf, if `.` separates the parts of names, and flax otherwise
+// For example:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"

@@ -31,11 +31,12 @@ std::vector<std::string> PackNames();
 // flax otherwise. Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, char separator);
 // Returns the pack in the same way, but `naming` decides if the name has
-// neither /flax nor /hf. Without a naming it is the first pack of the family.
+// neither /flax nor /hf. If `naming` is empty, returns the first pack of the
+// family.
 SourceRef FindPack(std::string_view name, std::string_view naming);
 // Returns the naming of a manifest's names. It is "flax" if the last part of
 // some name is `kernel`. Otherwise it is "hf" if the last part of some name is
-// `weight`. Otherwise the separator decides.
+// `weight`. Otherwise it is "hf" if the separator is '.', and "flax" if not.
 std::string_view NamingOf(const Manifest& manifest);
 
 // Returns the full name of the pack that `auto` selects for a manifest. The

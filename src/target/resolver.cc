@@ -1,6 +1,9 @@
-// Makes the resolver of specs for commands that need neither a mesh nor a
-// manifest. If there is no mesh, a mesh is made of all axes that axis rules and
-// registrations name. Each has size 1, so that these axes stay in specs:
+// Makes a resolver of specs for commands that need neither a mesh nor a
+// manifest. A resolver replaces the logical axes of a spec, such as BATCH, by
+// mesh axes. It keeps only axes that the mesh has. If there is no mesh, it
+// therefore gets a mesh with all axes that axis rules and registrations name,
+// each of size 1. For example, without axis rules of the user, BATCH stands for
+// fsdp and dp:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "target/resolver.h"

@@ -19,9 +19,9 @@ namespace shardc {
 // Returns the target of the request. If the request names a mesh or rules, but
 // neither a target nor a project, the target has only the mesh, rules and model
 // of the request. Otherwise the target is the one that ChooseTarget() returns.
-// ChooseTarget() may fail, for example because there are several targets. Then
-// returns an empty target if the request names neither a target nor a project,
-// and nullopt after a finding if it does.
+// ChooseTarget() may fail, for example because there are several targets. If
+// the request names a target or a project, this is a finding, and nullopt is
+// returned. Otherwise an empty target is returned.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 

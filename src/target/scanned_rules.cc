@@ -1,17 +1,18 @@
 // Changes the rules of packs so that they fit scanned layers. A pack describes
 // the parameters of one layer. A scan stacks the layers in one tensor, so each
-// parameter has one more dimension, at a position that depends on the model. At
-// this position, a null is inserted into the spec:
+// parameter has one more dimension. The position of this dimension depends on
+// the model. A null is inserted into the spec at this position:
 //
 //   spec: [HEAD, [FSDP, SP]] for o_proj/kernel [4096, 4096]
 //     ->  [null, HEAD, [FSDP, SP]] for layers/o_proj/kernel [32, 4096, 4096]
 //     ->  [HEAD, null, [FSDP, SP]] for layers/o_proj/kernel [4096, 32, 4096]
 //
-// Parameters are grouped by their names without numbers. The rule of a group is
-// the first rule that matches it, as in the compiler. If the groups of one rule
-// have different dimensions of layers, a copy of the rule for each stack is
-// inserted before it. The pattern of the copy begins with the path of the
-// stack. A rule whose pattern contains `^` gets no copies.
+// One rule may match parameters of several layer stacks. If the dimension of
+// layers has the same position in all of them, the rule itself is changed.
+// Otherwise each stack gets a changed copy of the rule, which is inserted
+// before the rule. The pattern of a copy begins with the path of the stack, so
+// it matches only parameters of that stack. A rule whose pattern contains `^`
+// gets no copies, because the path could not precede such a match.
 #include "target/scanned_rules.h"
 
 #include <algorithm>
@@ -79,8 +80,9 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// The parameters that one rule is the first to match: maps their scanned
-// dimensions to the lowest rank of a parameter that has these dimensions.
+// Describes the parameters that a rule is the first to match. The key is the
+// scanned dimensions of a parameter. The value is the lowest rank of the
+// parameters with this key.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
@@ -145,7 +147,7 @@ std::string PathPattern(std::string_view path, char separator, char own) {
   for (const char c : path) {
     if (c == separator) {
       out += own == '.' ? "\\." : "/";
-    } else if (c == '*') {  // a number in a template
+    } else if (c == '*') {  // `*` stands for a number
       out += "\\d+";
     } else {
       const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -161,7 +163,7 @@ std::string PathPattern(std::string_view path, char separator, char own) {
 std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
                                const LayerStacks& stacks, char separator) {
   std::vector<Matched> out(rules.rules.size());
-  Findings unreported;  // not reported, because the compiler reports them
+  Findings unreported;  // the compiler reports the same findings
   const auto matcher = Matcher::Compile(PatternsOf(rules.rules), unreported);
   if (!matcher) return out;
   const Matches matches = matcher->Match(groups.names, separator);
