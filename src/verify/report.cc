@@ -1,10 +1,9 @@
-// Runs a report's cases in parallel, or one after the other if several ranks
-// (processes) hold the devices. Cases that need much memory run one at a time,
-// with their devices in parallel. Variants and stress cases run after the cases
-// from which they are derived. Example of a case that needs much memory:
-//
-//   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
-//   more than 2^24, so alone and on all threads
+// Runs the cases of a report in parallel, or one after the other if several
+// ranks (processes) hold the devices. A case that needs much memory runs alone,
+// with its devices in parallel. For example, the keys and values of 8 rows,
+// 4096 tokens and 8 heads of 128 are 2^26 numbers. The limit is 2^24, so such a
+// case runs alone. Variants and stress cases run after the cases from which
+// they are derived.
 #include "verify/report.h"
 
 #include <algorithm>
@@ -133,7 +132,7 @@ class Runner {
     const auto* decoding =
         std::get_if<CacheTrace>(&TraceOf(matrix_.given_traces, i));
     if (decoding == nullptr)
-      return exec::SentBytes{};  // pages are not resharded
+      return exec::SentBytes{};  // a trace on pages sends nothing
     return TraceBytes(*decoding);
   }
 

@@ -60,10 +60,11 @@ using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads, then the variants and the stress cases.
-// Variants run for all cases if features were requested by name, else only for
-// cases that ran. The result does not depend on `threads`. With several ranks,
-// cases run one after the other, and only the first rank's report is complete.
+// Runs all cases on `threads` threads, then the variants (cases with one more
+// feature) and the stress cases. Variants run for all cases if features were
+// requested by name, else only for cases that ran. The result does not depend
+// on `threads`. With several ranks, cases run one after the other, and only the
+// first rank's report is complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},
                  exec::Transport* transport = nullptr);

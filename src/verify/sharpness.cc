@@ -1,10 +1,13 @@
 // Tests that tolerances are tight: each case that passes is checked again with
-// wrong outputs, which must be rejected. The cases have small sizes and a mesh
-// that shards batch, length and heads. One run covers all operations and
-// features without narrow rounding. Each kind of narrow rounding then has its
-// own run, of the operations that support it and without features.
+// wrong outputs, which must be rejected. For example, for the case `sdpa train
+// bthd BF16` with a matmul in 4 bits, an output of zeros and an output with
+// shifted tokens must be rejected.
 //
-//   sdpa train bthd BF16, 4 bits: zeros, shifted tokens, ... all detected
+// The cases have small sizes and a mesh that shards batch, length and heads.
+// The first run has all operations and features, and no narrow rounding. Each
+// kind of narrow rounding (a matmul in 8 or 4 bits, a softmax in 16 bits, an
+// int8 cache) then gets a run of its own. That run has only the operations that
+// support the rounding, and no features.
 #include "verify/sharpness.h"
 
 #include <algorithm>

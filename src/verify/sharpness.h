@@ -1,9 +1,10 @@
 // Tests that tolerances are tight. In a matrix of cases over operations, modes,
 // layouts and dtypes, wrong outputs (wrong_outputs.h) are checked after the
-// correct output, and must be detected. The matrix runs once with all features,
-// and once without features for each kind of narrow rounding. Cases that the
-// operation refuses are skipped. Traces of paged caches are skipped too,
-// because they are compared in bits and have no tolerance.
+// correct output, and must be detected. The matrix runs once with all features.
+// It then runs without features for each kind of narrow rounding, such as a
+// matmul in 4 bits or a softmax in bfloat16. Cases that the operation refuses
+// are skipped. Traces of paged caches are skipped too, because they are
+// compared in bits and have no tolerance.
 #ifndef SHARDC_VERIFY_SHARPNESS_H_
 #define SHARDC_VERIFY_SHARPNESS_H_
 

@@ -1,5 +1,6 @@
-// Tests the code on which verification itself depends. Each check is a function
-// that calls a part of this code and returns true if the result is the known
+// Tests the code on which verification itself depends: the dense reference, the
+// simulated network, caches, pages and tolerances. Each check is a function
+// that calls a part of this code, and returns true if the result is the known
 // one. The numbers are small enough to be computed on paper:
 //
 //   keys 1 and 3, query 2, scale 1: the largest logit is 6
@@ -84,8 +85,8 @@ bool SinksThatFitNoHead() {
          !fits({{3}, {0, 0, 0}}) && !fits({{1, 2, 1}, {0, 0}});
 }
 
-// A batch of two rows with two keys each, in which the first key slot of the
-// second row is empty.
+// Checks attention over an empty key slot. The batch has two rows with two keys
+// each, and the first key slot of the second row is empty.
 bool EmptySlotsOfTheSecondRow() {
   dense::Inputs in;
   in.query = {{2, 1, 1, 1}, {0, 0}};
@@ -128,8 +129,9 @@ bool RotationAndItsRounding() {
          first.off == second.off && first.off < 1e-5;
 }
 
-// Checks interleaved pairs: elements 0 and 1 are rotated by one radian for each
-// position, elements 2 and 3 by 0.01 radians for each position.
+// Checks rotary embeddings of interleaved pairs: elements 0 and 1 are rotated
+// by one radian for each position, elements 2 and 3 by 0.01 radians for each
+// position.
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};
@@ -291,10 +293,10 @@ bool SharedPagesAreCopiedOnce() {
   return table->IsFree(other.page) && !table->IsFree(own.page);
 }
 
-// Runs a trace in which each write to the cache makes one element of the cached
-// keys wrong: by the relative error `off`, or by 1 if the cache's dtype is an
-// integer and `off` is not 0. Returns the check that fails, or nullopt if all
-// checks pass.
+// Runs a trace (a prefill and two decode steps over a cache) in which each
+// write makes one element of the cached keys wrong. The element gets the
+// relative error `off`. In an integer cache, it gets the error 1 if `off` is
+// not 0. Returns the check that fails, or nullopt if all checks pass.
 std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});

@@ -1,6 +1,6 @@
-// Cases whose messages are known. An operation cannot run most of them, and the
-// message must explain why in the expected words. The other cases must run
-// without a remark.
+// Cases whose messages are known. The operation cannot run in most of these
+// cases, and the message must explain why in the expected words. The other
+// cases must run without a remark.
 #ifndef SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 #define SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 

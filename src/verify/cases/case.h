@@ -3,8 +3,9 @@
 // Includes: source, model, floats, resolve, legalize, dense, exec/machine,
 // exec/attention, exec/pages, exec/operations.
 //
-// One case of verification: an operation on a mesh with sizes and features.
-// This file also declares the result of a case.
+// One case of verification: an operation on a mesh, with sizes and features
+// (such as a causal mask or dropout). This file also declares the result of a
+// case.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_
 #define SHARDC_VERIFY_CASES_CASE_H_
 
@@ -32,7 +33,9 @@ struct Sizes {
   int64_t heads = 1;
   int64_t key_heads = 1;
   int64_t head_dim = 16;
-  int64_t value_dim = 0;  // 0: ValueDim() returns head_dim
+  // The elements of a head in the value and the output. If 0, ValueDim()
+  // returns head_dim.
+  int64_t value_dim = 0;
   // For latent attention: the rank of the latent, and in each head the size of
   // the rotated part and of the value. If 0, the sizes are 2 * head_dim,
   // head_dim / 4 and `value_dim`. A rotated part that is not smaller than the
@@ -50,7 +53,8 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// The rotary embedding of a cache's queries and keys.
+// The settings of the rotary embedding that a trace applies to queries and
+// keys.
 struct Rotation {
   double base = 10000;
   exec::RopeScaling scaling;
@@ -68,7 +72,9 @@ struct Features {
   bool mask = false;
   bool additive_mask = false;
   bool segments = false;
-  int sinks_rank = 0;   // 1: sinks [heads]; 2: [sinks, KV heads]; 0: none
+  // The number of dimensions of the attention sinks: 1 for [query heads], 2 for
+  // [sinks, KV heads], 0 for no sinks.
+  int sinks_rank = 0;
   bool ragged = false;  // true: rows have different lengths
   bool left_padding = false;
   bool masked_row = false;  // true: some query rows attend to no key
@@ -84,7 +90,7 @@ struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
   // If above 0, only the last `window` keys are visible and slots are reused.
   int64_t window = 0;
-  bool pages = false;  // true: a trace of requests on pages
+  bool pages = false;  // true: requests share a paged cache
 };
 
 struct Case {
@@ -115,15 +121,28 @@ std::string_view StatusName(Status status);
 // The checks of a case. A self-test reports the check that detected an injected
 // fault.
 enum class Check : uint8_t {
-  kLayout,       // each set of replicas holds every element exactly once
-  kReplicas,     // replicas are equal in bits when the output is gathered
-  kFinite,       // outputs are finite where the reference is
-  kError,        // the maximum error is within the tolerance
-  kBits,         // bits equal the unsharded run's if no sum crosses devices
-  kLedger,       // the bytes sent equal the bytes by closed formula
-  kCacheBits,    // the cache holds the expected tokens, apart from rounding
-  kUnsupported,  // a case is refused if and only if it is unsupported
-  kMaximum,      // kError compares the maximum error, not the mean error
+  // Every device holds exactly the elements of its shard.
+  kLayout,
+  // Devices that hold the same shard have equal bits.
+  kReplicas,
+  // The output is finite wherever the reference is finite.
+  kFinite,
+  // The error is within the tolerance. The error is the largest over all
+  // elements.
+  kError,
+  // If no sum crosses devices, the output has the same bits as on one device.
+  kBits,
+  // Each device sends as many bytes as the formula of the operation predicts.
+  kLedger,
+  // Each cached key equals the expected key, or a neighbouring number of the
+  // dtype, because the rotation of a key may round differently.
+  kCacheBits,
+  // A case that cannot run is refused. If this check is off, such a case
+  // passes.
+  kUnsupported,
+  // Not a check of its own: if it is off, kError uses the mean error in place
+  // of the largest error.
+  kMaximum,
 };
 inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);
@@ -139,7 +158,8 @@ struct Checks {
   }
 };
 
-// The error of an output against the reference, and its worst element.
+// The error of an output against the reference: as a maximum, a mean and an L2
+// norm, and with the index of the element that has the largest error.
 struct ErrorOf {
   double max_abs = 0;
   double mean_abs = 0;
@@ -160,7 +180,9 @@ struct CaseResult {
   double tolerance = 0;
   // Upper bound of the tolerance, independent of the error on one device.
   double cap = 0;
-  bool exact = false;  // true: the bits must equal the unsharded run's
+  // Whether the output must have the same bits as the output on one device,
+  // because no sum crosses devices.
+  bool exact = false;
   exec::Ledger ledger;
   // If the case ran at reduced sizes: the bytes by formula at the sizes that
   // the user requested.

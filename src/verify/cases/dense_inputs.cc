@@ -1,10 +1,13 @@
-// Converts a case's inputs for the dense reference, which shares no code with
-// the operations. For latent attention, keys and values are expanded from the
-// latent, or the projections are absorbed into the query (TakeLatent). Query,
-// key, value and latents are rounded as the operation rounds them, but by the
-// reference's own code:
+// Converts a case's inputs for the dense reference. The conversion shares no
+// code with the operations that are verified. Query, key, value and latents are
+// rounded as the operation rounds them, but by the reference's own code. For
+// example:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
+//
+// In latent attention, keys and values are products of a latent and
+// projections. TakeLatent() either computes the keys and values of all heads,
+// or multiplies the query by the projections.
 #include "verify/cases/dense_inputs.h"
 
 #include <utility>
@@ -46,8 +49,8 @@ void Round(Dtype dtype, Array& x) {
   for (double& value : x.data) value = dense::Nearest(dtype, value);
 }
 
-// Rounds each row of `x` to int8 with a scale, as int8 pages do, and the result
-// to `dtype`, in which attention reads it.
+// Rounds each row of `x` to int8 with a scale, as int8 pages do. Then rounds
+// the stored numbers to `dtype`, because attention reads them in this dtype.
 void StoreInPages(Dtype dtype, Array& x) {
   const auto dim = AsIndex(x.shape.back());
   std::vector<float> row(dim);

@@ -23,9 +23,10 @@ dense::Narrow NarrowOf(const Case& test);
 
 // Returns the reference's inputs. Query, key and value are rounded to the
 // runtime dtype if there is one. Keys and values of int8 pages are rounded to
-// int8. Packed tokens get positions from their segments. A block table is an
-// input only if it is random test data: the tables for `causal`, `sliding` and
-// `global` hide only keys that the masks hide.
+// int8. Packed tokens get positions from their segments. A table of blocks
+// (which blocks of keys a block of queries reads) is an input only with the
+// block mask `custom`. The tables of `causal`, `sliding` and `global` hide only
+// keys that the masks hide.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

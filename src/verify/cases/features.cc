@@ -1,9 +1,10 @@
-// The features of an attention. A feature has a name and values that it sets in
-// a case. Some features need an input that the operation must support. The
-// values are chosen to reveal mistakes: a window is longer than half of the
-// keys, and a soft cap is low enough to change logits.
+// The features of an attention, such as a window or dropout. Each feature has a
+// name and the values that it sets in a case. Some features add an input, such
+// as a mask, which the operation must support. The values are chosen to reveal
+// mistakes: a window is longer than half of the keys, and a soft cap is low
+// enough to change logits. For example:
 //
-//   window on 16 keys  ->  16 / 2 + 1 = 9
+//   window on 16 keys  ->  16 / 2 + 1 = 9 keys
 #include "verify/cases/features.h"
 
 #include <algorithm>

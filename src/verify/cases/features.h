@@ -20,8 +20,8 @@ enum class Feature : uint8_t {
   kAdditiveMask,
   kSegments,
   kWindow,
-  kSinks,           // one sink for each query head
-  kSinksByKeyHead,  // one or more sinks for each key head
+  kSinks,           // one attention sink for each query head
+  kSinksByKeyHead,  // one or more attention sinks for each KV head
   kSoftCap,
   kLeftPadding,
   kMaskedRow,

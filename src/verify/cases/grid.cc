@@ -1,7 +1,8 @@
-// Builds the specs of a small case. The input is the axes of each dimension.
-// The specs have these axes in the order of the layout's dimensions.
+// Builds the specs of a case's tensors. The caller gives the mesh axes of the
+// batch, the lengths, the heads and the head dims. The specs have these axes in
+// the order of dimensions of the case's layout. For example:
 //
-//   batch dp, heads tp, in bhtd  ->  query [dp, tp, -, -]
+//   batch over dp, heads over tp, layout bhtd  ->  query [dp, tp, -, -]
 #include "verify/cases/grid.h"
 
 #include <algorithm>

@@ -70,7 +70,8 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
   if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
     n.query_length = 1;
   }
-  // The number of logits of one case. vanilla stores them all at the same time.
+  // The number of logits of one case. The operation `vanilla` stores all logits
+  // at the same time.
   const double logits =
       static_cast<double>(n.batch) * static_cast<double>(n.heads) *
       static_cast<double>(n.query_length) * static_cast<double>(n.key_length);

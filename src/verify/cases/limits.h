@@ -13,8 +13,9 @@ namespace shardc::verify {
 // Otherwise adds a usage finding (a reported error) and returns false.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
 // Returns true if the request can be simulated. Returns false, and adds a usage
-// finding, if the mesh has too many devices, or if --full would need too many
-// logits, elements or elements of pages.
+// finding, if the mesh has too many devices. With --full, also returns false if
+// there are too many logits, too many elements of query, key and value, or too
+// many elements in pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

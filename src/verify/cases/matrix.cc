@@ -1,11 +1,13 @@
-// Builds the matrix, the list of cases of a request. Every operation is run in
-// every requested dtype, and in the requested modes and layouts to which it
-// applies. For each requested feature, all cases are added again with that
-// feature. Each case has its own test data. Sizes are reduced to the smallest
-// that keep the effect of the shardings (reduced_sizes.h), and the mesh is
-// reduced (reduced_mesh.h).
+// Builds the matrix, which is the list of all cases of a request. Every
+// operation is run in every requested dtype, and in the requested modes and
+// layouts to which it applies. For each requested feature, such as attention
+// sinks, all cases are added once more with this feature. For example:
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
+//
+// Each case has its own test data. Sizes are reduced to the smallest that keep
+// the effect of the shardings (reduced_sizes.h). The mesh is reduced too
+// (reduced_mesh.h).
 #include "verify/cases/matrix.h"
 
 #include <algorithm>
@@ -176,7 +178,8 @@ class Builder {
       }
       Case varied =
           CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
-      // A feature that the model has is already part of every case.
+      // If the model itself has the feature, every case already has it. A
+      // variant would then repeat the case, and is left out.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
     }

@@ -23,8 +23,9 @@ namespace shardc::verify {
 
 struct Request {
   Sizes sizes;  // the sizes that the user gave
-  // The keys of the model's sliding window up to the query's own. If attention
-  // is not causal, the window has as many keys after the query's own as before.
+  // The number of keys in the model's sliding window, up to and including the
+  // query's own key. If attention is not causal, the window also has the same
+  // number of keys after the query's own as before it.
   std::optional<int64_t> window;
   // Whether attention of several queries is causal, as in a decoder.
   bool causal = true;
@@ -40,8 +41,8 @@ struct Request {
   // Settings requested for single operations, by name. They override `settings`
   // and `features` for these operations.
   std::vector<std::pair<std::string, SettingsRecord>> records;
-  Features features;  // added to every case
-  Rotation rotation;  // rotary embedding in traces over a cache
+  Features features;  // all cases have these features
+  Rotation rotation;  // the rotary embedding of traces on a cache
   // Each of these features adds a variant of every case whose operation
   // supports the feature. If `named` is true, operations that do not support it
   // get a variant too, so that the refusal is reported.
@@ -53,7 +54,8 @@ struct Request {
   uint64_t seed = 0;
   bool full = false;
   int64_t steps = 4;  // decoding steps after a prefill into a cache
-  // How the request was derived, for the report.
+  // Notes on the whole request that the report prints, such as "int8 is for
+  // caches and pages".
   std::vector<std::string> remarks;
 
   // Returns the modes to which the request limits an operation, or null if it
@@ -72,12 +74,16 @@ struct Matrix {
   Mesh given_mesh, used_mesh;
   // True: the cases run with smaller sizes or a smaller mesh than given.
   bool reduced = false;
-  Sizes least;          // the reduced sizes, even if the cases do not use them
-  Splits splits;        // numbers of shards of each dimension on `used_mesh`
-  Splits given_splits;  // numbers of shards of each dimension on `given_mesh`
+  // The reduced sizes. They are set even if the cases run with the sizes that
+  // the user gave.
+  Sizes least;
+  // The numbers of shards into which layouts split each dimension: on
+  // `used_mesh` and on `given_mesh`.
+  Splits splits;
+  Splits given_splits;
   std::vector<Case> cases;
   // The trace of each case, indexed as `cases`; std::monostate for cases
-  // without one.
+  // without one. A trace is a sequence of steps on a KV cache or on pages.
   std::vector<Trace> traces;
   // If the cases have reduced sizes: the traces at the sizes that the user
   // gave.

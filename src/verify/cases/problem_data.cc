@@ -1,11 +1,13 @@
 // Creates test data in which an element from a wrong place causes an error.
-// Each number of a query, key or value is random and depends on the seed and
-// the element's index. Its gain depends on batch row and head, and its mean
-// also on the position. An element from a wrong place therefore differs by more
-// than noise.
+// Each number of a query, key or value is a random number plus a mean. The
+// random number depends on the seed and the element's index. Its scale differs
+// between batch rows and heads. The mean differs between batch rows, heads and
+// positions. An element from a wrong place therefore differs by more than
+// random noise.
 //
-//   4 rows of different lengths up to 16  ->  lengths 16, 1 and two random
-//   lengths between
+// If rows have different lengths, one row has the largest length and one the
+// smallest. For example, 4 rows of up to 16 tokens get the lengths 16, 1 and
+// two random lengths between these.
 #include "verify/cases/problem_data.h"
 
 #include <algorithm>
@@ -44,7 +46,7 @@ Buffer InLayout(Buffer x, Layout layout) {
 
 // Returns normally distributed numbers whose gain depends on batch row and
 // head. If `offset` is not 0, their mean depends on head, batch row and dim,
-// with a slope over positions.
+// and changes linearly with the position.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
               double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);
@@ -120,8 +122,9 @@ Buffer Integers(const Shape& shape, const std::vector<int64_t>& values) {
   return out;
 }
 
-// Fills packed sequences with the B rows, one after the other. Their lengths
-// differ if `ragged`. The remaining tokens belong to no sequence.
+// Packs the rows of the batch one after the other, each as a sequence with its
+// own segment id. The rows have different lengths if `ragged`. The tokens after
+// the last row belong to no sequence.
 void PackTokens(const Case& test, Random random,
                 exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;

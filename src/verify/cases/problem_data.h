@@ -1,4 +1,5 @@
-// Test data that reveals errors of sharding.
+// Creates the test data of a case. The data is random, with different means and
+// scales, so that an element from a wrong place changes the result.
 #ifndef SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 #define SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 

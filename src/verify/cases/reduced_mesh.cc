@@ -1,16 +1,19 @@
-// Reduces a mesh: shortens the longest axis repeatedly, until the mesh has few
-// enough devices. An even length is halved, an odd length becomes 2. No axis is
+// Finds smaller meshes on which cases can be simulated. A mesh is reduced by
+// shortening its longest axis repeatedly, until the mesh has few enough
+// devices. An even length is halved, and an odd length becomes 2. No axis is
 // removed:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
-// On a smaller mesh, an axis must divide a reduced size if and only if the same
-// axis of the given mesh divides the given size. Some meshes have no such
-// sizes. Example: 8 KV heads on fsdp 16, tp 4. The axis tp divides them into 2
-// heads for each device, but fsdp * tp = 64 does not divide them. On fsdp 2, tp
-// 4, two heads for each device of tp are 8 heads again, but fsdp * tp = 8
-// divides 8 heads. Meshes with other lengths are then tried, such as fsdp 4, tp
-// 2.
+// Sizes are reduced as well. If axes of the given mesh divide a given size, the
+// same axes of the smaller mesh must divide the reduced size. If they do not
+// divide the given size, they must not divide the reduced size. On some smaller
+// meshes no size has both properties, and another mesh must be tried.
+//
+// For example, let the given mesh be fsdp 16, tp 4, with 8 KV heads. tp divides
+// 8, with 2 heads for each device, but fsdp * tp = 64 does not. On the mesh
+// fsdp 2, tp 4, a device has 2 heads only if there are 8 heads, but fsdp * tp =
+// 8 divides 8. The mesh fsdp 4, tp 2 is then tried.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>

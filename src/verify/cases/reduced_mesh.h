@@ -1,4 +1,5 @@
-// Smaller meshes with the same axes.
+// Finds meshes that have the axes of the user's mesh and fewer devices, so that
+// cases can be simulated.
 #ifndef SHARDC_VERIFY_CASES_REDUCED_MESH_H_
 #define SHARDC_VERIFY_CASES_REDUCED_MESH_H_
 

@@ -34,8 +34,8 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
 }
 
 // Appends the predicates for an all_to_all, which divides the heads of one
-// device into n more parts. If a device has fewer than n key heads, the key
-// heads are repeated.
+// device into n parts. If a device has fewer than n key heads, the key heads
+// are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -47,9 +47,10 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends two predicates: no 32-bit word of a page is divided between two of n
-// shards. The first is for words with keys of `word` heads. The second is for
-// words in which keys and values of heads alternate.
+// Appends two predicates for pages with 32-bit words: n shards split no word.
+// In the first predicate, a word holds the keys of `word` heads. In the second,
+// keys and values of the heads alternate in a word. For example, 2 shards of 4
+// key heads split a word of 4 heads.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;

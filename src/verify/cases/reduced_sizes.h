@@ -1,17 +1,20 @@
-// The smallest sizes that keep the relevant properties of the real sizes.
+// Finds the smallest sizes with the same relevant properties as the real sizes,
+// so that cases can be simulated.
 //
-// Predicates describe the properties of a size. The reduced size of a dimension
-// is the smallest one for which all predicates have the same values as for the
-// real size. It is never larger than the real size.
+// A property is a predicate of a size, such as "tp divides the size". The
+// reduced size of a dimension is the smallest one for which all predicates have
+// the same values as for the real size. It is never larger than the real size.
 //
-// H is the number of query heads, K the number of key heads and G = H/K. H_loc,
-// K_loc and L_loc are the query heads, the key heads and the length on one
-// device. An operation computes which element it reads from the rank and the
-// local index, by floors and modulos with the coefficients H_loc, K_loc, G and
-// L_loc. The predicates decide whether a shard has complete groups of G heads
-// or parts of groups. They also prevent shards of one element that the real
-// sizes do not have. A map of indices that is wrong at the real sizes is
-// therefore wrong at the reduced sizes as well.
+// The predicates of heads follow from the formulas of operations. Let H be the
+// number of query heads, K the number of key heads and G = H/K. H_loc, K_loc
+// and L_loc are the query heads, the key heads and the length on one device. An
+// operation computes which element it reads. It uses the device's index on an
+// axis, the element's index in the shard, and floors and remainders of
+// divisions by H_loc, K_loc, G and L_loc. The predicates distinguish whether a
+// shard has complete groups of G heads or parts of groups. They also prevent
+// shards of one element that the real sizes do not have. An operation that
+// reads wrong elements at the real sizes therefore reads wrong elements at the
+// reduced sizes as well.
 //
 // For heads, the smallest H and then the smallest K are chosen. Every pair of
 // shardings of H and K has these predicates: the axes divide H; they divide K;
@@ -22,19 +25,21 @@
 //   28 query heads and 4 key heads over tp 4    ->  8 and 4
 //   32 query heads over tp 16, 8 key heads replicated  ->  32 and 4
 //
-// An all_to_all may exchange n parts of a length for heads. This adds two
-// predicates: n divides H_loc; n divides K_loc, or K_loc divides n. Some pages
-// have 32-bit words that hold elements of p heads (exec::PageFormat::kPacked).
-// They add the predicate that no word is divided between two shards.
+// Some operations gather the length of n shards by an all_to_all, and divide
+// the heads of each device into n parts. This adds two predicates: n divides
+// H_loc; n divides K_loc, or K_loc divides n. Some pages pack elements of p
+// heads into 32-bit words (exec::PageFormat::kPacked). They add the predicate
+// that no word is divided between two shards.
 //
-// Batch and lengths are reduced together, the smallest batch first. Packed
-// tokens are the product of batch and length. Axes may divide the product
-// although they divide neither batch nor length. For example, 3 rows of 4
-// tokens over dp 2 do not become 3 rows of 3.
+// Batch and length are reduced together, with the smallest batch first. In
+// packed layouts, all tokens are one dimension, whose size is the product of
+// batch and length. Axes may divide this product although they divide neither
+// batch nor length. For example, 3 rows of 4 tokens over dp 2 do not become 3
+// rows of 3.
 //
-// Reduced sizes cannot reveal an overflow of int32 or float16, the growth of
-// errors, errors that depend on lane or block sizes, or a fault at one high
-// index. --full tests these.
+// Reduced sizes cannot reveal an overflow of int32 or float16, or errors that
+// grow with the size. They also cannot reveal errors that depend on lane or
+// block sizes, or a fault at one high index. --full tests these.
 #ifndef SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 #define SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 
@@ -56,16 +61,17 @@ struct Splits {
   std::vector<int64_t> dim;
   // The numbers of shards of packed tokens, a dimension of batch x length.
   std::vector<int64_t> tokens = {};
-  // An exchange of lengths for heads (all_to_all): query heads in `heads`
-  // shards and key heads in `keys` shards are divided into `parts` more parts.
+  // An all_to_all that gathers the length and shards the heads further. Before
+  // it, query heads have `heads` shards and key heads have `keys` shards. It
+  // divides each of these shards into `parts` parts.
   struct Exchange {
     int64_t heads = 1, keys = 1, parts = 1;
     bool operator==(const Exchange&) const = default;
   };
   std::vector<Exchange> exchanges = {};
   // For pages whose 32-bit words hold elements of several heads
-  // (exec::PageFormat::kPacked): pairs of the number of shards of the heads and
-  // the number of heads in a word.
+  // (exec::PageFormat::kPacked). The first number of a pair is the number of
+  // shards of the heads. The second is the number of heads in a word.
   std::vector<std::pair<int64_t, int64_t>> words = {};
 };
 

@@ -1,9 +1,11 @@
-// Applies a record of settings to a case. At reduced lengths a block of the
-// usual size would contain all keys, so block sizes are reduced too. Most
-// lengths then have two blocks and a shorter last block:
+// Applies the requested settings of an operation to a case. A block of keys
+// that is as long as the case would hide mistakes between blocks. If the length
+// of a case is reduced, the block size is therefore reduced to about three
+// eighths of the length. Most lengths then have two complete blocks and a
+// shorter one. For example, if a length of 4096 is reduced to 16 and blocks
+// have 512 keys:
 //
-//   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6,
-//   so the blocks have 6, 6 and 4 keys
+//   (16 * 3 + 7) / 8 = 6, so the blocks have 6, 6 and 4 keys
 #include "verify/cases/settings.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // Computes the shapes of a case's tensors, in the case's layout and as [batch,
-// length, heads, dim]. Tensors of different layouts are compared in this order.
+// length, heads, dim]. Before tensors of different layouts are compared, they
+// are converted to the second form. For example:
 //
-//   batch 2, length 8 in thd  ->  [16, heads, dim]
+//   thd, batch 2, length 8  ->  [16, heads, dim] and [2, 8, heads, dim]
 #include "verify/cases/shapes.h"
 
 #include "exec/attention/promote.h"

@@ -1,13 +1,15 @@
-// Finds the numbers of shards into which a request's layouts split each
-// dimension, so that reduced sizes can be divided in the same way. For each
-// mode, the axis rules are resolved for packed tokens (thd) and for the other
-// layouts. Each list of axes adds one number of shards. Packed tokens are one
-// dimension of batch x length, which the axes of the batch shard. In thd,
-// ulysses therefore exchanges shards of the batch for heads:
+// Finds into how many shards a request's layouts split each dimension. These
+// numbers must divide a reduced size if and only if they divide the real size.
+// The axis rules are resolved for each mode. Each list of axes in a spec is one
+// way to split a dimension, and adds one number of shards.
 //
-//   32 heads over tp 4, batch over dp 2:
-//     bthd  batch in 2 shards, query and key heads in 4
-//     thd   tokens in 2 shards; dp divides the 8 heads of a device by 2
+// In the packed layout thd, batch and length are one dimension of tokens, which
+// the axes of the batch shard. The operation ulysses then exchanges shards of
+// tokens for shards of heads over these axes. For example, 32 heads over tp 4
+// and the batch over dp 2 lead to these numbers:
+//
+//   bthd  batch in 2 shards, query and key heads in 4
+//   thd   tokens in 2 shards; dp divides the 8 heads of a device by 2
 #include "verify/cases/splits.h"
 
 #include <algorithm>
@@ -74,7 +76,8 @@ class Splitter {
       if (rows || IsGeneration(mode)) Add(mode, Layout::kBthd);
       if (packed) Add(mode, Layout::kThd);
     }
-    // The cache of decoding is first written with the layout of prefill.
+    // Decoding reads a cache that is first written in the layout of prefill.
+    // The shards of that layout must therefore be added as well.
     const bool caches = std::any_of(
         request_.operations.begin(), request_.operations.end(),
         [](const auto* o) { return o->trace == exec::StateTrace::kCache; });
@@ -168,10 +171,12 @@ class Splitter {
 
   void AddOperation(const exec::Operation& operation, const Spec& query,
                     const Spec& key) {
-    // ring and blocksparse shard key heads over the query's axes.
+    // The operations ring and blocksparse shard key heads over the query's head
+    // axes.
     if (operation.heads_on_keys) AddHeads(query[2], query[2]);
-    // ulysses divides a device's heads by the axes of the length, except for
-    // the axes of its ring.
+    // The operation ulysses divides a device's heads over the axes of the
+    // length. It keeps the length sharded over `ring_axes`, so these axes
+    // divide no heads.
     if (operation.exchanges_heads) {
       const auto& ring = request_.RecordOf(operation).ring_axes;
       const AxisGroup lengths = Without(query[1], ring.value_or(AxisGroup{}));

@@ -1,10 +1,14 @@
-// Some mistakes appear only in long sums or with large logits. Each operation
-// of which a case ran therefore gets two more cases. The first is in bfloat16
-// with at least 512 keys, a multiple of the reduced number of keys. It is
-// omitted if a similar case ran. The second has large logits. It is omitted if
-// the request excludes large logits or names them as a feature:
+// Adds cases that reveal mistakes in long sums and with large logits. Each
+// operation of which a case ran gets two more cases.
 //
-//   reduced to 12 keys  ->  516 keys, blocks of at most 96
+// The first is in bfloat16 and has at least 512 keys. It is omitted if a case
+// in bfloat16 with at least 256 keys and without a window ran. Its number of
+// keys is a multiple of the reduced number, so that the same axes divide it.
+// For example, if the reduced number of keys is 12, the case has 43 * 12 = 516
+// keys, in blocks of at most 96.
+//
+// The second has large logits. It is omitted if the request excludes large
+// logits or names them as a feature.
 #include "verify/cases/stress_cases.h"
 
 #include <algorithm>
@@ -20,8 +24,9 @@ constexpr int64_t kLongKeys = 512;
 // added. A faulty sum over so many keys has an error above its tolerance.
 constexpr int64_t kLongEnough = 256;
 
-// Returns the operation's first case that ran, with the sizes `least`, or
-// nullopt if no case ran. Traces are not considered.
+// Returns a copy of the operation's first case that ran, with its sizes
+// replaced by `least`. A case with one query keeps one query. Returns nullopt
+// if no case ran. Traces are not considered.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,
@@ -65,7 +70,7 @@ Case LongCase(Case test, const Request& request) {
   test.features.causal = test.operation->IsPaged();
   test.seed += 1;
   test.longer = true;
-  test.given.reset();  // no case of this length was requested
+  test.given.reset();  // the user requested no case of this length
   return test;
 }
 

@@ -1,5 +1,5 @@
-// The traces that verification runs: sequences of calls over a cache or over
-// pages.
+// The traces that verification runs: sequences of steps on a KV cache or on
+// pages, such as a prefill and then decode steps.
 #ifndef SHARDC_VERIFY_CASES_TRACE_H_
 #define SHARDC_VERIFY_CASES_TRACE_H_
 
@@ -25,25 +25,33 @@ struct CacheTrace {
   int64_t heads = 4;
   int64_t key_heads = 2;
   int64_t head_dim = 16;
-  int64_t prefill = 96;  // tokens of the longest row, written in chunks
+  // The number of tokens of the longest row before decoding. They are written
+  // in chunks of `chunk` tokens.
+  int64_t prefill = 96;
   int64_t chunk = 96;
   int64_t steps = 64;
-  int64_t slots = 160;  // slots of a row of the cache
+  int64_t slots = 160;  // slots of the cache for each row
   // If above 0, only the last `window` keys are visible and slots are reused.
   int64_t window = 0;
   Dtype dtype = Dtype::kF32;
-  Dtype kv_dtype = Dtype::kF32;  // dtype of the cache; I8 is stored with scales
+  // The dtype of the cache. An I8 cache also has scales.
+  Dtype kv_dtype = Dtype::kF32;
   exec::RotaryStyle style = exec::RotaryStyle::kHalves;
   Rotation rotation;
-  bool ragged = true;  // true: row b's prefill is 5 b tokens shorter
-  bool insert = true;  // true: the last row is replaced before decoding
+  // Whether rows have different lengths. If true, batch row b is 5 * b tokens
+  // shorter than row 0.
+  bool ragged = true;
+  // True: another sequence replaces the last row before decoding.
+  bool insert = true;
   bool left_padding = false;
   Spec prefill_spec, decode_spec;  // specs of the cache [B, S, K, D]
   // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
   // because the tokens are rotated.
   Spec token_spec;
-  AxisGroup query_heads, query_dim;  // axes of decode's query [B, 1, H, D]
-  exec::OperationSettings settings = SmallBlocks();  // settings of decoding
+  // The axes that shard the dimensions H and D of the query [B, 1, H, D] in
+  // decode steps.
+  AxisGroup query_heads, query_dim;
+  exec::OperationSettings settings = SmallBlocks();  // used in decode steps
   std::optional<double> scale;
   double soft_cap = 0;
   double dropout = 0;
@@ -57,7 +65,7 @@ struct PagedTrace {
   int64_t key_heads = 2;
   int64_t head_dim = 8;
   int64_t page_size = 4;
-  int64_t pages_per_request = 6;  // the most pages of a request
+  int64_t pages_per_request = 6;  // largest number of pages
   // Random steps, each of which grows, shares or releases requests.
   int64_t steps = 40;
   Dtype dtype = Dtype::kF32;

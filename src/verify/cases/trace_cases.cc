@@ -1,12 +1,14 @@
-// Derives traces from cases: a trace over a cache, or a trace of requests on
-// pages for operations on pages. A trace over a cache writes the prefill of
-// rows of different lengths in chunks, and then runs the decoding steps. An
-// axis divides the lengths of the trace if and only if it divides the number of
-// the case's keys. There are slots for all tokens. With a window there are
-// fewer slots, so that they are reused.
+// Derives traces from cases. A trace is a sequence of steps on a KV cache or on
+// pages. A trace on a cache writes the prefill in chunks, with rows of
+// different lengths, and then runs decode steps. A trace on pages has requests
+// that grow, share pages and are released. An axis divides the lengths of a
+// trace if and only if it divides the number of the case's keys.
 //
-//   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
-//   slots
+// Without a window, the cache has a slot for every token. With a window it has
+// fewer slots, so that slots are reused. For example, without a window, a case
+// has 8 keys sharded over sp=2, and 2 rows. The longest row is given 5 * 2 + 8
+// = 18 tokens, so that shorter rows have tokens too. With 4 decode steps, a row
+// needs 22 slots. sp divides 8, 18 and 22.
 #include "verify/cases/trace_cases.h"
 
 #include <algorithm>
@@ -81,9 +83,10 @@ class Adder {
     return test;
   }
 
-  // Returns the model's window, or a window that fits the reduced sizes; 0 if
-  // there is none. A cache does not keep the keys of a window that is also
-  // after the query.
+  // Returns the model's window, or a window that fits the reduced sizes.
+  // Returns 0 if the model has no window shorter than the keys. Also returns 0
+  // if attention is not causal: the window then has keys after the query, which
+  // a cache does not hold yet.
   int64_t Window() const {
     if (!request_.window || !request_.causal ||
         *request_.window >= request_.sizes.key_length) {

@@ -44,8 +44,9 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
 }
 
 // Returns the same result as AbsorbKey, but is another function. Operations use
-// their fast kernels only if AbsorbKey is not replaced. This fault therefore
-// makes them run the plain loops, which use the requested block sizes.
+// their fast kernels only if AbsorbKey is not replaced. The fault of wrong
+// block sizes replaces it, because only the plain loops use the requested block
+// sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

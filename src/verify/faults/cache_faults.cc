@@ -1,6 +1,7 @@
-// Injects faults into the key-value cache and into rotation. A wrong rank, slot
-// or row is written, the number or positions of a row's tokens are wrong, or a
-// token is rotated by a wrong angle or in wrong pairs.
+// Injects faults into the key-value cache and into rotary embeddings. Some
+// faults write to a wrong rank, slot or row. Others use a wrong number of
+// tokens or wrong positions. Others rotate a token by a wrong angle or in wrong
+// pairs.
 //
 // Example: with owner-off-by-one rank r writes the slots that rank r + 1 owns,
 // so every token is written once, but by the wrong rank.

@@ -1,7 +1,8 @@
 // The catalogue of faults that a self-test injects. Each entry has the fault's
 // name, its family, the functions that inject it, and one or more small cases
-// that should reveal it. If the fault is that the cases have wrong specs or
-// sizes, the entry has no such functions.
+// that should reveal it. Some faults are wrong specs or sizes of a case. Their
+// entries have no functions that inject the fault, but functions that change
+// the case.
 #include <utility>
 
 #include "verify/cases/grid.h"

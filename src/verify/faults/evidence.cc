@@ -1,9 +1,11 @@
 // Computes evidence that an injected fault has changed a run: a digest of the
-// run's results. The digest is FNV-1a over words instead of bytes. Each step is
-// a bijection, so a change of one word changes the digest.
+// run's results. If the digests of the correct run and of the run with the
+// fault differ, the fault had an effect. For example, one device sends one byte
+// more in the second run. The ledger, which records the bytes sent, then has
+// another digest.
 //
-// Example: the ledgers of two runs differ by one byte sent, so their digests
-// differ, which proves that the second run had a fault.
+// The digest is FNV-1a over 64-bit words instead of bytes. Each step of FNV-1a
+// is a bijection, so a change of a single word always changes the digest.
 #include "verify/faults/evidence.h"
 
 #include <bit>
@@ -58,9 +60,9 @@ void Evidence::Add(const exec::Ledger& ledger) {
 
 namespace {
 
-// Adds the tables in which devices look up positions and key heads. Options and
-// scales are not added. If a wrong option or scale has an effect, it also
-// changes results, and these are added.
+// Adds to the digest the tables of key heads, positions, row lengths, row
+// starts and segments. Options and scales are not added: a wrong option or
+// scale that has an effect also changes results, which are in the digest.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

@@ -1,7 +1,7 @@
 // A digest of a run. It covers the results of collectives and reshards,
-// outputs, tables and caches, the ledger and the verdict. If the digests of the
-// correct run and of a run with an injected fault are equal, the fault had no
-// effect.
+// outputs, tables and caches. It also covers the bytes sent, and whether the
+// run passed. If the digests of the correct run and of a run with an injected
+// fault are equal, the fault had no effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 #define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 

@@ -4,8 +4,9 @@
 // verify/traces.
 //
 // The names of all faults that the self-test of attention, caches and pages
-// injects; verify/step/step_faults.h has those of steps. injection.h has the
-// functions that inject them.
+// injects. The functions that inject these faults are in injection.h. The
+// faults of a model's training and decoding steps are in
+// verify/step/step_faults.h.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_H_
 
@@ -25,7 +26,8 @@ enum class Fault : uint16_t {
   kCollectiveWrongAxis,
   kReduceOverReplicas,
   kOrderByMember,
-  // Faults of a device's slices: maps of heads, offsets, positions, scales.
+  // Faults of a device's slice, that is, of what the device reads: maps of
+  // heads, offsets, positions, scales.
   kGroupModulo,
   kGroupNeighbour,
   kGroupNoOffset,

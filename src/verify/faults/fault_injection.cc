@@ -1,11 +1,16 @@
-// Injects the faults of the catalogue. A fault is detected if its probe (a case
-// or trace) passes without the fault and fails with it. A probe that fails
-// without the fault proves nothing, and the verdict is then unsound. If a fault
-// has several probes, it is detected if one probe reveals it. Some probes
-// expect a refusal (`must_refuse`). Such a case must be refused with the fault.
-// Such a trace must be refused without the fault.
+// Injects the faults of the catalogue, to test that verification detects them.
+// A fault has one or more probes. A probe is a small case or trace that should
+// reveal the fault. It runs twice: without the fault and with it. The fault is
+// detected if some probe passes without it and fails with it. For example, a
+// probe passes, and with the fault its check `replicas` fails.
 //
-//   correct run passes, run with the fault fails `replicas`  ->  detected
+// If a probe fails without the fault, it proves nothing. The verdict is then
+// unsound.
+//
+// Some probes expect that the operation refuses to run (`must_refuse`). A case
+// of this kind must pass without the fault, and be refused with it. A trace of
+// this kind must be refused without the fault. With the fault, the trace must
+// run, and a check must then fail.
 #include "verify/faults/fault_injection.h"
 
 #include <algorithm>

@@ -25,7 +25,8 @@ namespace shardc::verify {
 // fails with the fault injected or with wrong specs.
 struct Probe {
   Case test;
-  // A trace of a cache or of pages, which is run in place of `test`.
+  // A trace over a KV cache, or over pages. If one is set, it runs in place of
+  // `test`.
   std::optional<CacheTrace> trace;
   std::optional<PagedTrace> paged;
   // A function that makes the specs or sizes of the case wrong. If empty, the
@@ -42,7 +43,7 @@ struct InjectedFault {
   std::string_view family;  // such as "spec", "collective" or "cache"
   // Empty if the fault is wrong specs or sizes of the probes.
   Injection injection;
-  std::vector<Probe> probes;  // run in order until one reveals the fault
+  std::vector<Probe> probes;  // run in order, until one reveals the fault
 };
 
 // Returns the faults of pages and of the latent.
@@ -54,8 +55,8 @@ std::vector<InjectedFault> FaultCatalogue();
 
 struct FaultVerdict {
   std::string name, family;
-  bool sound = true;  // true: the probes pass without the fault
-  // True: the fault changes a buffer, a table or the ledger.
+  bool sound = true;  // true: all probes pass without the fault
+  // True: the fault changes a buffer, a table or the bytes sent.
   bool injected = false;
   bool caught = false;
   std::string by;  // name of the check that detected the fault

@@ -10,7 +10,8 @@ using exec::AttentionSpecs;
 using exec::Machine;
 using exec::OperationSettings;
 
-// Makes the length of keys and values unsharded, as another mode may do.
+// Makes the length of keys and values unsharded, as if their specs came from
+// another mode.
 void OtherModesSpecs(const AttentionProblem&, const Machine&,
                      AttentionSpecs& specs, OperationSettings&) {
   for (Spec* spec : {&specs.key, &specs.value}) {

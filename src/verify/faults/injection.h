@@ -1,7 +1,7 @@
-// What each fault of the catalogue does to a run: it replaces seams, the steps
-// of a program that a test may replace (exec/machine/seams.h). The faults of
-// attention, caches and pages are in this folder, the faults of steps in
-// verify/step.
+// What each fault of the catalogue does to a run. A fault replaces seams, the
+// parts of a program that a test may replace (exec/machine/seams.h). The faults
+// of attention, caches and pages are in this folder. The faults of a model's
+// training and decoding steps are in verify/step.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
@@ -13,14 +13,16 @@ namespace shardc::verify {
 
 struct Injection {
   exec::Seams seams;
-  ReplaceInputs replace_inputs;  // changes the case's specs and settings
+  // Changes the specs and settings with which the operation is run. May be
+  // empty.
+  ReplaceInputs replace_inputs;
 };
 
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// Each function replaces some seams. If `fault` belongs to these seams, the
-// replacements inject it. Otherwise the replacements are correct.
+// Each function sets the seams of one part of a run. If `fault` is a fault of
+// this part, its seam injects it. All other seams are correct.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

@@ -3,7 +3,9 @@
 //
 // Example: a shard must subtract the number of its first page from a page's
 // number. The fault page-id-not-made-local leaves this out. If two shards have
-// 10 pages each, shard 1 then reads its last page, 19, in place of page 12.
+// 10 pages each, page 12 has the index 2 in shard 1. With the fault, the index
+// is 12, which is clipped to 9, the last page of the shard. Shard 1 then reads
+// page 19 in place of page 12.
 #include <utility>
 
 #include "exec/pages/page_pool.h"

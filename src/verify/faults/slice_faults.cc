@@ -1,11 +1,11 @@
-// Injects faults into the slices of devices and into the output. A slice is
-// what one device reads: the map from query heads to key heads, offsets,
-// positions, ids, options, sinks and block tables. The steps of the program are
-// correct, but their inputs or results are wrong.
+// Injects faults into the slices of devices and into the output. A slice is the
+// description of what one device computes: which key head each query head
+// reads, offsets, positions, ids, options, sinks and block tables. The steps of
+// the program are correct, but their inputs or results are wrong.
 //
-// Example: with group-map-neighbour the query heads of key head 0 read key head
-// 1 on a device that has both, and the query heads of key head 1 read key head
-// 0.
+// Example: the fault group-map-neighbour changes which key head a query head
+// reads. On a device with key heads 0 and 1, the query heads of key head 0 read
+// key head 1, and those of key head 1 read key head 0.
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -1,10 +1,14 @@
-// Explains a wrong result by naming the rule to change. Some properties of a
-// layout cause errors by themselves: differently sharded batches, or key heads
-// that the device's queries do not use. These properties are checked first.
-// Then the mesh axis that best separates correct from wrong devices is named:
+// Finds the likely cause of a wrong result, for the message of a failed case.
+// Some layouts are wrong by themselves: the batch is sharded differently in two
+// tensors, or a device has key heads that its queries do not use. These causes
+// are checked first.
 //
-//   dp=2 tp=2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
-//   device is right and one wrong; in each group of dp, both or none are wrong
+// Otherwise a mesh axis is named, because it separates correct from wrong
+// devices. The devices whose indices differ only on this axis form a group. The
+// axis is named for which most groups have both correct and wrong devices. For
+// example, on the mesh dp=2 tp=2, devices 1 and 3 are wrong. Both groups along
+// tp, {0, 1} and {2, 3}, have one correct and one wrong device. The groups
+// along dp, {0, 2} and {1, 3}, have none or two wrong devices. So tp is named.
 #include "verify/judge/explain.h"
 
 #include <algorithm>
@@ -73,7 +77,8 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
 }
 
 // Returns the first axis that shards the query or the key. Lengths are searched
-// first, then heads and batch. Returns an empty text if they are all unsharded.
+// first, then heads and batch. Returns an empty text if query and key are
+// unsharded in these dimensions.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::TensorSharding q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :

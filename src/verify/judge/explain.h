@@ -1,6 +1,6 @@
-// The messages for a failed case. They name the tensor, the devices, the first
-// positions, the axis that causes the error, and what to change. If bytes
-// differ, they name these bytes.
+// The messages for a failed case. A message names the tensor, the devices, the
+// first positions, the axis that causes the error, and what to change. If the
+// bytes sent differ from the formula, the message has both numbers.
 #ifndef SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 #define SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 
@@ -36,10 +36,10 @@ std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
 // (`sent`) and the bytes by formula (`expected`). It is empty if they agree.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
-// Returns a message about the difference between the bytes that ranks really
-// sent and the ledger. It is empty if they agree. An implementation of
-// all_reduce or broadcast may divide the bytes differently between devices, so
-// only their sum is compared.
+// Returns a message if the bytes that ranks really sent differ from the bytes
+// that the ledger has recorded, and an empty text if they are equal. An
+// implementation of all_reduce or broadcast may divide the bytes differently
+// between devices, so for these only the sum over all devices is compared.
 std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
 // Returns the number as text such as "1.23e-04", in every locale.

@@ -1,7 +1,7 @@
 // Checks a case at the sizes that the user gave, without running it. The
-// operation receives shapes without elements, which need no memory. It reports
-// whether it supports them, and computes nothing. The formula for its bytes
-// reads no elements either.
+// operation receives shapes without elements, which need no memory. The
+// operation computes nothing, and only reports whether it supports these
+// shapes. The formula for its bytes reads no elements either.
 //
 //   64 rows of 8,192 keys over sp=3  ->  refused, and no key was allocated
 #include "verify/judge/given.h"
@@ -45,8 +45,8 @@ std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   return out;
 }
 
-// Returns the shapes of the case's inputs. The lengths, starts and positions of
-// rows and the table of blocks are absent.
+// Returns the case's inputs as shapes without elements. The lengths, starts and
+// positions of rows and the table of blocks are left out.
 exec::AttentionProblem HollowProblem(const Case& test) {
   const Sizes& n = test.sizes;
   const Features& f = test.features;

@@ -12,8 +12,8 @@ namespace shardc::verify {
 
 // If the operation cannot run at the case's sizes, returns a result with status
 // unsupported and the same message as a run. Returns nullopt if the operation
-// could run, or if the case has a table of blocks that the operation does not
-// support.
+// could run. Also returns nullopt if the case has a table of blocks that the
+// operation does not support: only a run, which has the table, reports this.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
 // Returns the bytes that the operation's formula gives for the case.

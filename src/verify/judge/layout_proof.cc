@@ -1,9 +1,10 @@
-// Checks collectives on tensors whose elements are their own numbers. After
-// each collective, a device must hold exactly the numbers of its shard. With
-// real data, equal values could hide an error. For large tensors, a smaller
-// tensor with two elements for each shard is used.
+// Checks collectives on tensors in which each element is its own index: 0, 1, 2
+// and so on. After each collective, a device must hold exactly the indices of
+// its shard. With real data, equal values could hide an error. Large tensors
+// are replaced by smaller ones with two elements for each shard. For example, a
+// tensor [4] is sharded over tp=2:
 //
-//   [4] over tp=2: 0 1 | 2 3, all_gather -> 0 1 2 3; 2 3 0 1 would be an error
+//   devices hold 0 1 and 2 3; after all_gather, both must hold 0 1 2 3
 #include "verify/judge/layout_proof.h"
 
 #include <algorithm>
@@ -102,9 +103,10 @@ constexpr int64_t kMostIds = int64_t{1} << 24;
 // Returns the layout `laid` unchanged if its ids fit within kMostIds. Otherwise
 // returns the same spec with a smaller shape. If the layout's own spec splits a
 // dimension into m parts and `other` splits it into n, the new size is 2 lcm(m,
-// n). A dimension keeps its size if the size is smaller, or is no multiple of
-// lcm(m, n). The new sizes distinguish all shards of both specs, since the
-// offset and the length of a slice are linear in the dimension's length.
+// n). A dimension keeps its size if that is smaller than the new size, or no
+// multiple of lcm(m, n). The new sizes distinguish all shards of both specs,
+// since the offset and the length of a slice are linear in the dimension's
+// length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;

@@ -1,4 +1,5 @@
-// The first check of a case: its layouts place every element correctly.
+// Checks the layouts of a case before its result is checked. After each
+// collective, every element must be on the devices that its sharding requires.
 #ifndef SHARDC_VERIFY_JUDGE_LAYOUT_PROOF_H_
 #define SHARDC_VERIFY_JUDGE_LAYOUT_PROOF_H_
 
@@ -10,14 +11,14 @@
 
 namespace shardc::verify {
 
-// Scatters a tensor of unique ids for each of query, key, value and output.
-// Each tensor is gathered, exchanged between length and heads and back, and
-// reduce-scattered. The query is also resharded to the output's spec, the other
-// tensors to the query's spec, and then all of them to replicated. Steps that
-// the shape or the spec does not allow are left out. After each step every
-// element must be where the layout places it, exactly once for each set of
-// replicas. Returns the first error, or nullopt. Illegal layouts are not
-// checked, because the operation refuses them.
+// Checks the layouts of query, key, value and output on tensors of unique ids.
+// Each tensor is scattered, gathered and reduce-scattered, and an all_to_all
+// exchanges its length for heads and back. The query is also resharded to the
+// output's spec, the other tensors to the query's spec, and then each tensor to
+// replicated. Steps that the shape or the spec does not allow are left out.
+// After each step, every device must hold exactly the elements of its shard.
+// Returns the first error, or nullopt. Illegal layouts are not checked, because
+// the operation refuses them.
 std::optional<exec::LayoutError> ProveLayouts(const Case& test,
                                               exec::Machine& machine);
 

@@ -25,9 +25,9 @@ struct RowsAndHeads {
   int64_t heads = 0, end_heads = 0;
 };
 
-// Returns true if a case's rows and heads can be computed separately. They
-// cannot for packed tokens, a latent, a table of blocks, arithmetic narrower
-// than float32, or dropout, whose random numbers depend on the head's number.
+// Returns true if a case's rows and heads can be computed separately. Returns
+// false for packed tokens, a latent, a table of blocks, arithmetic narrower
+// than float32, and dropout, whose random numbers depend on the head's number.
 // Query and key must also have equal batches, and the key heads must divide the
 // query heads.
 bool HasParts(const Case& test, const exec::AttentionProblem& problem);
@@ -57,8 +57,8 @@ using OnOneDevice =
     std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
 
 // Returns true if a case's inputs are so large that ReferenceInParts and
-// OutputInParts divide them into parts. Whether they can be divided depends on
-// the numbers of rows and heads.
+// OutputInParts compute the case in several parts. They still compute it in one
+// part if it has only one row and one key head.
 bool HasManyParts(const exec::AttentionProblem& problem);
 // Returns the output of the operation on one device, in the problem's layout.
 // `run` is called for one part after the other, so that copies of only one
@@ -70,7 +70,8 @@ std::optional<exec::Buffer> OutputInParts(const Case& test,
 
 struct JoinedParts {
   dense::Array reference;  // [B, T, H, Dv]
-  exec::Buffer unsharded;  // in the problem's layout
+  // The operation's output on one device, in the case's layout.
+  exec::Buffer unsharded;
   double largest_logit = 0;
 };
 

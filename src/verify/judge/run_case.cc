@@ -1,11 +1,18 @@
-// Runs and judges a case. A case is computed three times: on the mesh, on one
-// device, and as the reference in double. The checks run from the most reliable
-// to the least, and the first that fails is reported. They are: layouts by
-// element numbers, the output's dtype, replicas, finite numbers, the error,
-// bits where no reduction crosses devices, and bytes by formula.
+// Runs a case and checks its result. A case is computed three times: on the
+// mesh, on one device, and as a dense reference in double. The checks run from
+// the most reliable to the least, and the first that fails is reported. They
+// check, in this order:
+// - the layouts place each element correctly
+// - the output has the right dtype
+// - replicas are equal
+// - numbers are finite
+// - the error is within its tolerance
+// - if no reduction crosses devices, the bits equal those of one device
+// - the bytes sent equal the formula
 //
-// Example of a tolerance, for float32 and outputs up to 1: twice the error on
-// one device, plus 16 * 2^-24 for rounding, is 2 * 1.5e-07 + 9.5e-07 = 1.3e-06
+// The tolerance is computed by tolerance.h. For example, a float32 output has
+// elements up to 1, and its error on one device is 1.5e-07. The tolerance is
+// twice this error plus 16 roundoffs of 2^-24: 1.3e-06.
 #include "verify/judge/run_case.h"
 
 #include <algorithm>
@@ -277,8 +284,8 @@ class Judge {
     return true;
   }
 
-  // Returns true if the tolerance depends on the largest logit, which is so
-  // only in float32.
+  // Returns true if the output is float32. Only then does the tolerance depend
+  // on the largest logit.
   bool NeedsLogit() const { return OutputDtype(test_) == Dtype::kF32; }
 
   std::optional<dense::NarrowResult> RightOutputInParts(std::string& why) {
@@ -412,7 +419,8 @@ class Judge {
     Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
   }
 
-  // Fails the case if the bytes that ranks really sent differ from the ledger.
+  // Fails the case if the bytes that ranks really sent differ from the bytes
+  // that the ledger has recorded.
   void Moved(const exec::SimMesh& mesh) {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh, result_.ledger);
@@ -430,7 +438,9 @@ class Judge {
   dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;
-  double logit_ = 0;  // the largest logit, if the output is float32
+  // The largest logit, on which the tolerance of a float32 output depends. It
+  // is 0 if the output has another dtype.
+  double logit_ = 0;
   Limits limits_;
 };
 
@@ -461,7 +471,8 @@ CaseResult RunCase(const Case& test, const RunOptions& options,
       MakeProblem(test, std::max(options.threads, 1));
   const bool large = HasManyParts(*problem);
   CaseResult result = JudgeProblem(test, *problem, options, tensors);
-  // The next case has tensors of other sizes, so the memory is returned.
+  // The next case has tensors of other sizes. Freed memory is therefore
+  // returned to the system.
   problem.reset();
   if (large) ReturnFreedMemory();
   return result;

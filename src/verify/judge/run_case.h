@@ -44,8 +44,9 @@ struct RunOptions {
   // The ranks (processes) over which the mesh's devices are distributed. Null
   // if one process holds all devices.
   exec::Transport* transport = nullptr;
-  // If set, each correct output is followed by wrong outputs. The number of
-  // these outputs and the names of undetected ones are added to this object.
+  // If set, wrong outputs are checked after each correct output. The number of
+  // these wrong outputs and the names of undetected ones are added to this
+  // object.
   WrongOutputs* wrong = nullptr;
   // If set, the run of a trace (a sequence of steps on a KV cache or on pages)
   // appends the tensors of its steps to this list. Not supported with several
@@ -64,9 +65,9 @@ struct CaseTensors {
 };
 
 // Runs a case and checks its result. The result does not depend on `threads`.
-// Sets `tensors` unless the run ends early. With several ranks, the first rank
-// compares the output. The results of the other ranks have the first rank's
-// status, and the findings of their own checks.
+// Sets `tensors` unless the run ends early. With several ranks, only the first
+// rank compares the output, and all ranks return its status. If a check that
+// runs on another rank fails, that rank's result has the reason.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 

@@ -1,12 +1,13 @@
-// Computes tolerances in units of the dtype's rounding, scaled by the largest
-// output. One element represents an output: the element whose error exceeds its
-// limit by the largest factor. If no error exceeds its limit, it is the element
-// with the largest error. An element that is not finite takes precedence over
-// all others.
+// Computes tolerances in units of the dtype's roundoff, scaled by the largest
+// output. Each element has its own tolerance. The report shows one element: the
+// one whose error exceeds its tolerance by the largest factor. If no error
+// does, it is the element with the largest error. An element that is not finite
+// takes precedence over all others.
 //
-//   float32, outputs up to 1: the tolerance is at least 16 * 2^-24 = 9.5e-07
-//   and at most 1e-5, or more if logits are above 8
-//   bfloat16: an output of 0.1 is allowed a further error of 1.3 * 0.1 * 2^-8
+// For example, if float32 outputs are at most 1, the tolerance is at least 16 *
+// 2^-24 = 9.5e-07. It is at most 1e-5, or more if logits are above 8. If a
+// bfloat16 output is 0.1, its rounding adds up to 1.3 * 0.1 * 2^-8 to the
+// tolerance of this element.
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>

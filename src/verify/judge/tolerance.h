@@ -1,24 +1,35 @@
-// The error that a sharded result may have. e_sh is an element's distance from
-// the dense float64 reference on the stored (rounded) inputs. e_un is the
-// largest amount by which an error of the same operation on one device exceeds
-// the element's slack. u_f32 and u_out are the unit roundoffs of float32 and of
-// the output's dtype; max is over all elements:
-//   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
-//   slack = 1.3 u_out |reference| where the output is in 16 bits
-//   (for F16 plus 2^-24, the step of its subnormal numbers), else 0.
-// For data of order one, the cap is 1e-5 (F32), 1e-3 (F16) or 1e-2 (BF16). It
-// is multiplied by max(1, max|reference|/2), and for F32 also by max(1,
-// max|logit|/8). For 16 bits it is at least 1.3 u_out max|reference|, the
-// rounding of the largest output. Because e_un is measured beyond the slack,
-// the rounding of the largest element does not widen the tolerance of other
-// elements. Arithmetic narrower than float32 has its own reference and slack
-// (dense/narrow.h). An element that is not finite fails if the reference is
-// finite, and NaN never passes.
+// The error that a sharded result may have. The error of an element is its
+// distance from the dense float64 reference on the stored (rounded) inputs. Its
+// tolerance is
 //
-// Why: let D be the head dimension, S the number of keys, n the number of
-// partial softmaxes that are merged, s the logits and v the values. To first
-// order, the error of logits is at most ds = (D+2) u_f32 max|s|. The error of
-// the output is at most (2 ds + (S + 4n) u_f32) max|v|, plus its own rounding.
+//   min(2 e_un + 16 u_f32 max|reference| + slack, cap)
+//
+// Here u_f32 and u_out are the unit roundoffs of float32 and of the output's
+// dtype, and max is over all elements.
+//
+// The slack allows for the rounding of one element. If the output has 16 bits,
+// it is 1.3 u_out |reference|. For F16 it is larger by 2^-24, the step of
+// subnormal numbers. Otherwise it is 0. Arithmetic narrower than float32 has
+// its own reference and slack (dense/narrow.h).
+//
+// The term e_un is measured: the same operation is run on one device. e_un is
+// the largest amount by which the error of one of its elements exceeds the
+// slack. So the rounding of the largest element does not widen the tolerance of
+// other elements.
+//
+// The cap limits the tolerance, even if e_un is large. For data of order one,
+// it is 1e-5 (F32), 1e-3 (F16) or 1e-2 (BF16). It is multiplied by max(1,
+// max|reference|/2), and for F32 also by max(1, max|logit|/8). For 16 bits it
+// is at least 1.3 u_out max|reference|, the rounding of the largest output.
+//
+// An element that is not finite fails if the reference is finite. NaN never
+// passes.
+//
+// These terms follow from the errors of attention to first order. Let D be the
+// head dimension, S the number of keys, n the number of partial softmaxes that
+// are merged, s the logits and v the values. The error of logits is at most ds
+// = (D+2) u_f32 max|s|. The error of the output is at most (2 ds + (S + 4n)
+// u_f32) max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 #define SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 
@@ -47,7 +58,9 @@ bool Within(double error, double tolerance);
 // `cap`. A value halfway between two numbers may be rounded either way (a tie).
 // An element's cap grows by the largest effect of such ties on this element.
 struct Limits {
-  dense::Array slack;  // [B, L, N, D], ties included; empty: no slack
+  // The slack of each element [B, L, N, D], which includes the effect of ties.
+  // If it is empty, the slack is 0.
+  dense::Array slack;
   double base = 0;
   double cap = std::numeric_limits<double>::infinity();
   // Effect of ties on each element [B, L, N, D]; empty: no ties.

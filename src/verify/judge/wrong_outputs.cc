@@ -1,9 +1,12 @@
-// Computes wrong outputs, which test that tolerances are tight. Setting a key's
-// position to -1, the position of an empty slot, removes the key. The
-// reference's softmax weights show which keys matter for a row:
+// Computes wrong outputs, which test that tolerances are tight: the check must
+// reject each of them. One wrong output is attention without one of the keys. A
+// key is removed by setting its position to -1, the position of an empty slot.
+// Only a key that matters is removed: some query must give it at least the mean
+// softmax weight of all keys.
 //
-//   causal, 4 keys, only query 1: keys 0 and 1 are visible; to remove the
-//   last one, key 1 gets position -1
+// For example, causal attention has 4 keys, and the only query has position 1.
+// Keys 0 and 1 are visible. To remove the last key that matters, key 1 gets
+// position -1.
 #include "verify/judge/wrong_outputs.h"
 
 #include <utility>

@@ -1,11 +1,14 @@
 // Creates the inputs of a step. Every number is a function of the seed, of the
 // input and of the element's index in the input, so shardings cannot change it.
-// The input is identified as follows. A parameter has a role and a layer. A
-// moment (optimizer state) has an index. Data have a kind, and a micro-batch or
-// a value. The random numbers of dropout depend on the op's key instead of the
-// seed. Rows have different numbers of valid tokens:
-//
-//   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
+// What identifies an input depends on its kind:
+// - a parameter: its role and layer
+// - a moment of the optimizer: its index
+// - tokens: their kind and micro-batch
+// - a cache: its kind and value
+// The random numbers of dropout depend on the op's key instead of the seed.
+// Rows have different numbers of valid tokens. For example, if rows have 8
+// tokens, row 1 has 5 valid tokens. The losses of these have weight 1, and
+// those of the other 3 tokens have weight 0.
 #include "verify/step/data.h"
 
 #include <algorithm>

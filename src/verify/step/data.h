@@ -18,9 +18,9 @@ struct StepData {
 };
 // Creates the inputs of a step. They are chosen so that mistakes change
 // results. Weights of norms are not 1 and biases are not 0. Rows have different
-// numbers of tokens, so that a mean of means is wrong. Unused cache rows hold
-// large numbers. Second moments have a lower bound, so that updates are well
-// conditioned.
+// numbers of tokens, so that the mean of the rows' means differs from the mean
+// over all tokens. Unused cache rows hold large numbers. Second moments have a
+// lower bound, so that updates are well conditioned.
 StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
                       Dtype dtype, uint64_t seed);
 

@@ -319,7 +319,7 @@ void WriteEverywhere(WrongOp& one) {
 void CountPadding(WrongOp& one) {
   one.Run();
   const exec::Part& e = one.local.in[0];
-  if (e.labels->size() != 3) return;  // the op is not over the vocabulary
+  if (e.labels->size() != 3) return;  // not [batch, tokens, vocabulary]
   const int64_t rows = e.buffer->shape[2];
   if (e.start[2] + rows != one.SizeOf((*e.labels)[2])) return;
   for (size_t i = 0; i < one.local.out->wide.size(); ++i) {

@@ -1,7 +1,7 @@
-// The effect of an injected fault on a collective or on one op. A function of a
-// collective changes the correct results of all devices, or runs the collective
-// in another way. A function of an op changes the op on one device before it
-// runs. It may also run the op itself and set `done`.
+// The effect of an injected fault on a collective or on one op. A function for
+// a collective changes the correct results of all devices, or runs the
+// collective in another way. A function for an op changes the op on one device
+// before the op runs. The function may also run the op itself and set `done`.
 #ifndef SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 #define SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 
@@ -72,12 +72,13 @@ void ShiftLabels(WrongOp& one);
 void OtherFactorOrder(WrongOp& one);
 // Makes query head n read KV head n mod K, where K is the number of KV heads.
 void RepeatModulo(WrongOp& one);
-// Adds 0.001 on all devices except those at index 0 of tp.
+// Adds 0.001 to the op's result on all devices except those at index 0 of tp.
 void DriftOnSecond(WrongOp& one);
 // Selects the last of equal scores instead of the first, on all devices except
 // those at index 0 of tp.
 void LastOfEqual(WrongOp& one);
-// Halves the number of groups, and the number of chosen groups.
+// Halves the number of a router's groups of experts, and the number of groups
+// that the router chooses.
 void HalfTheGroups(WrongOp& one);
 // Removes the term of a tied embedding's gradient that comes from the lookup.
 void ForgetLookup(WrongOp& one);

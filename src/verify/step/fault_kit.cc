@@ -1,9 +1,9 @@
 // Finds the places of faults in a step and injects them. A collective is found
-// by its index in the program: the seam counts calls, and the fault is injected
-// at the call with that index. An op is found by its address in the graph. If a
-// program is changed, existing slots (values of the program) keep their
-// numbers. Example: ReduceAfter moves an all_reduce from before the addition of
-// a bias to after it. The numbers are slots, and slot 20 is new:
+// by its index in the program: the run counts its collective calls, and the
+// fault is injected at the call with that index. An op is found by its address
+// in the graph. If a program is changed, existing slots (values of the program)
+// keep their numbers. Example: ReduceAfter moves an all_reduce from before the
+// addition of a bias to after it. The numbers are slots, and slot 20 is new:
 //
 //   before:  einsum -> 7, partial over tp; all_reduce 7 -> 8; add 8, bias -> 9
 //   after:   einsum -> 7, partial over tp; add 7, bias -> 20, partial over tp;
@@ -37,8 +37,9 @@ bool Matches(const SoundCase& of, const Instruction& step, const CallAt& at) {
          (at.axes.empty() || of.program.axes.Group(step.axes) == at.axes);
 }
 
-// Returns the number, as the run counts calls, of the first call that matches
-// `at`. If `at.all` is set, returns the numbers of all such calls.
+// Returns the index of the first collective that matches `at`, counted over all
+// collectives of the program. If `at.all` is set, returns the indices of all
+// collectives that match.
 std::vector<int64_t> CallsAt(const SoundCase& of, const CallAt& at) {
   std::vector<int64_t> out;
   int64_t call = 0;
@@ -254,8 +255,8 @@ FaultAction ByHalves(OpAt at, std::string_view label,
 }
 
 FaultAction OperandOfFirst(OpAt at, size_t operand) {
-  // The devices run one after the other, so device 0 runs before all others and
-  // its operand is known.
+  // Device 0 runs the op first, because the devices run one after the other.
+  // Its operand is kept and then replaces the operand of all other devices.
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto kept = std::make_shared<Buffer>();
     return AtOp(at, [=](WrongOp& one) {

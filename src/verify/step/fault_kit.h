@@ -23,10 +23,9 @@ namespace shardc::verify {
 // may replace), the program and the inputs.
 struct Wrong {
   exec::Seams seams = {};
-  // The program that runs. The checks read the case's own program.
+  // If set, this program runs. The checks still read the case's own program.
   std::optional<step::Program> run = {};
-  // A program that runs in place of the case's own, and that the checks read
-  // too.
+  // If set, this program runs, and the checks read it too.
   std::optional<step::Program> declared = {};
   std::function<void(exec::StepInputs&)> inputs = {};
 };
@@ -114,8 +113,8 @@ FaultAction OperandOfFirst(OpAt at, size_t operand);
 // Runs the op on operands that are still partial, and reduces its result
 // afterwards. With `declared`, the checks also read the changed program.
 FaultAction ReduceAfter(OpAt at, bool declared = false);
-// Reduces the op's result once more. With `result`, reduces the last slot of
-// the op's value instead, that is, the value in its final sharding.
+// Reduces the op's result once more, directly after the op. With `result`,
+// reduces it only after its last reshard, when it has its final sharding.
 FaultAction ReduceMore(OpAt at, AxisGroup axes, bool result = false);
 FaultAction ReduceGradient(std::string_view role, AxisGroup axes);
 // Makes the op at `at` read the result of the op at `other` as its operand.

@@ -1,19 +1,22 @@
-// Computes the memory that a proof needs on one rank: the reference, which
-// stays until the end, and the largest need of what runs one after the other.
+// Computes the memory that a proof needs on one rank. It is the size of the
+// reference, which is kept until the end, plus the largest of several needs
+// that occur one after the other.
 //
 // - The reference has each value in double, and each input once more in the
 //   devices' dtype.
-// - A run holds the slots of the program (values, each in one sharding) on the
-//   rank's devices from the instruction that makes them to their last reader.
-//   An instruction may copy its operands and its result once, for example to
+// - A run keeps each slot (a value in one sharding) on the rank's devices, from
+//   the instruction that computes it until its last reader has run. An
+//   instruction may copy its operands and its result once, for example to
 //   write the operands of a product in another order.
-// - A slot is compared when it is freed. Its part is copied for that, and its
-//   reference is twice more in double.
-// - The same step on one device is run before or after it.
+// - A slot is compared when it is freed. The comparison copies the devices'
+//   part of the value, and makes two copies of the value's reference in double.
+// - The same step also runs on one device, before or after the run on all
+//   devices.
 //
-//   x [4, 8] -> y -> z over 2 of 4 devices, float64: 3 * 32 * 8 bytes for the
-//   reference and 32 * 8 for the input x. While y makes z, x is free, and the
-//   devices hold y and z, 4 * 16 * 8 bytes each, and at most a copy of both.
+// For example, a float64 step computes y from x, and z from y. All three have
+// the shape [4, 8] and are sharded over 2 of 4 devices. The reference needs 3 *
+// 32 * 8 bytes, and the input x another 32 * 8. When z is computed, x is free.
+// The devices hold y and z, 4 * 16 * 8 bytes each, and at most a copy of both.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -27,10 +30,10 @@
 namespace shardc::verify {
 namespace {
 
-// What a run of a program takes, in bytes.
+// The memory of a program's run, in bytes.
 struct RunBytes {
-  Size most = 0;  // at any instruction
-  Size end = 0;   // what is left after it
+  Size most = 0;  // the largest size that is held at one time
+  Size end = 0;   // held after the last instruction
 };
 
 void Raise(Size& to, Size from) {
@@ -50,16 +53,17 @@ class Counter {
       const Size elements = Whole(op.out);
       out += elements * 8;
       if (op.kind == step::OpKind::kInput) out += elements * width_;
-      // The factors that a dropout multiplies by.
+      // A dropout keeps the factors by which it multiplies, in double.
       if (op.kind == step::OpKind::kDropout) out += elements * 8;
-      // Recorded values: what the devices have, and the reference.
+      // If values are recorded, each value is kept twice: as gathered from the
+      // devices, and as a copy of its reference.
       if (test_.compared) out += elements * (8 + width_);
     }
     return out;
   }
 
-  // Returns the most that an op of the reference copies of its operands and its
-  // result.
+  // Returns the largest number of bytes that one op of the reference copies:
+  // its operands and its result, in double.
   Size ReferenceCopies() const {
     Size out = 0;
     for (const step::Op& op : graph_.ops) {
@@ -83,8 +87,9 @@ class Counter {
       return out;
     };
     const std::vector<int64_t> last = exec::LastReaders(graph_, program);
-    // A sum that is too large stays so. What is freed is therefore summed on
-    // its own and subtracted at the end.
+    // No number can be subtracted from a Size that has overflowed. Freed bytes
+    // are therefore added up separately, and Held subtracts them only if the
+    // sum has not overflowed.
     Size made = 0, freed = 0;
     RunBytes out;
     const auto take = [&](Size copies) {
@@ -124,8 +129,10 @@ class Counter {
     return out;
   }
 
-  // Returns the copies of the reference while a slot is compared and, if it is
-  // recorded, the copies of all devices' parts.
+  // Returns the bytes of the copies that the comparison of a slot makes: two of
+  // the reference, and one of the devices' part. If the slot is recorded, also
+  // counts the gathered value and, with several ranks, the part that each rank
+  // sends.
   Size Compared(const step::Program& program, int32_t slot,
                 Size of_slot) const {
     const Size whole = Whole(program.slots[AsIndex(slot)].value);
@@ -159,10 +166,11 @@ int64_t ProofBytes(const StepCase& test) {
   Raise(most, run.most);
   if (test.alone != nullptr) {
     const Size alone = counter.Run(*test.alone, 1, true).most;
-    // In float64 the results of the devices are still there.
+    // In float64, the step runs on one device after the run on all devices,
+    // whose results are still in memory. In other dtypes it runs before.
     const bool exact = test.dtype == Dtype::kF64;
     Raise(most, exact ? alone + run.end : alone);
-    // Further sets of inputs have references of their own.
+    // Each further set of random inputs needs a reference of its own.
     if (!exact && test.more_sets > 0) {
       Raise(most, counter.Reference() + alone + run.end);
     }

@@ -1,23 +1,19 @@
-// Proves a step. The program is validated and run. Each value is compared with
-// the dense reference on every device, unless the value is partial. The error
-// of a value is the largest difference, divided by the reference's largest
-// element.
+// Proves a step: validates and runs the program, and compares each value on
+// every device with the dense reference. Partial values are not compared. The
+// error of a value is the largest difference, divided by the reference's
+// largest element.
 //
-// The tolerance depends on the dtype. For integers it is 0. For float64 it is
-// 1e-12. If float64 values miss this tolerance by a factor of at most 1000, it
-// becomes four times the error of one device, because rounding errors grow from
-// layer to layer. For narrower dtypes it is four times the largest error of one
-// device up to that op, plus 18 * 2^-24. If values miss it by a factor of at
-// most two, the error of one device is measured on more random inputs and the
-// largest is used.
+// The tolerance is 0 for integers and 1e-12 for float64. If float64 values miss
+// it by a factor of at most 1000, it becomes four times the error of one
+// device, because rounding errors grow from layer to layer. For narrower
+// dtypes, it is four times the largest error of one device up to that op, plus
+// 18 * 2^-24. If values miss this by a factor of at most two, more random
+// inputs are run on one device, and the largest error is used.
 //
 // In the backward pass and the optimizer, some values are only roundoff. An
 // error is therefore divided by at least a hundredth of the largest gradient.
 // Rounding may change a choice of experts, so runs in 16 bits use the
 // reference's choices. The run in float64 proves these choices.
-//
-//   a bias that is added before the reduction over tp=4: linear o has an error
-//   of 0.7
 #include "verify/step/prove.h"
 
 #include <algorithm>
@@ -140,7 +136,7 @@ class Prover {
                          });
   }
 
-  // Returns the op whose result each slot is, or -1.
+  // Indexed by slot: the op whose final result the slot holds, or -1.
   std::vector<int32_t> OpsOfSlots(const Program& program) const {
     std::vector<int32_t> out(program.slots.size(), -1);
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -450,7 +446,9 @@ class Prover {
   const StepData own_;
   const StepData& data_;
   StepProof out_;
-  std::vector<double> scale_, alone_;  // indexed by ValueId
+  // Indexed by ValueId: the divisor of the errors of a value, and the largest
+  // relative error of one device up to this value.
+  std::vector<double> scale_, alone_;
   struct Judged {
     int32_t op = -1;
     bool replicas_differ = false;

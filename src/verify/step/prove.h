@@ -52,8 +52,8 @@ struct StepCase {
   // A program with an injected fault, which is run in place of `program`.
   const step::Program* run = nullptr;
   // If set, this function runs the program on the ranks of a pipeline, and
-  // checks the bytes sent. One machine runs the program otherwise. The function
-  // returns nullopt after it has appended problems.
+  // checks the bytes sent. If not set, the program runs without a pipeline. The
+  // function returns nullopt after it has appended problems.
   std::function<std::optional<exec::StepRun>(
       const exec::SimMesh&, const exec::Seams&, const exec::StepInputs&,
       std::vector<StepProblem>&)>
@@ -68,7 +68,8 @@ struct StepCase {
   // reference.
   std::function<void(int32_t, const exec::Buffer&, const std::vector<double>&)>
       compared = {};
-  // A function that is called with the slots and the ledger of the run.
+  // A function that is called after the run with its slots (values in one
+  // sharding) and its ledger (the bytes sent).
   std::function<void(const exec::StepRun&, const exec::Ledger&)> watch = {};
 };
 
@@ -89,7 +90,9 @@ enum class StepCheck : uint8_t {
   kReplicas,
   kResults,
   kLedger,
-  kStages,  // the tasks of a pipeline
+  // In a pipeline, each instruction runs once, on a rank that holds the values
+  // that the instruction reads. No rank waits for ever.
+  kStages,
 };
 std::string_view StepCheckName(StepCheck check);  // "form"
 
@@ -115,14 +118,14 @@ struct StepProof {
 };
 StepProof ProveStep(const StepCase& test);
 
-// Returns whether the run of a case frees each value after its last reader. It
-// does not if a caller reads the values, or if a fault is injected, which may
-// change the order of readers.
+// Returns true if the run of a case frees each value after its last reader.
+// Returns false if a caller reads the values, or if a fault is injected, since
+// a fault may change the order of readers.
 bool FreesSlots(const StepCase& test);
 
-// Returns the bytes that a proof needs at most on the rank with the most, or
-// INT64_MAX if they overflow. They are the most that are held at once, because
-// values are freed after their last reader.
+// Returns the most bytes that a proof holds at the same time, on the rank that
+// holds most, or INT64_MAX if they overflow. A value is freed after its last
+// reader, and its bytes no longer count.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify

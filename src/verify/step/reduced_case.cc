@@ -1,12 +1,15 @@
-// Reduces the sizes of a step's dimensions. Most become a small multiple of the
-// number of shards. Each shard gets two batch rows, four tokens (six in the
-// encoder), and four elements of most other dimensions. An unsharded length
-// gets as many tokens as two shards. A step that decodes has one query. Query
-// heads and KV heads become the smallest numbers that keep their divisibility
-// (ReducedHeads). A dimension keeps its size if it has fewer than four elements
-// on each device, or if its elements are indexed:
+// Reduces the sizes of a step's dimensions, so that the step can be proved
+// quickly. Most dimensions become a small multiple of their number of shards.
+// Each shard gets two batch rows, four tokens (six in the encoder), and four
+// elements of most other dimensions. For example:
 //
-//   batch 64 over dp 2, hidden size 4096 over fsdp 2  ->  2 * 2 = 4, 2 * 4 = 8
+//   batch 64 over dp 2            ->  2 rows for each of 2 shards: 4
+//   hidden size 4096 over fsdp 2  ->  4 elements for each of 2 shards: 8
+//
+// An unsharded length gets as many tokens as two shards. A step that decodes
+// has one query. Query heads and KV heads become the smallest numbers that keep
+// their divisibility (ReducedHeads). A dimension keeps its size if its elements
+// are indexed by number, or if a device has fewer than four of them.
 #include "verify/step/reduced_case.h"
 
 #include <algorithm>
@@ -159,7 +162,8 @@ class Chooser {
   }
 
   // Returns true if the step reads a cache. Only such a step must keep one
-  // query for each row. A prompt of one token may become longer.
+  // query for each row. A prefill of one token may become a prefill of several
+  // tokens.
   bool Decodes() const {
     return std::any_of(graph_.caches.begin(), graph_.caches.end(),
                        [](const step::Cache& cache) {
@@ -283,8 +287,9 @@ class Chooser {
     }
   }
 
-  // Returns the number of positions that the tokens with the positions `ids`
-  // may have.
+  // Returns a number that is above all of the position ids `ids`: the larger of
+  // the numbers of queries and keys. A table of learned positions needs so many
+  // rows.
   int64_t PositionsOf(step::ValueId ids) const {
     const step::CommonLabels& common = graph_.common;
     const LabelId tokens = graph_.values[AsIndex(ids)].labels.back();
@@ -325,10 +330,10 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // The axes of a dimension that is a product of factors may not divide its
-  // reduced size. The last factor whose size is free is then increased until
-  // the axes divide the product. WidenParts does this for a dimension that is
-  // the concatenation of parts, and increases all parts.
+  // Makes the reduced size of each dimension that is a product of factors
+  // divisible by the dimension's axes. For this, increases the last factor
+  // whose size may change. WidenParts does the same for a dimension that is a
+  // concatenation of parts, and increases all parts.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];

@@ -1,8 +1,8 @@
 // Tests that the proof of steps detects faults. Correct cases are built and
 // proved once. Each fault is then injected into a run of one case. The fault
-// was injected if a digest of the program's slots and of the ledger changes. It
-// was detected if the expected check reports it. For example, the fault
-// no-row-ar skips an all_reduce in the case `tensor`:
+// was injected if it changes a digest of the run's values and of the bytes
+// sent. It was detected if the expected check reports it. For example, the
+// fault no-row-ar skips an all_reduce in the case `tensor`:
 //
 //   injected, detected by the check of the sharding constraints at `linear o`
 #include "verify/step/self_test.h"

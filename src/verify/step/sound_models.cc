@@ -1,12 +1,13 @@
-// Writes the ops of small models, with the functions that are also used for the
-// descriptions of real models. The sizes are so small that they are not
-// reduced. Besides layers, the models have features that few real models
-// combine: learned positions, dropout, a z-loss, smoothed labels, fused halves,
-// biases, latents, sinks, groups of experts, a shared expert, and a loss that
-// balances experts.
+// Writes the ops of small models, with the functions that also describe real
+// models. The sizes are so small that they are not reduced. Besides layers, the
+// models have features that few real models combine: learned positions,
+// dropout, a z-loss, smoothed labels, gate and up in one matrix, biases,
+// latents, sinks, groups of experts, a shared expert, and a loss that balances
+// experts.
 //
-//   experts: [b:ep t:sp d] -> router -> queues [b, e, slot, d], e:ep by
-//   all_to_all
+// For example, in the model of experts, the batch of the tokens [b, t, d] is
+// sharded over ep. The router puts the tokens into queues [b, e, slot, d], one
+// for each expert e. An all_to_all then shards e over ep.
 #include "verify/step/sound_models.h"
 
 #include <string>

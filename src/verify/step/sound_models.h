@@ -32,7 +32,8 @@ struct SoundModelKind {
   bool experts = false;
   bool decodes = false;    // true: one token after a cache, no backward pass
   bool recompute = false;  // true: activations of layers are rematerialised
-  int64_t turns = 1;  // devices of the ring around which keys pass; 1: no ring
+  // The number of devices in the ring of ring attention; 1 if there is no ring.
+  int64_t turns = 1;
   // Used with `experts`. If true, every layer has attention, and only every
   // second layer has experts in place of an MLP.
   bool mixed = false;

@@ -22,8 +22,9 @@ namespace {
 
 using schedule::Table;
 
-// The largest number of tasks (stages times micro-batches) of a table with
-// which a step is run. It limits tables from a file.
+// The largest number of forward tasks (stages times micro-batches) with which a
+// step runs under a table from a file. Tables of known schedules are made
+// smaller instead.
 constexpr int64_t kMostTasks = 512;
 
 int64_t TasksOf(const Table& table) {

@@ -66,11 +66,12 @@ std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
 
 // Divides layers of a model over the stages of a reduced table. `kinds` lists
 // at least one layer of each kind, and `all` is the model's number of layers.
-// If a stage would have no layer, more layers of the model are added, as long
-// as there are any. The first or last stage has no layer if it has no layer at
-// the real size.
+// If there are fewer layers than stages, more layers of the model are added,
+// unless all are already used. The first or last stage has no layer if it has
+// no layer at the real size.
 struct ReducedDivision {
-  std::vector<int32_t> layers = {};  // layers of the model, ascending
+  // The indices of the model's layers that run, in ascending order.
+  std::vector<int32_t> layers = {};
   step::StageDivision division = {};
 };
 ReducedDivision DivideLayers(const StageSettings& stages, int32_t reduced,

@@ -1,10 +1,10 @@
-// Injects faults into a pipeline's table, messages or results. A fault finds
-// its place in a case by the kinds and micro-batches of tasks, or by the kinds
-// of ops. A task such as `0I1` is written as in PyTorch: its stage, its kind
-// and its micro-batch. The kinds I and W are the halves of a backward pass, for
-// the gradients of inputs and of weights:
-//
-//   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 are exchanged
+// Injects faults into a pipeline's table, messages or results. A task is
+// written as in PyTorch, for example `0I1`: its stage, its kind and its
+// micro-batch. The kinds I and W are the halves of a backward pass, for the
+// gradients of inputs and of weights. A fault finds its place by the kinds and
+// micro-batches of tasks, or by the kinds of ops. For example, the function
+// WeightFirst exchanges the tasks `0I0` and `0W0` of rank 0 in the schedule
+// zb-h1.
 #include "verify/step/staged_breaks.h"
 
 #include <algorithm>
@@ -277,7 +277,8 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
   for (const step::Op& op : of.graph.ops) {
     if (op.out == whole->in[0]) sum = &op;
   }
-  std::map<int32_t, double> factors;  // keyed by micro-batch
+  // The factor by which the loss of each micro-batch becomes wrong.
+  std::map<int32_t, double> factors;
   for (size_t m = 0; m < sum->in.size(); ++m) {
     const double own = of.reference.values[AsIndex(sum->in[m])].data[0];
     factors[static_cast<int32_t>(m)] =

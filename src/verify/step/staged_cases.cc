@@ -1,9 +1,7 @@
 // Makes a correct small step on the ranks of a pipeline. The graph of one
 // micro-batch is written, divided by its layers, and lowered for the mesh of
-// one rank:
-//
-//   zbv on 2 ranks: stages 0 to 3 of one layer each, 4 micro-batches, each rank
-//   has a mesh dp=2 tp=2
+// one rank. For example, the case zbv has 2 ranks with a mesh dp=2 tp=2 each.
+// It has 4 micro-batches, and stages 0 to 3 of one layer each.
 #include "verify/step/staged_cases.h"
 
 #include <algorithm>

@@ -34,8 +34,9 @@ struct StagedCaseKind {
 struct StagedCase : SoundCase {
   StagedStep step = {};
 
-  // What a run of Prove may replace, to inject a fault. Prove runs the case on
-  // its pipeline ranks and compares every value with the dense step.
+  // The parts of a run of Prove that an injected fault may replace. Prove runs
+  // the case on its pipeline ranks and compares every value with the dense
+  // step.
   struct Changes {
     const schedule::Table* table = nullptr;  // null: the case's own table
     // Null: computed from the table.

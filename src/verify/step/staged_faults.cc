@@ -1,10 +1,10 @@
 // The table of the faults of pipelines, and their self-test. A fault changes a
 // copy of the schedule's table, of the programs of sends and receives, or of
-// the division of the layers, or it changes the run. The three proofs (order,
-// channels, values) then read the changed copies:
-//
-//   weight-before-input on zb-h1: `0W0` and `0I0` are exchanged; the proof of
-//   the order and the comparison of values (algebra) must detect it
+// the division of the layers, or it changes the run. Three proofs then use the
+// changed copies: of the order of tasks, of the channels, and of the values
+// (called `algebra`). The table lists which proofs must detect a fault. For
+// example, the fault weight-before-input exchanges `0W0` and `0I0` in zb-h1.
+// The proofs of the order and of the values must detect it.
 #include "verify/step/staged_faults.h"
 
 #include <algorithm>

@@ -1,14 +1,16 @@
 // Runs a step on simulated pipeline ranks. A rank's memory has a frame for each
-// micro-batch of each of its stages. A frame holds the results of the
-// micro-batch's tasks and the contents of messages, until the last backward
-// task (W or B) of the micro-batch has run. Inputs, sums of gradients and
-// losses are kept until the step ends. A receive puts the oldest message of its
-// channel into the frame that expects a message. Only the shapes of the message
-// are checked, so a wrong order leads to wrong numbers. Example, where 0F1 is
-// the forward task of stage 0 for micro-batch 1, and B is backward:
+// micro-batch of each of its stages. The frame holds the results of the
+// micro-batch's tasks and the contents of messages. It is dropped after the
+// last backward task (W or B) of the micro-batch. Inputs, sums of gradients and
+// losses are kept until the step ends. For example, 0F1 is the forward task of
+// stage 0 for micro-batch 1, and 1B0 a backward task:
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
+//
+// A receive puts the oldest message of its channel into the frame that expects
+// a message. Only the shapes of the message are checked, so a wrong order leads
+// to wrong numbers.
 //
 // After the tasks, each rank computes the updates of its parameters. If it
 // lacks a value, such as the sum of a tied gradient, the value is copied from
@@ -39,8 +41,8 @@ using schedule::TaskKind;
 using step::Instruction;
 using step::StageWork;
 
-using FrameKey = std::pair<int32_t, int32_t>;  // stage, micro-batch
-using Frame = std::map<int32_t, PerDevice>;    // keyed by slot
+using FrameKey = std::pair<int32_t, int32_t>;  // stage and micro-batch
+using Frame = std::map<int32_t, PerDevice>;    // values, keyed by slot
 using MessageKey = std::tuple<bool, int32_t, int32_t>;
 
 MessageKey KeyOf(const Message& message) {
@@ -57,9 +59,11 @@ struct Rank {
   std::unique_ptr<exec::Machine> machine;
   size_t next = 0;  // index of the rank's next operation
   std::map<FrameKey, Frame> frames = {};
-  // Frames whose forward task has run, oldest first.
+  // Frames (one micro-batch of one stage) whose forward task has run, oldest
+  // first.
   std::deque<FrameKey> held = {};
-  // Indexed by slot: a value that is in no frame; empty if not held.
+  // Indexed by slot: the value, if the rank keeps it outside the frames until
+  // the step ends. Examples are inputs and sums of gradients. Otherwise empty.
   std::vector<PerDevice> lasting = {};
   std::map<MessageKey, Frame> outbox = {};
 };
@@ -336,11 +340,11 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Makes a rank hold the value of a slot that is in no frame. Returns false if
-  // that is impossible. While the tasks run (`after` is false), only inputs of
-  // the rank and values that depend only on them are possible. With `after`,
-  // results of tasks are also possible, and are copied from the rank that has
-  // them.
+  // Stores the value of a slot in the rank's `lasting`, unless it is there.
+  // While the tasks run (`after` is false), the value must be an input of the
+  // rank, or depend only on inputs of the rank. With `after`, the value may
+  // also depend on results of tasks. A result that another rank has computed is
+  // copied from that rank. Returns false if the rank cannot get the value.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;
@@ -454,7 +458,7 @@ class StagedRunner {
   const exec::SimMesh& mesh_;
   const exec::StepInputs& inputs_;
   std::vector<StepProblem>& problems_;
-  // Indexed by slot; used while an instruction runs.
+  // Indexed by slot: operands and result of the instruction that runs.
   std::vector<PerDevice> workspace_;
   exec::StepRun out_;
   // Indexed by slot: the first rank that computed it; -1: no rank.

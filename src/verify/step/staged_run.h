@@ -47,8 +47,10 @@ struct StagedRunRequest {
 };
 
 struct StagedTraffic {
-  int64_t messages = 0;   // messages sent between ranks during the tasks
-  int64_t most_held = 0;  // largest number of frames that a rank holds
+  int64_t messages = 0;  // messages sent between ranks during the tasks
+  // The largest number of frames (one micro-batch of one stage) whose
+  // activations a rank holds at the same time.
+  int64_t most_held = 0;
 };
 
 // Runs the step. Returns every slot of the program, as computed by the first

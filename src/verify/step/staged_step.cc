@@ -1,16 +1,17 @@
-// Divides a step into the tasks and messages of a pipeline. If another stage
-// reads a value, the value is sent through all stages between the two, in the
-// messages of its micro-batch. Example with stages 0 to 3, where 1F0 is the
-// forward task of stage 1 for micro-batch 0: stage 0 computes a value, and the
-// forward tasks of stages 1 and 3 read it:
+// Divides a step into the tasks and messages of a pipeline. In the examples,
+// 1F0 is the forward task of stage 1 for micro-batch 0.
+//
+// A value that another stage reads is sent from stage to stage, in the messages
+// of its micro-batch. For example, a value of stage 0 that stages 1 and 3 read
+// is sent through stage 2:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
-// A backward task has two halves. The half for inputs, I, has the recomputed
-// instructions and all instructions on which a message to the previous stage
-// depends. The half for weights, W, has all other instructions. The first stage
-// sends no gradient back. Its half I has the instructions on which the ops
-// before the layers depend.
+// A backward task has two halves, I and W. The half I, for gradients of inputs,
+// has the recomputed instructions and all instructions on which a message to
+// the previous stage depends. The half W, for gradients of weights, has all
+// other instructions. The first stage sends no gradient back. Its half I has
+// the instructions on which the ops before the layers depend.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>
@@ -209,8 +210,8 @@ void StagedProgram::PlaceInstructions() {
   }
 }
 
-// A task may read a value whose first reshard is at the end of the step. The
-// task that computes the value then also reshards it.
+// A task may read a value through a reshard that is placed at the end of the
+// step. The task that computes the value must then also run the reshard.
 void StagedProgram::PlaceMoves() {
   for (size_t i = places_.size(); i > 0;) {
     --i;

@@ -20,25 +20,27 @@
 
 namespace shardc::verify {
 
-// The schedule's table, and the division of the step's layers, sums and norm
-// over stages and ranks.
+// The schedule's table, and the division of a step over stages and ranks: of
+// its layers, its sums of gradients and the norm of all gradients.
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
   // The stage of each sum of gradients, keyed by the value that holds the sum.
   std::map<step::ValueId, int32_t> sums = {};
-  std::vector<step::NormPart> norm = {};  // parts of the norm, indexed by rank
+  // Indexed by rank: the parameters whose squared gradients the rank adds to
+  // the norm of all gradients.
+  std::vector<step::NormPart> norm = {};
   // For an injected fault: pairs of a layer and a second stage that also runs
   // the layer.
   std::vector<std::pair<int32_t, int32_t>> twice = {};
 };
 
-// Changes a graph to a step of the table's micro-batches with the optimizer.
-// The given graph has one micro-batch, its backward pass and no optimizer. A
-// rank adds gradients in the order of its backward tasks. The sums of ranks
-// that share a parameter are added after the tasks. The norm includes a shared
-// parameter only on the first rank that has it. Returns false if there is only
-// one micro-batch, or if step::Accumulate returns false.
+// Changes the graph of one micro-batch, which has a backward pass and no
+// optimizer, to a complete step. The step has all micro-batches of the table,
+// and the optimizer. A rank adds gradients in the order of its backward tasks.
+// The sums of ranks that share a parameter are added after the tasks. The norm
+// includes a shared parameter only on the first rank that has it. Returns false
+// if there is only one micro-batch, or if step::Accumulate returns false.
 bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
                      const step::StageDivision& division,
                      step::Reduction reduction, StagedStep& out);
@@ -47,13 +49,18 @@ bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
 // of the two halves of the backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
-  kInput,   // for gradients of the stage's input, and recomputation
-  kWeight,  // only for gradients of parameters
+  // Computes the gradients of the stage's inputs. This half also recomputes
+  // rematerialised values.
+  kInput,
+  // Computes only gradients of parameters.
+  kWeight,
 };
 
 struct InstructionPlace {
   step::StageWork work = step::StageWork::kTask;
-  int32_t stage = -1, micro = -1;  // of the instruction's task; -1: none
+  // The stage and the micro-batch of the task that runs the instruction; -1 if
+  // no task runs it.
+  int32_t stage = -1, micro = -1;
   TaskHalf half = TaskHalf::kForward;
 };
 
@@ -64,7 +71,8 @@ class StagedProgram {
   StagedProgram(const step::Graph& graph, const step::Program& program,
                 const StagedStep& step);
 
-  // Returns why the program cannot be divided, or an empty text if it can.
+  // Returns why the program cannot be divided into the tasks of a pipeline, or
+  // an empty text if it can.
   const std::string& why_not() const { return why_not_; }
   const InstructionPlace& PlaceOf(int32_t instruction) const {
     return places_[static_cast<size_t>(instruction)];
@@ -112,7 +120,9 @@ class StagedProgram {
   std::vector<int32_t> maker_;
   // Indexed by slot: the instructions that read it.
   std::vector<std::vector<int32_t>> readers_;
-  std::vector<bool> lasts_, goes_back_;  // indexed by slot
+  // Indexed by slot. `lasts_`: the slot is read after its stage's tasks of the
+  // micro-batch. `goes_back_`: an earlier stage reads the slot.
+  std::vector<bool> lasts_, goes_back_;
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;
   // Index of the parameter, keyed by the parameter or one of its moments.

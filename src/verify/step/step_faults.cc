@@ -1,8 +1,8 @@
 // The table of the faults that the self-test of steps injects. A row has the
-// fault's name, its family, the mistake in words, the step and the part of the
-// run into which it is injected, the check that must detect it, and the
-// injection. An injection finds its place by the name of an op, and by the kind
-// of the op or of its collective:
+// fault's name, its family and the mistake in words. It also has the step and
+// the part of the run into which the fault is injected, the check that must
+// detect it, and the injection. An injection finds its place by the name of an
+// op, and by the kind of the op or of its collective:
 //
 //   no-row-ar   skips the all_reduce over tp at `linear o`; the check of the
 //               sharding constraints must detect it
@@ -15,7 +15,8 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
-// These functions are in the namespace of the effects, whose names they use.
+// These functions are in the namespace `effects`, so that they can write
+// `Rotate` in place of `effects::Rotate`.
 namespace effects {
 namespace {
 

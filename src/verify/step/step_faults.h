@@ -14,11 +14,17 @@ namespace shardc::verify {
 
 // The part of a run into which a fault is injected.
 enum class FaultSeam : uint8_t {
-  kCollective,  // into a collective
-  kOp,          // into an op on the devices
-  kProgram,     // into the program that runs; checks read the correct program
-  kDeclared,    // into the program that runs and that checks read
-  kInput,       // into the devices' inputs
+  // The fault changes a collective or its results.
+  kCollective,
+  // The fault changes an op on the devices.
+  kOp,
+  // The fault changes the program that runs. Checks read the correct program.
+  kProgram,
+  // The fault changes the program that runs. Checks read the changed program
+  // too, so a static check can detect the fault.
+  kDeclared,
+  // The fault changes the devices' inputs.
+  kInput,
 };
 std::string_view FaultSeamName(FaultSeam seam);  // "collective"
 

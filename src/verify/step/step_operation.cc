@@ -22,7 +22,8 @@ namespace {
 // Returns the sizes of attention, from the graph of one layer, or nullopt if
 // the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
-  // These findings are dropped, because building all layers reports them.
+  // The errors of this graph are dropped, because building all layers reports
+  // them again.
   Findings unreported;
   const auto model = step::BuildForward(
       *request.compiled->rules.model, request.config,

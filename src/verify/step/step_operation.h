@@ -1,5 +1,6 @@
-// An attention operation inside a step. The functions return how it is computed
-// (its form), the shardings of its operands, or why it cannot run.
+// Decides how a step computes attention if an attention operation is requested.
+// The form is the global view, a kernel on slices, or a ring. Other functions
+// return the axes that the operation requires, and the bytes that it sends.
 #ifndef SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 #define SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 

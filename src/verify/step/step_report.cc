@@ -1,11 +1,13 @@
-// Reports a model's step. Two graphs are lowered at real sizes. The graph of
-// all layers is used to compute bytes. The graph of one layer of each kind, but
-// at least two layers, is used for the proof, which then runs at reduced sizes.
-// A full proof has all layers and the real sizes. If one layer is requested,
-// the proof has only that layer. A layer of the encoder is proved together with
-// the decoder's first layer:
+// Reports a model's step: its collectives, their bytes, and whether the step is
+// correct. Two graphs are lowered at real sizes. The graph of all layers is
+// used to compute bytes. The graph of one layer of each kind, but at least two
+// layers, is used for the proof, which then runs at reduced sizes. For example:
 //
 //   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
+//
+// A full proof has all layers and the real sizes. If one layer is requested,
+// the proof has only that layer. A layer of the encoder is proved together with
+// the decoder's first layer.
 #include "verify/step/step_report.h"
 
 #include <algorithm>
@@ -244,7 +246,7 @@ class Reporter {
     kept_ops_.push_back(index);
   }
 
-  // Proves the step. Returns false after an error was added to the findings.
+  // Proves the step. Returns false after an error was added to `findings_`.
   bool Prove(const Graph& full) {
     out_.reduced_layers = ProvedLayers(full);
     // The number of steps of a ring in the graph depends on the mesh. The mesh
@@ -395,7 +397,9 @@ class Reporter {
   Findings& findings_;
   StepReport out_;
   std::vector<int32_t> row_ops_;
-  std::vector<int32_t> kept_ops_;  // indexed by tensor: its op in the graph
+  // Indexed as StepReport::tensors: the index of the op that computes the
+  // tensor.
+  std::vector<int32_t> kept_ops_;
   std::vector<OpPlace> places_;
 };
 

@@ -35,8 +35,11 @@ struct StepRow {
   std::string specs;   // sharding of the result, "b:fsdp+dp n:tp"
   std::optional<Collective> collective;
   AxisGroup axes;
-  int64_t bytes = 0;   // bytes in one layer, sent by the device that sends most
-  int64_t layers = 1;  // number of layers that have the same rows
+  // The largest number of bytes that a device sends for this row in one layer.
+  int64_t bytes = 0;
+  // The number of layers that the row describes. Consecutive layers with equal
+  // rows share their rows.
+  int64_t layers = 1;
   int32_t micro = -1;  // index of the micro-batch; -1: all micro-batches
   std::optional<double> error, allowed;
   bool operator==(const StepRow&) const = default;
@@ -45,7 +48,10 @@ struct StepRow {
 struct StepConflict {
   std::string part, op, axis;
   std::vector<std::string> labels;
-  // The dimension label that keeps `axis`, or "gathered" if no label keeps it.
+  // In a conflict, several `labels` are sharded over `axis`, and at most one
+  // can keep the axis. `chosen` is the label that keeps it in the program. With
+  // `cheapest`, a device would send the fewest bytes. The value "gathered"
+  // means that no label keeps the axis.
   std::string chosen, cheapest;
   int64_t bytes = 0, least = 0;
   int64_t count = 1;
@@ -62,7 +68,7 @@ struct StepTraffic {
 struct StepMemory {
   std::vector<std::pair<std::string_view, int64_t>> components = {};
   int64_t total = 0;
-  // When the peak occurs; empty outside of training.
+  // When the peak occurs: "loss" or "backward". Empty outside of training.
   std::string_view moment = {};
 };
 
@@ -89,7 +95,8 @@ struct StepTensor {
 // in attention, including masked keys.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
-  double products = 0;  // operations in matrix products, over all phases
+  // The part of these operations that matrix products do.
+  double products = 0;
   double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
 };
 
@@ -108,7 +115,9 @@ struct StepReport {
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
-  std::string remat;  // which values layers rematerialise in training
+  // The policy that decides which values are rematerialised in training, as the
+  // user wrote it.
+  std::string remat;
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
   int zero = 0;
@@ -122,7 +131,9 @@ struct StepReport {
   std::vector<StepConflict> conflicts;
   std::vector<StepTraffic> traffic;
   std::vector<std::string> notes;
-  std::string program;  // sha256 of the program's text, as a digest
+  // The SHA-256 digest, in hex digits, of a text that describes all collectives
+  // of the program.
+  std::string program;
   bool proved = false;
   Mesh reduced_mesh;
   std::vector<std::pair<std::string, int64_t>> reduced_sizes;
@@ -130,13 +141,15 @@ struct StepReport {
   int64_t gradients = 0, updates = 0, caches = 0;
   double worst = 0, worst_allowed = 0;
   std::vector<std::string> problems;
-  std::string part;  // name of the only part that is reported; empty: all parts
+  // The only part that is reported, such as "layer 3". Empty if all parts are
+  // reported.
+  std::string part;
   bool full = false;
   uint64_t seed = 0;
   std::vector<StepTensor> tensors;   // set if StepRequest::keep_tensors is true
   std::optional<StageProof> stages;  // absent if the step has no pipeline
-  // Set if several ranks (processes) hold the devices: the bytes that devices
-  // sent by the ledger, the bytes that the simulation copied for these sends,
+  // Set if several ranks (processes) hold the devices: the bytes sent that the
+  // ledger has recorded, the bytes that the simulation copied for these sends,
   // and the part of the copied bytes that went to another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
@@ -155,9 +168,9 @@ struct StepRequest : StepInputs {
   bool numbers = true;
   uint64_t seed = 0;
   int threads = 1;
-  // If the mesh has more devices, it is reduced for the proof. Axes with
-  // several devices keep at least two. The reported program is for the real
-  // mesh.
+  // If the mesh has more devices than this number, the mesh is reduced for the
+  // proof. Axes with several devices keep at least two. The reported program is
+  // for the real mesh.
   int64_t most_devices = kMostProofDevices;
   // If not empty, rows, conflicts and totals are limited to this part: "layer
   // 3", "model" or "optimizer". A layer is then proved without the other

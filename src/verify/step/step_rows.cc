@@ -1,8 +1,12 @@
-// Writes the rows of a step's report. A row is a collective and the op for
-// which it runs. Equal conflicts of several ops are counted in one line.
-// Consecutive layers with equal rows are joined:
+// Writes the rows of a step's report. A row describes a collective and the op
+// for which it runs. Consecutive layers with equal rows are joined. For
+// example, an all_reduce over tp runs for the op `linear o` of each of 32
+// layers:
 //
 //   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
+//
+// If several ops have the same sharding conflict, the report has one line with
+// their number.
 #include "verify/step/step_rows.h"
 
 #include <algorithm>
@@ -164,7 +168,9 @@ class RowWriter {
   const Graph& graph_;
   const Program& program_;
   StepReport& out_;
-  std::string text_;  // text of all rows, for the digest
+  // A line for each collective of the program. The digest of the program is
+  // computed from this text.
+  std::string text_;
   std::vector<int32_t> ops_;
   // The index of each conflict in the report's list, keyed by the conflict's
   // phase, op and chosen sharding.

@@ -1,12 +1,12 @@
-// Runs a trace, which uses a cache as a server does: prefill in chunks, a
-// reshard to the layout of decoding, in some traces an inserted row, then one
-// token at a time. The cached keys are compared with the expected keys, up to
-// the rounding of the rotation. This happens after the prefill, after the
-// reshard or the insertion, and after each token. Outputs are collected and
-// compared together, since computing the past tokens of a row takes most of the
-// time.
+// Runs a trace, which uses a KV cache as a server does: a prefill in chunks, a
+// reshard to the layout of decoding, in some traces an inserted row, and decode
+// steps of one token. For example, a prefill of 24 tokens appends 24 keys. Each
+// of 4 decode steps then appends 1 key, computes attention and is checked.
 //
-//   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, compare
+// The cached keys are compared with the expected keys after the prefill, the
+// reshard or insertion, and each token. They may differ by the rounding of the
+// rotation. Outputs are collected and compared together, since computing the
+// past tokens of a row takes most of the time.
 #include "verify/traces/cache_trace.h"
 
 #include <algorithm>
@@ -126,7 +126,8 @@ class CacheTraceRun {
     Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
   }
 
-  // Fails the trace if the bytes that ranks really sent differ from the ledger.
+  // Fails the trace if the bytes that ranks really sent differ from the bytes
+  // that the ledger has recorded.
   void Moved() {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh_, result_.ledger);
@@ -476,8 +477,8 @@ class CacheTraceRun {
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
-  exec::RopeFrequencies frequencies_;  // frequencies that the program computes
-  std::string no_rotation_;            // why there are no frequencies, or empty
+  exec::RopeFrequencies frequencies_;  // frequencies of the rotary embedding
+  std::string no_rotation_;            // why `frequencies_` is unset, or empty
   TraceJudge judge_;
   TraceRecord record_;
   // True while the row to be inserted is being filled.

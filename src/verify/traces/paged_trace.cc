@@ -115,6 +115,7 @@ class PagedTraceRun {
   }
 
   // The first steps share a page that is partly filled, and then write to it.
+  // The table must therefore copy the page.
   void Step() {
     const int64_t at = result_.step;
     if (at == 0) return Grow(0, trace_.page_size + 2);

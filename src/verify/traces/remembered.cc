@@ -1,8 +1,8 @@
 // Computes the expected content of a cache, independently of any layout. Tokens
 // are not stored. Each token is recomputed from its row and position, and
-// rotated and rounded as the program should do.
-//
-//   16 slots: position 18 is in slot 2, where position 2 was before
+// rotated and rounded as the program should do. For example, a cache with a
+// window has 16 slots. Position 18 is written to slot 2 and replaces position
+// 2.
 #include "verify/traces/remembered.h"
 
 #include <algorithm>
@@ -211,7 +211,8 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     return have >= dense::Nearest(trace_.kv_dtype, low) &&
            have <= dense::Nearest(trace_.kv_dtype, high);
   }
-  double least = 0, most = 0;  // bounds of the row's largest number
+  // The bounds of the scale, which is the largest magnitude in the head.
+  double least = 0, most = 0;
   for (int64_t d = 0; d < trace_.head_dim; ++d) {
     const auto [from, to] = ends(d);
     const double near =

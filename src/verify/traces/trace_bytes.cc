@@ -1,17 +1,20 @@
 // Computes from formulas how many bytes each device sends in a trace. A trace
 // is a sequence of steps on a KV cache: writes of the prefill, a reshard to the
-// layout of decoding, the insertion of a row in some traces, and decode steps.
+// layout of decoding, in some traces an inserted row, and decode steps.
 //
-// A write reshards the new keys and values to the cache's layout, but with the
-// length unsharded. An int8 cache needs the largest absolute value of each head
-// of each token, for its scales. If the head dim is sharded, an all_reduce
-// computes this value. The reshard to the layout of decoding, and the reshard
-// of an inserted row, send keys and values, the scales of an int8 cache, and
-// the positions of a cache with a window. A decode step writes one token, and
-// its attention sends the bytes of flash_decoding's formula.
+// A write reshards the keys and values of new tokens to the cache's layout, but
+// with the length unsharded. An int8 cache needs the largest absolute value of
+// each head of each token, for its scales. If the head dim is sharded, an
+// all_reduce computes this value.
 //
-// Example: new keys [4, 1, 2, 16] in F32 are sharded over dp. The batch of the
-// cache is sharded over dp and its length over sp. The write sends nothing,
+// A reshard to the layout of decoding sends keys and values, the scales of an
+// int8 cache, and the positions of a cache with a window. An inserted row is
+// written to a separate cache, which is resharded in the same way. A decode
+// step writes one token. Its attention sends the bytes of flash_decoding's
+// formula.
+//
+// For example, new keys [4, 1, 2, 16] in F32 are sharded over dp. The batch of
+// the cache is sharded over dp and its length over sp. The write sends nothing,
 // because every device already has the keys of its rows.
 //
 // The computation takes time proportional to devices x writes. RunCacheTrace

@@ -1,6 +1,7 @@
-// The bytes that leave each device in a cache trace, by collective. They are
-// computed by closed formulas from the trace's layouts. The ledger is not used,
-// because it is checked against them.
+// The bytes that each device sends in a cache trace, by collective. Closed
+// formulas compute them from the trace's layouts. The formulas do not read the
+// ledger (the bytes that a run has recorded), because the ledger is checked
+// against the formulas.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 #define SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 

@@ -1,10 +1,12 @@
-// Compares the outputs of collected decoding steps with the reference, row by
-// row. The past tokens of a row are computed once for all steps. The positions
-// of the queries ensure that each query attends only to the keys of its own and
-// earlier steps. The error of the same step on one device is the basis of the
-// tolerance.
+// Compares the outputs of decode steps with the reference. The steps are
+// collected first, because computing the past tokens of a row is slow. The past
+// tokens of each row are then computed once for all collected steps. Each query
+// has its own position, so it attends only to the keys of its own and earlier
+// steps. For example, rows have 25 and 26 tokens in two steps. 26 keys are
+// computed, and the queries have the positions 24 and 25.
 //
-//   steps at lengths 25 and 26  ->  26 keys computed, queries at 24 and 25
+// The same steps also run on one device. Their error there determines the
+// tolerance.
 #include "verify/traces/trace_judge.h"
 
 #include <algorithm>

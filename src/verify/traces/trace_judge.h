@@ -25,9 +25,11 @@ struct DecodedStep {
 struct JudgedStep {
   int64_t step = 0;
   std::string refused;  // why there is no reference, or empty
-  ErrorOf error;        // error of the output
-  ErrorOf alone;        // error of the same operation on one device
-  double largest = 0;   // the largest magnitude of the reference
+  // The error of the output against the reference.
+  ErrorOf error;
+  // The error of the same operation on one device.
+  ErrorOf alone;
+  double largest = 0;  // the largest magnitude of the reference
   double tolerance = 0;
   std::vector<double> device_error;
   // If the output is wrong: the reason, the axis and the help of the message.
@@ -45,8 +47,8 @@ class TraceJudge {
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
   // Compares the collected steps row by row. A row's past tokens are computed
-  // once for all steps. If `wrong` is set, each correct output is followed by
-  // wrong outputs, which must be detected.
+  // once for all steps. If `wrong` is set, wrong outputs are checked after each
+  // correct output, and must be detected.
   std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
   // Returns a case of attention with the sizes of one step.

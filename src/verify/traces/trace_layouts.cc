@@ -1,11 +1,13 @@
-// Finds out whether a trace can run, without running it. Checks the trace's
-// layouts in the order of its steps, with shapes without elements. These are
-// the cache, the first and the last chunk of the prefill, the reshard to the
-// layout of decoding, an inserted row, the query of a step, and its attention.
-// All chunks between the first and the last are as long as the first.
+// Finds out whether a trace can run, without running it. Each layout of the
+// trace is checked on shapes without elements, in the order of the steps:
+// - the cache
+// - the first and the last chunk of the prefill
+// - the reshard to the layout of decoding, and an inserted row
+// - the query and the attention of a decode step
 //
-//   600 tokens in chunks of 256 over sp 16: the chunks have 256 and 88 tokens;
-//   the last one is refused, since 16 does not divide 88
+// Other chunks are as long as the first, so they need no check. For example,
+// 600 tokens in chunks of 256 over sp 16 have a last chunk of 88 tokens. It is
+// refused, because 16 does not divide 88.
 #include "verify/traces/trace_layouts.h"
 
 #include <algorithm>

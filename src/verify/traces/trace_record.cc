@@ -1,6 +1,8 @@
-// Names a trace's tensors by phase. Each phase has the state before it, its
-// inputs, and the state after it, so that it can be recomputed from its own
-// tensors.
+// Names the tensors of a trace for --dump. The names have the form
+// section/time/tensor. A section is a chunk of the prefill, the insertion of a
+// row, or another step. It has the state before it, its inputs, and the state
+// after it, so that it can be recomputed from its own tensors. For example, the
+// keys of the first decode step are:
 //
 //   step-0000/before/key, step-0000/in/key, step-0000/after/key
 #include "verify/traces/trace_record.h"

@@ -14,16 +14,17 @@
 
 namespace shardc::verify {
 
-// Adds tensors under the name of a phase, such as `step-0003/`. Adds nothing if
-// the destination is null, or once the recorded tensors have 1 GiB.
+// Adds tensors under the name of a section of the trace, such as `step-0003/`
+// for a decode step. Adds nothing if the destination is null, or once the
+// recorded tensors have 1 GiB.
 class TraceRecord {
  public:
   explicit TraceRecord(NamedBuffers* to) : to_(to) {}
 
   bool IsOn() const { return to_ != nullptr && bytes_ < kMostBytes; }
-  // Begins the next phase of a kind, such as `prefill-0000` and then
-  // `prefill-0001`. The number is 0 again if the previous phase was of another
-  // kind.
+  // Begins the next section. A section has a kind and a number, such as
+  // `prefill-0000` and then `prefill-0001`. The number is 0 again if the
+  // previous section was of another kind.
   void Begin(const std::string& kind);
   void Add(const std::string& name, const exec::Buffer& buffer);
   // Adds the values as an I32 tensor [n].

@@ -1,9 +1,9 @@
 // Computes the vectors of a token from their kind (query, key or value), row
-// and position. One draw of the generator makes eight uniform numbers of 16
-// bits. This is fast, which matters because each comparison draws billions of
-// numbers again. One token is zeros, which quantisation must preserve.
-//
-//   8 heads of 16  ->  128 numbers, 16 draws
+// and position. One draw of the random generator gives eight uniform numbers of
+// 16 bits. This is fast, which matters because each comparison draws billions
+// of numbers again. One token consists of zeros, to test that quantisation
+// keeps them. For example, 8 heads of 16 elements need 128 numbers, which are
+// 16 draws.
 #include "verify/traces/trace_tokens.h"
 
 #include <algorithm>
