@@ -1,14 +1,16 @@
-// Builds the tree of a YAML file from yaml-cpp's events, which contain the
-// beginnings of nodes but not their ends. Each open list or mapping is a frame
-// on a stack. A complete node is added to the top frame, and its end is found
-// in the text by the functions of scan.h:
+// Builds the tree of a YAML file from yaml-cpp's events. The events contain the
+// beginnings of nodes but not their ends. Each list or mapping that is still
+// open is on a stack. A complete node is added to the top of the stack. Its end
+// is found in the text by the functions of scan.h. For example:
 //
 //   a: [x, 'b']   events: open {, a, open [, x, b, close, close
-//                 ranges: a is at 0-1, x at 4-5, 'b' at 7-10, the list at 3-11
+//                 byte ranges: a is at 0-1, x at 4-5, 'b' at 7-10, the list
+//                 at 3-11
 //
-// An alias copies the node that has its anchor. All nodes with anchors and all
-// copies share one budget of nodes. Nested aliases (ten aliases of ten aliases
-// of ...) thus end in a finding and do not exhaust the memory.
+// An alias (`*name`) copies the node with the anchor `&name`. Nested aliases
+// (ten aliases of ten aliases of ...) could exhaust the memory. All nodes with
+// anchors and all copies are therefore counted, and a finding is added if there
+// are too many.
 #include "yaml/builder.h"
 
 #include <algorithm>

@@ -85,7 +85,8 @@ class YamlBuilder {
   std::string_view text_;
   Findings& findings_;
   std::vector<Frame> stack_;
-  std::map<uint64_t, YamlNode> anchors_;  // complete nodes, keyed by anchor
+  // Complete nodes that have an anchor, keyed by the number of the anchor.
+  std::map<uint64_t, YamlNode> anchors_;
   std::optional<YamlNode> root_;
   size_t alias_nodes_ = 0;
   size_t last_end_ = 0;  // end of the last complete token

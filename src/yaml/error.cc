@@ -1,9 +1,10 @@
 // Finds the likely cause of a syntax error. yaml-cpp reports the position where
-// it could not continue, which is often far after the mistake. So the text from
-// the last complete token on is searched for the usual causes, the most certain
-// first: an open quote, an open bracket, a tab or a no-break space in the
-// indentation, a line between two indentation levels. If no cause is found, a
-// table has messages for yaml-cpp's reasons, and an unknown reason is printed.
+// it could not continue, which is often far after the mistake. The text from
+// the last complete token on is therefore searched for the usual causes. The
+// most certain come first: an open quote, an open bracket, a tab or a no-break
+// space in the indentation, a line between two indentation levels. If none is
+// found, a table gives a message for the reason that yaml-cpp reports. A reason
+// that the table lacks is printed as it is. For example:
 //
 //   a: {b: 1    yaml-cpp reports `end of map flow not found` at the end of the
 //               file; the finding is placed at `{`, which is never closed
@@ -212,7 +213,8 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
                "quote the text");
     return;
   }
-  // A value may be as long as this too: `match: long text: end`.
+  // In `match: long text: end`, the long text is a value and not a key. The
+  // line up to the error then contains `: `.
   const size_t line = LineBegin(text, failure.offset);
   const std::string_view before = text.substr(line, failure.offset - line);
   if (reason.starts_with("illegal map value") &&

@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// YAML has no longer keys without `?` before them.
+// The largest size of a YAML key without `?` before it.
 inline constexpr size_t kLongestKeyBytes = 1024;
 inline constexpr std::string_view kLongKeyMessage =
     "a key of more than 1,024 characters";

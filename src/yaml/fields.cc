@@ -1,6 +1,6 @@
-// Reads the members of a mapping into one slot per known key. An unknown key
-// that resembles a known one is recorded as a misspelling of it, so that the
-// known key is not reported as missing as well:
+// Reads the members of a mapping by a table of known keys. Unknown keys are
+// reported. If an unknown key resembles a known one, it is probably a
+// misspelling. The known key is then not reported as missing. For example:
 //
 //   {mtch: a, spec: []}  ->  unknown key `mtch`, did you mean `match`?
 //                            and no finding that `match` is missing

@@ -47,7 +47,9 @@ class Fields {
   // The values of the known keys, in the order of table_->keys; null if the
   // mapping lacks the key.
   std::vector<const YamlNode*> values_;
-  std::vector<std::string> meant_;  // known keys that unknown keys resemble
+  // The known keys of which a misspelling was found. Require() does not report
+  // them as missing.
+  std::vector<std::string> meant_;
 };
 
 // Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".

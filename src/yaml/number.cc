@@ -1,9 +1,11 @@
-// Reads numbers from their digits as written, without yaml-cpp's conversions,
-// which would read some digits as octal. Integers and sizes are not converted
-// to doubles, which would round large ones:
+// Reads numbers from their digits as written. yaml-cpp's conversions are not
+// used, because they read some digits as octal. Integers and sizes are not
+// converted to doubles, which would round large ones. For example:
 //
-//   16       integer          010, 1e3, 0x10, '16'  findings
-//   1.5 GB   a size in bytes, by source/byte_size.h
+//   16       is an integer
+//   1.5 GB   is a size in bytes, read by source/byte_size.h
+//
+// Where an integer is expected, 010, 1e3, 0x10 and '16' lead to findings.
 #include <charconv>
 #include <system_error>
 

@@ -1,8 +1,9 @@
-// Reads values from nodes, by one function per type. Each function returns the
-// value, or adds a finding with the content of the node in YAML's terms and
-// with help:
+// Reads the values of nodes, with one function for each type. Each function
+// returns the value, or adds a finding. The finding describes the content of
+// the node as YAML defines it, and what to write instead. For example, where a
+// boolean is expected:
 //
-//   `yes` as a boolean  ->  is the string `yes`, not a boolean; write `true`
+//   yes  ->  is the string `yes`, not a boolean; write `true`
 #include "yaml/read.h"
 
 #include <algorithm>

@@ -1,10 +1,11 @@
-// Finds the ends of tokens by scanning the text from the known beginning of the
-// token. The end of a plain scalar is found by comparing the text with the
-// value that yaml-cpp has reported, character by character. The text and the
-// value differ only in blanks, because line breaks are folded.
+// Finds the ends of tokens in a YAML text. The beginning of a token is known
+// from yaml-cpp. The end of a quoted scalar is found by scanning for the
+// closing quote. The end of a plain scalar is found by comparing the text,
+// character by character, with the value that yaml-cpp has reported. The two
+// differ only in blanks, because line breaks are folded. For example:
 //
-//   'it''s' # x   quoted, from 0 to 7
-//   a\n  b        plain with the value `a b`, from 0 to 5
+//   'it''s' # x   is quoted, and extends from byte 0 to 7
+//   a\n  b        is plain with the value `a b`, and extends from 0 to 5
 #include "yaml/scan.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Finds where pieces of YAML text begin and end, which yaml-cpp does not
-// report. All positions are byte offsets into the entire text.
+// Finds where the tokens of a YAML text begin and end. yaml-cpp reports only
+// where nodes begin. All positions are byte offsets into the entire text.
 #ifndef SHARDC_YAML_SCAN_H_
 #define SHARDC_YAML_SCAN_H_
 

@@ -1,8 +1,10 @@
-// Makes yaml-cpp accept pairs of surrogate escapes. Only the parser knows
-// whether a pair is an escape: in single quotes and plain text it is twelve
-// ordinary characters. So before parsing, each pair is replaced by two escapes
-// of noncharacters, which have the same length. After parsing, the pairs are
-// put back into the values of scalars:
+// Makes yaml-cpp accept pairs of surrogate escapes, such as `\ud83d\ude00`.
+// Before parsing, it is not known whether such a text is an escape: in single
+// quotes and plain scalars it is twelve ordinary characters. Each pair is
+// therefore replaced by escapes of two noncharacters, which have the same
+// length. The parser reads these as escapes where escapes are allowed. After
+// parsing, the values of scalars get the character of the pair, or the text as
+// it was written:
 //
 //   "a\ud83d\ude00"  ->  "a\ufdd0\ufdd1"  ->  a and U+1F600
 //   'a\ud83d\ude00'  ->  'a\ufdd0\ufdd1'  ->  a\ud83d\ude00, as written
@@ -50,7 +52,7 @@ SurrogatePairs::SurrogatePairs(std::string_view text) : text_(text) {
           {at, 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)});
       at += 2 * kEscape;
     } else {
-      at = std::min(at + 2, text.size());  // also past an escaped backslash
+      at = std::min(at + 2, text.size());  // skips the escaped character too
     }
   }
 }

@@ -1,10 +1,12 @@
 // Parses YAML in three steps: the functions of scan.h check the bytes,
-// yaml-cpp's event parser runs, and YamlBuilder builds the tree. Mistakes that
-// yaml-cpp accepts are refused too: `'never closed`, `{dp: 2, , tp: 4}`, text
-// after the document, duplicate keys, `<<`, tags, `&a [*a]`. tests/yaml has a
-// case for each, and tests/fuzz searches for more. yaml-cpp's LoadAll is not
-// used, because it does not terminate for a text with only a comma. Instead,
-// HandleNextDocument is called at most twice.
+// yaml-cpp's event parser runs, and YamlBuilder builds the tree. Some mistakes
+// that yaml-cpp accepts are refused: an unclosed quote, an empty entry as in
+// `{dp: 2, , tp: 4}`, text after the document, duplicate keys, merge keys
+// (`<<`), tags, and an alias inside its own node (`&a [*a]`). tests/yaml has a
+// case for each, and tests/fuzz searches for more.
+//
+// yaml-cpp's LoadAll is not used, because it does not terminate for a text with
+// only a comma. Instead, HandleNextDocument is called at most twice.
 #include "yaml/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>

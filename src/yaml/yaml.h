@@ -1,5 +1,5 @@
-// Room: yaml. Parses YAML to a tree whose nodes have places. The only room that
-// includes yaml-cpp.
+// Room: yaml. Parses YAML to a tree whose nodes have positions in the source.
+// No other room includes yaml-cpp.
 // Includes: source.
 //
 // The parser is stricter than YAML libraries. A file has one document, in
