@@ -321,6 +321,11 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   }
   if (flags.unsafe_fixes && !flags.diff) flags.fix = true;
   flags.options.fix = flags.fix || flags.diff;
+  // The text of a finding has at most a few names. Other formats, the
+  // statistics and baselines need the names of all its parameters.
+  flags.options.lint.lists_names = common.format != "text" ||
+                                   flags.statistics || baseline ||
+                                   !flags.write_baseline.empty();
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);
   if (flags.options.fix) {
     const FixResult fixed = MakeFixes(

@@ -2,10 +2,10 @@
 
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "emit/emit.h"
 #include "lint/rules/lint.h"
 #include "lint/target.h"
 
@@ -39,35 +39,34 @@ std::set<std::string> CodesWithout(const LintExample& example,
   return out;
 }
 
-// Returns the code of each finding of an example and the byte at which its
-// place begins. Adds the number of names that the findings list to `names`.
-std::vector<std::pair<std::string, size_t>> PlacesOf(const LintExample& example,
-                                                     bool lists_names,
-                                                     size_t& names) {
+// Returns the text of each finding of an example. Adds the number of names that
+// the findings list to `names`.
+std::vector<std::string> TextsOf(const LintExample& example, bool lists_names,
+                                 size_t& names) {
   TestTarget target = Build(example);
   if (target.compiled == nullptr) return {};
   if (target.model) target.inputs.model = &*target.model;
   target.inputs.lists_names = lists_names;
   Findings usage;
   const auto selection = Selection::Make({}, /*preview=*/true, usage);
-  std::vector<std::pair<std::string, size_t>> out;
+  std::vector<std::string> out;
   for (const Finding& finding :
        RunLints(Facts(target.inputs), *selection).findings) {
-    out.emplace_back(finding.code->Id(), finding.place.begin);
+    out.push_back(FindingText(finding, {}));
     names += finding.params.size();
   }
   return out;
 }
 
-// `plan` only counts findings and does not let them list names.
-TEST_CASE(
-    "the number of findings does not depend on whether names are listed") {
+// `plan`, which counts findings, and `check`, which prints their texts, do not
+// let findings list names.
+TEST_CASE("the text of a finding does not depend on whether names are listed") {
   size_t listed = 0;
   size_t not_listed = 0;
   for (const Lint* lint : AllLints()) {
     CAPTURE(lint->code.Id());
-    CHECK(PlacesOf(lint->bad, true, listed) ==
-          PlacesOf(lint->bad, false, not_listed));
+    CHECK(TextsOf(lint->bad, true, listed) ==
+          TextsOf(lint->bad, false, not_listed));
   }
   CHECK(listed > 100);
   CHECK(not_listed < listed);

@@ -35,8 +35,10 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
       FindingAt(kLargeReplicated.code, facts.GroupPlace(*groups.front()));
   std::vector<std::string> texts;
   std::set<int32_t> rules = {groups.front()->rule};
+  int64_t params = 0;
   int64_t bytes = 0;
   for (const ParameterGroup* group : groups) {
+    params += group->count();
     texts.push_back(ParametersText(facts, *group));
     bytes = CheckedAdd(bytes, facts.TotalBytes(*group)).value_or(INT64_MAX);
     for (std::string& name : facts.Names(*group)) {
@@ -51,7 +53,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
   finding.message =
       cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
       PercentText(bytes, facts.total_bytes()) + " of the model), " +
-      (finding.params.size() == 1 ? "is" : "are") + " replicated on " +
+      (params == 1 ? "is" : "are") + " replicated on " +
       Counted(DevicesOfRank(facts.mesh(), facts.plan().stages), "device");
   finding.help = std::move(help);
   sink.push_back(std::move(finding));
