@@ -307,7 +307,8 @@ Metadata WithNewNames(const Metadata& metadata,
                       std::span<const NewName> tensors) {
   Stored renamed;
   renamed.metadata = metadata;
-  // `renamed` has no tensors yet, so only the leaves of the record are read.
+  // Sets `renamed.leaves` from the record. The other members of the record
+  // describe tensors, and `renamed` has no tensors yet.
   Findings ignored;
   ReadTreeRecord(renamed, ignored);
   for (const auto& [tensor, name] : tensors) {

@@ -51,8 +51,8 @@ struct Holders {
   size_t sent = 0;
 };
 
-// Iterates over the blocks of a spec that overlap one block of another spec: a
-// range of indices in each dimension.
+// Iterates over the blocks of a spec that overlap one block of another spec.
+// In each dimension, the indices of the overlapping blocks are a range.
 class Overlaps {
  public:
   // `have` and `want` are the lengths, in each dimension, of a block that a

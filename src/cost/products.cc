@@ -18,10 +18,10 @@
 namespace shardc::cost {
 namespace {
 
-// Sets the rows and the matrices of an expert's product. The devices along an
-// axis of the experts divide the rows, because each has other experts. If the
-// axis also shards tokens, its devices already have different rows, so it
-// divides no rows.
+// Sets the rows and the matrices of an expert's product. Devices along an axis
+// that shards the experts hold different experts. Each therefore computes only
+// a part of the rows, unless the axis also shards the tokens: then its devices
+// have different rows already, and the rows are not divided again.
 void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=

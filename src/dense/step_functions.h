@@ -8,7 +8,8 @@
 
 namespace shardc::dense {
 
-// Computes the function named `fn` of x; `constant` is the constant of the op.
+// Computes the function named `fn` of x. `constant` is the number c in the
+// formulas of step/functions.h, such as the cap in c tanh(x / c).
 template <typename T>
 using StepFunction = T (*)(std::string_view fn, const T& x, const T& constant);
 

@@ -46,9 +46,10 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
                      predicate);
 }
 
-// Finds the role of the module, which is named by one of the last parts before
-// the leaf. Returns the index of this part. Returns nullopt if no part names a
-// role, or if the module is a norm.
+// Finds the role of the module that holds the parameter. One of the last two
+// parts before the leaf names the role: `q_proj` in `attn.q_proj.weight`.
+// Returns the index of this part. Returns nullopt if no part names a role, or
+// if the module is a norm.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {

@@ -36,8 +36,9 @@ struct StackDim {
   int64_t size = 0;
 };
 
-// Returns the index of a dimension, counted from the first one. If `dim` is
-// below 0, it is counted from the last one.
+// Returns the index from the first dimension of the dimension `dim`. Like an
+// index in Python, `dim` counts from the last dimension if it is below 0: for
+// three dimensions, -1 becomes 2.
 int FromFront(const Shape& shape, int dim);
 
 // Returns the size of a dimension; 0 if the shape has no such dimension.

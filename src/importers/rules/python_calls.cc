@@ -281,10 +281,11 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
   return of == nullptr ? nullptr : MemberClass(*of, node.text);
 }
 
-// Returns the class of the object `self.name`, or nullptr if it is unknown. If
-// no function changes the class attribute `name`, its value has this class.
-// Otherwise the dict `sub_configs` may name the class. The last possibility is
-// that `__init__` assigns to `name` only objects of one class.
+// Returns the class of the object `self.name`, or nullptr if it is unknown. The
+// class is found in one of these places, which are tried in this order:
+// - the value of the class attribute `name`, if no function changes it
+// - the dict `sub_configs`, which may name the class
+// - `__init__`, if it assigns to `name` only objects of one class
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {

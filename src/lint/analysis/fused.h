@@ -22,7 +22,8 @@ struct FusedPart {
 // dimension `dim`.
 struct Fused {
   int dim = 0;
-  // Never empty. Values are as large as keys and are left out.
+  // The parts of the dimension, never empty. There is no part for the values,
+  // because they are divided like the keys, which have the same size.
   std::vector<FusedPart> parts;
 };
 
