@@ -127,8 +127,9 @@ void WriteBytesByRank(JsonWriter& json,
     if (least && one) least = std::min(*least, *one);
   }
   json.BeginObject();
-  // The members are written in the order of their names, because the check for
-  // edited plans (plan/seal.h) compares this text with a member of the plan.
+  // The members are written in the order of their names. The check for edited
+  // plans (plan/seal.h) compares this text with a member of the plan whose
+  // members it has sorted.
   json.Member("least", least);
   json.Member("most", most);
   json.Key("of");

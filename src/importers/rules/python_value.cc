@@ -40,7 +40,7 @@ void AddAttributes(const std::vector<PyStatement>& body,
 }
 
 // Returns whether a base class is one of Python's own classes, which define no
-// rules.
+// rules, or has a type in brackets, such as `Generic[T]`.
 bool HasNoRules(const PyNode& base) {
   return base.kind == PyKind::kPart || base.text == "object" ||
          base.text == "ABC" || base.text == "Protocol" ||

@@ -18,8 +18,9 @@ namespace {
 
 using exec::Buffer;
 
-// Returns normally distributed numbers whose mean depends on their first and
-// last index.
+// Returns normally distributed numbers. Elements with the same coordinates in
+// the first and in the last dimension have the same mean, which is between
+// -`offset` and `offset`.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
               double offset) {
   Buffer out = Buffer::Zeros(shape, dtype);
