@@ -27,6 +27,7 @@
 #include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "resolve/resolve.h"
+#include "source/memory.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -186,6 +187,7 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return read;
   };
   with_plain.streamed = [&](const InputFile& file) {
+    PreferHugePages(file.size());
     auto read = StreamPlainManifest(file);
     alone = alone || read.has_value();
     return read;
