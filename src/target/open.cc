@@ -187,7 +187,8 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return read;
   };
   with_plain.streamed = [&](const InputFile& file) {
-    PreferHugePages(file.size());
+    // A plan takes up to 1.2 times the memory of the manifest's file.
+    PreferHugePages(file.size() + file.size() / 4);
     auto read = StreamPlainManifest(file);
     alone = alone || read.has_value();
     return read;

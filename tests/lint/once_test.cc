@@ -39,19 +39,13 @@ std::set<std::string> CodesWithout(const LintExample& example,
   return out;
 }
 
-// Returns the text of each finding of an example. Adds the number of names that
-// the findings list to `names`.
-std::vector<std::string> TextsOf(const LintExample& example, bool lists_names,
-                                 size_t& names) {
-  TestTarget target = Build(example);
-  if (target.compiled == nullptr) return {};
-  if (target.model) target.inputs.model = &*target.model;
-  target.inputs.lists_names = lists_names;
+// Returns the texts of the findings. Adds the number of names that the findings
+// list to `names`.
+std::vector<std::string> TextsOf(const LintInputs& inputs, size_t& names) {
   Findings usage;
   const auto selection = Selection::Make({}, /*preview=*/true, usage);
   std::vector<std::string> out;
-  for (const Finding& finding :
-       RunLints(Facts(target.inputs), *selection).findings) {
+  for (const Finding& finding : RunLints(Facts(inputs), *selection).findings) {
     out.push_back(FindingText(finding, {}));
     names += finding.params.size();
   }
@@ -65,11 +59,15 @@ TEST_CASE("the text of a finding does not depend on whether names are listed") {
   size_t not_listed = 0;
   for (const Lint* lint : AllLints()) {
     CAPTURE(lint->code.Id());
-    CHECK(TextsOf(lint->bad, true, listed) ==
-          TextsOf(lint->bad, false, not_listed));
+    TestTarget target = Build(lint->bad);
+    if (target.compiled == nullptr) continue;
+    if (target.model) target.inputs.model = &*target.model;
+    const std::vector<std::string> texts = TextsOf(target.inputs, listed);
+    target.inputs.lists_names = false;
+    CHECK(TextsOf(target.inputs, not_listed) == texts);
   }
-  CHECK(listed > 100);
-  CHECK(not_listed < listed);
+  CHECK(listed > 30);
+  CHECK(not_listed < listed / 2);
 }
 
 TEST_CASE("a finding is redundant if others report all facts that make it so") {

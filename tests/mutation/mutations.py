@@ -39,8 +39,8 @@ MUTATIONS = [
     ("replicated-more-than-a-hundredth", "large_replicated.cc",
      "if (bytes < facts.total_bytes()", "if (bytes <= facts.total_bytes()"),
     ("replicated-is-are", "large_replicated.cc",
-     "params.size() == 1 ? \"is\" : \"are\"",
-     "params.size() == 1 ? \"are\" : \"is\""),
+     "params == 1 ? \"is\" : \"are\"",
+     "params == 1 ? \"are\" : \"is\""),
 
     # Other thresholds of lints.
     ("slow-from-501-copies", "slow_pattern.cc",
