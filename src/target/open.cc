@@ -27,7 +27,6 @@
 #include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "resolve/resolve.h"
-#include "source/memory.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -187,8 +186,6 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return read;
   };
   with_plain.streamed = [&](const InputFile& file) {
-    // A plan takes up to 1.2 times the memory of the manifest's file.
-    PreferHugePages(file.size() + file.size() / 4);
     auto read = StreamPlainManifest(file);
     alone = alone || read.has_value();
     return read;
