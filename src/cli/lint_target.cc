@@ -102,7 +102,10 @@ std::optional<LintResult> LintBySettings(
   if (!selection) return std::nullopt;
   FindingSink refused = RefusedStages(compiled, *selection, wrong);
   std::move(refused.begin(), refused.end(), std::back_inserter(extra));
-  LintResult out = LintTarget(target, compiled, std::move(config), flags,
+  LintFlags with_names = flags;
+  // A baseline lists the parameters of its findings.
+  if (!settings.baseline.empty()) with_names.lists_names = true;
+  LintResult out = LintTarget(target, compiled, std::move(config), with_names,
                               *selection, std::move(extra));
   if (!settings.baseline.empty()) {
     const auto baseline = ReadBaseline(settings.baseline, wrong);

@@ -136,9 +136,8 @@ std::string CheckText(const PlanFlags& flags, const Target& target,
                       const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
-  // Findings are only counted here. Only a baseline compares their names.
   LintFlags lint;
-  lint.lists_names = !settings.baseline.empty();
+  lint.lists_names = false;  // findings are only counted
   const auto result = LintBySettings(target, compiled, std::move(model), lint,
                                      settings, findings);
   if (!result) return {};

@@ -20,6 +20,13 @@ LintFinding Make(const char* code, std::string message) {
   return out;
 }
 
+std::vector<Finding> FindingsWith(const LintInputs& inputs,
+                                  const LintSettings& settings) {
+  Findings usage;
+  const auto selection = Selection::Make(settings, /*preview=*/true, usage);
+  return RunLints(Facts(inputs), *selection).findings;
+}
+
 // Returns the codes that the example gives if these lints are ignored.
 std::set<std::string> CodesWithout(const LintExample& example,
                                    std::vector<std::string> ignored) {
@@ -29,11 +36,8 @@ std::set<std::string> CodesWithout(const LintExample& example,
   if (target.model) target.inputs.model = &*target.model;
   LintSettings settings;
   settings.ignore = std::move(ignored);
-  Findings usage;
-  const auto selection = Selection::Make(settings, /*preview=*/true, usage);
   std::set<std::string> out;
-  for (const Finding& finding :
-       RunLints(Facts(target.inputs), *selection).findings) {
+  for (const Finding& finding : FindingsWith(target.inputs, settings)) {
     out.insert(finding.code->Id());
   }
   return out;
@@ -42,10 +46,8 @@ std::set<std::string> CodesWithout(const LintExample& example,
 // Returns the texts of the findings. Adds the number of names that the findings
 // list to `names`.
 std::vector<std::string> TextsOf(const LintInputs& inputs, size_t& names) {
-  Findings usage;
-  const auto selection = Selection::Make({}, /*preview=*/true, usage);
   std::vector<std::string> out;
-  for (const Finding& finding : RunLints(Facts(inputs), *selection).findings) {
+  for (const Finding& finding : FindingsWith(inputs, {})) {
     out.push_back(FindingText(finding, {}));
     names += finding.params.size();
   }

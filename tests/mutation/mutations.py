@@ -304,7 +304,7 @@ MUTATIONS = [
     ("summary-eleven-unmatched", "plan_summary.cc",
      "kListed = 10", "kListed = 11"),
     ("summary-smallest-first", "plan_summary.cc",
-     "a->bytes > b->bytes", "a->bytes < b->bytes"),
+     "a.second.bytes > b.second.bytes", "a.second.bytes < b.second.bytes"),
     ("summary-ideal-cut-off", "plan_summary.cc",
      "std::llround(share / 100.0)", "std::llround(share / 100.0 - 0.5)"),
     ("summary-last-example", "plan_summary.cc",

@@ -9,6 +9,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "emit/emit.h"
 #include "emit/plans/rules_text.h"
@@ -59,14 +63,14 @@ struct ReplicatedGroup {
   size_t first = 0;  // index in Plan::params of the group's first member
   int64_t params = 0;
   int64_t bytes = 0;  // bytes of the group on each device
-  std::string shown;  // the line to print: name and shape
 };
 
 void AddReplicated(std::string& out, const Plan& plan, char separator) {
-  std::map<std::string, ReplicatedGroup, std::less<>> by_name;
+  // The key is the template of the names and the shape.
+  std::map<std::string, ReplicatedGroup> groups;
   std::vector<std::string> shapes(plan.layouts.size());  // indexed by layout
   int64_t count = 0;
-  std::string shown;
+  std::string key;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
     if (plan.params[i].IsPlaced()) continue;
@@ -75,36 +79,31 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
     ++count;
     std::string& shape = shapes[plan.params[i].layout];
     if (shape.empty()) shape = ShapeText(*plan.types[layout.type].shape);
-    shown.clear();
-    AppendTemplate(plan.names[i], separator, shown);
-    shown.append(" ").append(shape);
-    auto at = by_name.find(shown);
-    if (at == by_name.end()) at = by_name.try_emplace(shown).first;
-    ReplicatedGroup& group = at->second;
+    key.clear();
+    AppendTemplate(plan.names[i], separator, key);
+    key.append(" ").append(shape);
+    ReplicatedGroup& group = groups[key];
+    if (group.params == 0) group.first = i;
     ++group.params;
     group.bytes = CheckedAdd(group.bytes, *bytes).value_or(INT64_MAX);
-    if (group.params == 1) {
-      group.first = i;
-      group.shown = std::string(plan.names[i]) + " " + shape;
-    } else if (group.params == 2) {
-      group.shown = shown;
-    }
   }
   if (count == 0) return;
-  std::vector<const ReplicatedGroup*> largest;
-  for (const auto& [name, group] : by_name) largest.push_back(&group);
-  std::sort(largest.begin(), largest.end(),
-            [](const ReplicatedGroup* a, const ReplicatedGroup* b) {
-              return a->bytes != b->bytes ? a->bytes > b->bytes
-                                          : a->first < b->first;
-            });
+  std::vector<std::pair<std::string_view, ReplicatedGroup>> largest(
+      groups.begin(), groups.end());
+  std::sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) {
+    return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes
+                                            : a.second.first < b.second.first;
+  });
   out +=
       "\nlargest replicated parameters (" + CountText(count) + " in total)\n";
   largest.resize(std::min(kLargest, largest.size()));
-  for (const ReplicatedGroup* group : largest) {
-    out +=
-        PadLeft(BytesText(group->bytes), 12) + "  " + Printable(group->shown);
-    if (group->params > 1) out += ", " + CountText(group->params) + " of them";
+  for (const auto& [name, group] : largest) {
+    const std::string shown = group.params > 1
+                                  ? std::string(name)
+                                  : std::string(plan.names[group.first]) + " " +
+                                        shapes[plan.params[group.first].layout];
+    out += PadLeft(BytesText(group.bytes), 12) + "  " + Printable(shown);
+    if (group.params > 1) out += ", " + CountText(group.params) + " of them";
     out += "\n";
   }
 }

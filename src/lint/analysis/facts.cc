@@ -454,12 +454,10 @@ Place Facts::RulePlace(int32_t rule) const {
 
 Place Facts::MeshPlace() const { return inputs_.mesh_place; }
 
-std::vector<std::string> Facts::Names(const ParameterGroup& group) const {
-  std::vector<std::string> out;
-  if (!inputs_.lists_names) return out;
-  out.reserve(static_cast<size_t>(group.count()));
-  for (uint32_t param : Members(group)) out.emplace_back(plan().names[param]);
-  return out;
+void Facts::AddNames(std::span<const uint32_t> params,
+                     std::vector<std::string>& names) const {
+  if (!inputs_.lists_names) return;
+  for (const uint32_t param : params) names.emplace_back(plan().names[param]);
 }
 
 std::string Facts::Example(const ParameterGroup& group) const {

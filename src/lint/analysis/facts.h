@@ -44,8 +44,8 @@ struct LintInputs {
   // type that the mesh names is used.
   std::optional<int64_t> memory_bytes;
   std::vector<ZigZagRing> rings;  // operations with zig-zag ring attention
-  // If false, findings do not list the names of parameters (Finding::params).
-  // A caller that only counts findings need not copy millions of names.
+  // If false, findings need not list the names of parameters
+  // (Finding::params). There may be millions of names.
   bool lists_names = true;
 };
 
@@ -194,9 +194,10 @@ class Facts {
   }
   Place MeshPlace() const;
 
-  // Returns the names of the group's parameters, in the order of the manifest.
-  // Returns no names if LintInputs::lists_names is false.
-  std::vector<std::string> Names(const ParameterGroup& group) const;
+  // Appends the names of the parameters at these indices. Appends nothing if
+  // LintInputs::lists_names is false.
+  void AddNames(std::span<const uint32_t> params,
+                std::vector<std::string>& names) const;
   std::string Example(const ParameterGroup& group) const;
 
   // Returns whether the rules were probably written for other names: most rules

@@ -21,9 +21,7 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
       finding.reports.push_back(ReplicatedTopic(facts.Example(*group)));
-      for (std::string& name : facts.Names(*group)) {
-        finding.params.push_back(std::move(name));
-      }
+      facts.AddNames(facts.Members(*group), finding.params);
     }
     finding.message =
         BytesText(fall.bytes) + " (" +

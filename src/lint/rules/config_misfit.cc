@@ -26,7 +26,7 @@ void CheckConfigMisfit(const Facts& facts, FindingSink& sink) {
     }
     finding.help = "give the config.json that came with these parameters";
     if (misfit.group != nullptr) {
-      finding.params = facts.Names(*misfit.group);
+      facts.AddNames(facts.Members(*misfit.group), finding.params);
     }
     sink.push_back(std::move(finding));
   }

@@ -112,9 +112,7 @@ void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
     }
     texts.push_back(ParametersText(facts, group) + " over " +
                     GroupText(one.axes));
-    for (std::string& name : facts.Names(group)) {
-      finding.params.push_back(std::move(name));
-    }
+    facts.AddNames(facts.Members(group), finding.params);
   }
   finding.message = "decoding gathers " + ListText(texts) + ": " +
                     BytesText(bytes) + " of the " + BytesText(of->Sent()) +

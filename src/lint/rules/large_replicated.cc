@@ -41,9 +41,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
     params += group->count();
     texts.push_back(ParametersText(facts, *group));
     bytes = CheckedAdd(bytes, facts.TotalBytes(*group)).value_or(INT64_MAX);
-    for (std::string& name : facts.Names(*group)) {
-      finding.params.push_back(std::move(name));
-    }
+    facts.AddNames(facts.Members(*group), finding.params);
     if (rules.insert(group->rule).second) {
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }

@@ -29,9 +29,7 @@ void CheckTinySharded(const Facts& facts, FindingSink& sink) {
       if (*shard >= kTinyShardBytes || *shard == 0) continue;
       texts.push_back(ParametersText(facts, group));
       count += group.count();
-      for (std::string& name : facts.Names(group)) {
-        finding.params.push_back(std::move(name));
-      }
+      facts.AddNames(facts.Members(group), finding.params);
     }
     if (texts.empty()) continue;
     finding.message = Counted(count, "parameter") +

@@ -40,9 +40,7 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
     std::vector<std::string> texts;
     for (const GroupPart& part : ends.inside) {
       texts.push_back(PartText(facts, part));
-      for (const uint32_t param : part.params) {
-        finding.params.emplace_back(facts.plan().names[param]);
-      }
+      facts.AddNames(part.params, finding.params);
     }
     finding.message = "pattern " + Quoted(pattern) + " also matches " +
                       ListText(texts) + ", where the match ends inside a word";

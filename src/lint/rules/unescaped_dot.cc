@@ -28,9 +28,7 @@ void CheckUnescapedDot(const Facts& facts, FindingSink& sink) {
       }
       if (!regex || regex->Found(name)) continue;
       if (astray.empty()) astray = facts.Example(group);
-      for (std::string& one : facts.Names(group)) {
-        finding.params.push_back(std::move(one));
-      }
+      facts.AddNames(facts.Members(group), finding.params);
     }
     finding.code = &kUnescapedDot.code;
     finding.level = astray.empty() ? Level::kNote : kUnescapedDot.code.level;
