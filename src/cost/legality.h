@@ -20,10 +20,10 @@ struct UnevenHeads {
   int64_t parts = 1;  // the product of the axes' sizes
 };
 
-// Returns an entry for the query heads if the axes that shard them do not
-// divide their number, and another entry if this is so for the KV heads.
-// Returns no entries without a model, or if the model does not define its
-// heads.
+// Returns up to two entries: one for the query heads if the axes that shard
+// them do not divide the number of query heads, and one for the KV heads if the
+// axes that shard them do not divide the number of KV heads. Returns no entries
+// without a model, or if the model does not define its heads.
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 
 // Returns for example `"tp" of 8 does not divide the 2 KV heads`.

@@ -179,7 +179,7 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
 }
 
 // Returns whether the gradients exist only from the backward pass to the
-// update. That is so on a single device with one micro-batch: nothing reduces
+// update. On a single device with one micro-batch they do: nothing reduces
 // the gradients, and there are no gradients of earlier micro-batches. Software
 // that keeps gradients in buffers is an exception.
 bool FreesGradients(const CostInputs& work, const Settings& settings) {

@@ -74,13 +74,14 @@ struct PipelineDrafts {
   }
 };
 
-// Drafts the pipelines that may fit in memory, with the rules of `base`:
-// computes a lower bound of the time of each. The numbers of ranks are the
-// divisors of the number of devices from 2 up to the number of layers. If
-// weights are gathered once a step, some pipelines take nearly equal times.
-// These differ only in the ZeRO stage and in how the data-parallel devices are
-// divided into dp and fsdp. Of such pipelines, only the one with the fewest
-// bytes is drafted; if several have the fewest, the one with the lowest stage.
+// Returns the pipelines with the rules of `base` that may fit in memory, each
+// with a lower bound of its time. A pipeline and its bound are called a draft.
+// Each divisor of the number of devices from 2 up to the number of layers is
+// tried as the number of ranks. If weights are gathered once a step, some
+// pipelines take nearly equal times. These differ only in the ZeRO stage and in
+// how the data-parallel devices are divided into dp and fsdp. Of such
+// pipelines, only the one with the fewest bytes is drafted. If several have the
+// fewest bytes, it is the one with the lowest ZeRO stage.
 // `axis` is the name of the axis of stages. The request must have a model.
 // Schedules that no published run used are drafted only if Request::unmeasured
 // is set.

@@ -74,10 +74,11 @@ struct Found {
   std::optional<Sharding> fastest;  // nullopt if the winner is the fastest
   // The fastest sharding on another mesh than the winner's.
   std::optional<Sharding> runner_up;
-  // The Pareto front of time and memory, the fastest first. A pipeline is on
-  // the front if no sharding and no other pipeline is better. A sharding
-  // without stages is on the front if no other such sharding is better, even if
-  // a pipeline is.
+  // The Pareto front of time and memory, sorted by time. A sharding is better
+  // than another if it needs less of one and no more of the other. A sharding
+  // with stages (a pipeline) is on the front if no other sharding is better. A
+  // sharding without stages is compared only with shardings without stages, so
+  // it may be on the front although a pipeline is better.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices into `front` of the printed points
   // The index in `front` of the knee (KneeOf in front.h); the size of the front

@@ -12,9 +12,9 @@
 
 namespace shardc::stored {
 
-// Returns whether orbax restores the array as a JAX array. This is so if the
-// array has a sharding, or if it holds random keys, which only JAX arrays can
-// hold.
+// Returns whether orbax restores the array as a JAX array. Orbax restores an
+// array as a JAX array if it has a sharding, or if it holds random keys, which
+// only JAX arrays can hold.
 bool IsOfJax(const Array& array);
 
 // Returns the text of `_METADATA`, which lists the paths of all arrays and of

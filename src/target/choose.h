@@ -25,7 +25,7 @@ struct TargetRequest {
   std::string project;      // path; if empty, the nearest project file is used
   bool no_project = false;  // if true, no project file is read
   // Whether paths in the project file may lead out of its repository. Paths in
-  // the request itself may always do so.
+  // the request itself may always lead out of it.
   bool allow_outside = false;
   std::string target;              // name of the target
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`

@@ -1,7 +1,8 @@
-// Exports the attributes that Megatron-Core sets on each weight: the dimension
-// that tensor parallelism splits, and its stride. If another axis splits the
-// dimension before the tensor parallel axis does, a rank's part consists of
-// several pieces. The stride is the number of these pieces. For example:
+// Exports two attributes that Megatron-Core sets on each weight. partition_dim
+// is the dimension that tensor parallelism shards. The stride is the number of
+// separate pieces of this dimension that a tensor parallel rank holds. It is
+// above 1 if the spec names another axis before the tensor parallel axis in
+// that dimension. For example:
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 #include "emit/exports/tensor_parallel.h"

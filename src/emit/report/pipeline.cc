@@ -1,8 +1,9 @@
 // Writes the section of the page about a pipeline: the layers of each stage,
-// and a drawing of the schedule's tasks over time. In the drawing, all tasks
-// have the same length. The bytes of each rank are in another section, the one
-// about memory. That section is missing if the sizes of a step are unknown, and
-// this section then states the bytes of the parameters. For example:
+// and a drawing of the schedule's tasks over time. All tasks are drawn with the
+// same length. The page's section about memory has the bytes of each rank. The
+// page has no section about memory if the sizes of a step are unknown. In this
+// case the section about the pipeline states the parameters' bytes instead. For
+// example:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>

@@ -149,9 +149,9 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // The window must end inside a shard, not at its end. Half of the keys
-      // plus one does so if the number of shards is even and each shard has
-      // several keys.
+      // The window must end inside a shard, not at its end. A window of half of
+      // the keys plus one ends inside a shard if the number of shards is even
+      // and each shard has several keys.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

@@ -13,8 +13,9 @@ size_t StagedFaultCount();
 
 // Proves a small step with each schedule, injects every fault into one of these
 // steps, and appends the verdicts to `out`. Three proofs run: of the order, of
-// the channels, and of the values. A fault was detected if all proofs that must
-// detect it do so. `progress` continues the count of the faults in `out`.
+// the channels, and of the values. A fault counts as detected if every proof
+// that must detect it fails. `progress` continues the count of the faults
+// in `out`.
 void AddStagedSelfTest(int threads, const StepSelfTestProgress& progress,
                        StepSelfTest& out);
 
