@@ -3,8 +3,8 @@
 One header of each room, its main one, begins with a paragraph that names the
 room and ends with the rooms that it includes, as this table has them:
 
-    // Room: comm. Formulas of the bytes that devices send and hold.
-    // Includes: source, model.
+    // Directory: comm. Formulas of the bytes that devices send and hold.
+    // Its files include headers of these directories: source, model.
 
 `rooms_test.py --write` rewrites these last lines.
 """
@@ -193,16 +193,18 @@ SYSTEM = re.compile(r"(sys/\w+|unistd|fcntl|dirent|errno|signal|poll|"
 
 
 # The paragraph that names a room, and its last sentence.
-ROOM = re.compile(r"// Room: ([\w/]+)\. .*\n(?:// .*\n)*")
-INCLUDES = re.compile(r"^// Includes: [^.]*\.\n", re.M)
+ROOM = re.compile(r"// Directory: ([\w/]+)\. .*\n(?:// .*\n)*")
+INCLUDES = re.compile(r"^// Its files include headers of [^.]*\.\n", re.M)
 
 
 def includes_line(room):
     """The last sentence of the paragraph of a room's main header."""
     others = [other for other in MAY_INCLUDE if other in MAY_INCLUDE[room]]
+    sentence = "Its files include headers of " + (
+        "these directories: " + ", ".join(others) if others
+        else "no other directory")
     lines = textwrap.wrap(
-        "Includes: " + (", ".join(others) or "no other room") + ".", 77,
-        break_long_words=False, break_on_hyphens=False)
+        sentence + ".", 77, break_long_words=False, break_on_hyphens=False)
     return "".join(f"// {line}\n" for line in lines)
 
 
@@ -267,7 +269,7 @@ class Rooms(unittest.TestCase):
                     continue
                 self.assertEqual(
                     [match.group(1) for _, _, match in headers], [room],
-                    "one header of the room begins with `// Room: NAME.`")
+                    "one header of the room begins with `// Directory: NAME.`")
                 opening = headers[0][2].group()
                 self.assertTrue(
                     opening.endswith(includes_line(room)),

@@ -1,6 +1,8 @@
-// Room: audit. Measures what a compiled program sends. For each collective it
-// finds the devices, the number of runs, the source line and the moved tensor.
-// Includes: source, model, devices, hlo, importers/rules, comm, cost.
+// Directory: audit. Measures what a compiled program sends. For each collective
+// it finds the devices, the number of runs, the source line and the moved
+// tensor.
+// Its files include headers of these directories: source, model, devices, hlo,
+// importers/rules, comm, cost.
 #ifndef SHARDC_AUDIT_AUDIT_H_
 #define SHARDC_AUDIT_AUDIT_H_
 

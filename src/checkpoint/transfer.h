@@ -1,6 +1,7 @@
-// Room: checkpoint. Splits, merges and reshards checkpoints: safetensors files,
-// and trees of the room stored.
-// Includes: source, model, floats, stored, importers, plan.
+// Directory: checkpoint. Splits, merges and reshards checkpoints: safetensors
+// files, and trees of the directory `stored`.
+// Its files include headers of these directories: source, model, floats,
+// stored, importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
 // files. Split, merge and reshard all run a transfer, and differ only in how

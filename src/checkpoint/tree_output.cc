@@ -1,8 +1,8 @@
 // Writes a transfer as a tree (orbax or DCP). The written chunks are the parts
 // of the plan. If the source's chunks are smaller than a part, the part is
 // divided along the edges of these chunks. For each chunk, the writers of the
-// room `stored` read one box of elements. Boxes that need the same source chunk
-// are read one after another. For example:
+// directory `stored` read one box of elements. Boxes that need the same source
+// chunk are read one after another. For example:
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk

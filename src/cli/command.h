@@ -1,12 +1,12 @@
-// Room: cli. It has the function main, a file for each command, and the exit
-// codes. Only parser.cc uses CLI11.
-// Includes: source, model, devices, parse, families, stored, hlo,
-// importers/rules, match, match/proof, resolve, legalize, schedule, step, plan,
-// plan/difference, lint/analysis, lint/rules, lint, checkpoint, target,
-// exec/machine, exec/operations, eval, verify/cases, verify/answers, verify,
-// verify/step, cost, suggest, search, audit, picture, emit, emit/findings,
-// emit/verify, emit/exports, emit/plans, emit/costs, emit/audits,
-// emit/pictures, emit/schedules, emit/report, lsp.
+// Directory: cli. It has the function main, a file for each command, and the
+// exit codes. Only parser.cc uses CLI11.
+// Its files include headers of these directories: source, model, devices,
+// parse, families, stored, hlo, importers/rules, match, match/proof, resolve,
+// legalize, schedule, step, plan, plan/difference, lint/analysis, lint/rules,
+// lint, checkpoint, target, exec/machine, exec/operations, eval, verify/cases,
+// verify/answers, verify, verify/step, cost, suggest, search, audit, picture,
+// emit, emit/findings, emit/verify, emit/exports, emit/plans, emit/costs,
+// emit/audits, emit/pictures, emit/schedules, emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 

@@ -1,6 +1,6 @@
-// Room: comm. Formulas of the bytes that devices send and hold: collectives,
-// resharding, the KV cache, parameters.
-// Includes: source, model.
+// Directory: comm. Formulas of the bytes that devices send and hold:
+// collectives, resharding, the KV cache, parameters.
+// Its files include headers of these directories: source, model.
 //
 // The table has the bytes that a device sends in a collective. n is the number
 // of devices in the group, b is the number of bytes of the device's input

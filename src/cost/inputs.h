@@ -1,8 +1,9 @@
-// Room: cost. Computes the bytes that devices hold and send under a plan, and
-// the time of a step. The formulas of collectives, of shards and of caches are
-// in comm; this room decides which of them a step of a model needs.
-// Includes: source, model, devices, resolve, legalize, roles, comm, schedule,
-// step, plan, exec/machine, exec/attention, exec/operations, exec/step.
+// Directory: cost. Computes the bytes that devices hold and send under a plan,
+// and the time of a step. The formulas of collectives, of shards and of caches
+// are in comm; this directory decides which of them a step of a model needs.
+// Its files include headers of these directories: source, model, devices,
+// resolve, legalize, roles, comm, schedule, step, plan, exec/machine,
+// exec/attention, exec/operations, exec/step.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.

@@ -1,8 +1,8 @@
-// Room: dense. The reference implementations with which faster or sharded
+// Directory: dense. The reference implementations with which faster or sharded
 // implementations are compared: plain loops over unsharded tensors. They cover
 // attention (with its rotary embedding, masks, dropout and the rounding of
 // cached rows) and the training step of a model.
-// Includes: source, model.
+// Its files include headers of these directories: source, model.
 //
 // This header declares an unsharded array in float64.
 #ifndef SHARDC_DENSE_ARRAY_H_

@@ -1,6 +1,6 @@
-// Room: devices. The accelerators that the program knows by name, with their
-// memory, speed and bandwidth.
-// Includes: source, yaml.
+// Directory: devices. The accelerators that the program knows by name, with
+// their memory, speed and bandwidth.
+// Its files include headers of these directories: source, yaml.
 //
 // A profile has the memory of a chip, its rates of computing and of moving
 // bytes, and how chips are connected. The figures and their sources are in the

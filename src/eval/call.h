@@ -1,10 +1,11 @@
-// Room: eval. Evaluates functions of the reference libraries (eformer,
+// Directory: eval. Evaluates functions of the reference libraries (eformer,
 // fjformer) on given inputs, with the code that shardc's commands run. Input
 // and output are JSON. `shardc eval NAME` calls functions for which there is no
 // other command. Tests compare the results with recorded and live results of
 // the libraries. A list of inputs is evaluated in one process.
-// Includes: source, model, parse, importers, resolve, legalize, plan, dense,
-// exec/kernels, exec/machine, exec/attention, exec/cache.
+// Its files include headers of these directories: source, model, parse,
+// importers, resolve, legalize, plan, dense, exec/kernels, exec/machine,
+// exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
 #define SHARDC_EVAL_CALL_H_
 

@@ -1,7 +1,7 @@
-// Room: families. Builds the parameter tree of a model (names, shapes and data
-// types). The inputs are the model's config.json and the description of the
-// model's family, which is a file in the folder families/.
-// Includes: source, model, yaml, parse.
+// Directory: families. Builds the parameter tree of a model (names, shapes and
+// data types). The inputs are the model's config.json and the description of
+// the model's family, which is a file in the folder families/.
+// Its files include headers of these directories: source, model, yaml, parse.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
 

@@ -1,6 +1,6 @@
-// Room: floats. Converts single 16-bit floats to float32 and back; convert.h
-// converts arrays.
-// Includes: model.
+// Directory: floats. Converts single 16-bit floats to float32 and back;
+// convert.h converts arrays.
+// Its files include headers of these directories: model.
 //
 // float16 and bfloat16 round to nearest, with ties to even. Subnormal numbers
 // are kept, and numbers that are too large become infinity. A NaN stays a NaN

@@ -1,5 +1,5 @@
-// Room: hlo. Reads the HLO text of programs that XLA has compiled.
-// Includes: source.
+// Directory: hlo. Reads the HLO text of programs that XLA has compiled.
+// Its files include headers of these directories: source.
 //
 // An instruction is one line of a computation. This header splits the line into
 // parts, which are views of the line:

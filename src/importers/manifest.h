@@ -1,6 +1,6 @@
-// Room: importers. Reads rules and manifests of other systems into the structs
-// of src/model. Each format has its own files.
-// Includes: source, model, stored.
+// Directory: importers. Reads rules and manifests of other systems into the
+// structs of src/model. Each format has its own files.
+// Its files include headers of these directories: source, model, stored.
 //
 // This file reads a manifest of any format, which it recognises by the content.
 // There are two JSON formats: shardc's own format, and trees of nested objects

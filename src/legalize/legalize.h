@@ -1,6 +1,6 @@
-// Room: legalize. Makes a spec legal for a shape on a mesh, and records how the
-// spec was edited.
-// Includes: source, model.
+// Directory: legalize. Makes a spec legal for a shape on a mesh, and records
+// how the spec was edited.
+// Its files include headers of these directories: source, model.
 //
 // A spec is legal by JAX's rules: every axis is in the mesh, no axis occurs
 // twice in the spec, the spec is not longer than the rank, and the product of

@@ -1,6 +1,7 @@
-// Room: lint. Runs the lints and selects, suppresses and fixes their findings.
-// Includes: source, model, yaml, match, plan/difference, lint/analysis,
-// lint/rules.
+// Directory: lint. Runs the lints and selects, suppresses and fixes their
+// findings.
+// Its files include headers of these directories: source, model, yaml, match,
+// plan/difference, lint/analysis, lint/rules.
 //
 // This file runs the selected lints whose inputs are given.
 #ifndef SHARDC_LINT_RUN_H_

@@ -1,8 +1,8 @@
-// Room: lsp. A language server for rules, mesh and project files: messages,
-// open documents, and the requests of an editor. The caller supplies the
-// checking itself (checker.h).
-// Includes: source, model, yaml, devices, parse, resolve, plan, lint/analysis,
-// lint/rules, lint, target, emit/findings.
+// Directory: lsp. A language server for rules, mesh and project files:
+// messages, open documents, and the requests of an editor. The caller supplies
+// the checking itself (checker.h).
+// Its files include headers of these directories: source, model, yaml, devices,
+// parse, resolve, plan, lint/analysis, lint/rules, lint, target, emit/findings.
 //
 // This file divides a stream of bytes into messages. Each message follows a
 // header that states its length.

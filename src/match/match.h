@@ -1,6 +1,7 @@
-// Room: match. Finds, for each parameter name, the rules whose patterns match
-// it, and the first of them, which wins. The only room that includes RE2.
-// Includes: source, match/automaton.
+// Directory: match. Finds, for each parameter name, the rules whose patterns
+// match it, and the first of them, which wins. The only directory that includes
+// RE2.
+// Its files include headers of these directories: source, match/automaton.
 //
 //   Matcher    compiles the patterns of a list of rules and matches names
 //   Automaton  matches a name against all patterns at once (match/automaton)

@@ -1,6 +1,6 @@
-// Room: model. The structs that all rooms share: meshes, specs, manifests,
-// rules, projects and configurations.
-// Includes: source.
+// Directory: model. The structs that all directories share: meshes, specs,
+// manifests, rules, projects and configurations.
+// Its files include headers of these directories: source.
 //
 // A device mesh: named axes, the major axis first. model/mesh_layout.h numbers
 // its devices.

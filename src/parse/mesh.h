@@ -1,6 +1,6 @@
-// Room: parse. Reads shardc's own file formats into the structs of model, one
-// file per format. This header reads mesh files and mesh strings.
-// Includes: source, model, yaml, devices.
+// Directory: parse. Reads shardc's own file formats into the structs of model,
+// one file per format. This header reads mesh files and mesh strings.
+// Its files include headers of these directories: source, model, yaml, devices.
 #ifndef SHARDC_PARSE_MESH_H_
 #define SHARDC_PARSE_MESH_H_
 

@@ -1,5 +1,5 @@
 // Reads the sections `stages`, which declare the stages of a pipeline. RuleSet
-// and Target (room model) do not contain these sections. DeclaredStages
+// and Target (in src/model) do not contain these sections. DeclaredStages
 // therefore parses the texts of the rules file and of the project again:
 //
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}

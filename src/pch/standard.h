@@ -1,5 +1,6 @@
-// Room: pch. Precompiled headers.
-// Includes: source, model, legalize, plan, lint/analysis, lint/rules.
+// Directory: pch. Precompiled headers.
+// Its files include headers of these directories: source, model, legalize,
+// plan, lint/analysis, lint/rules.
 //
 // The standard headers that most sources read, compiled once for all of them.
 // Every source still includes all headers that it uses. clang-tidy, and a build

@@ -1,6 +1,6 @@
-// Room: resolve. Resolves the logical (semantic) axes of a spec to mesh axes,
-// in each mode.
-// Includes: source, model.
+// Directory: resolve. Resolves the logical (semantic) axes of a spec to mesh
+// axes, in each mode.
+// Its files include headers of these directories: source, model.
 //
 // The semantics are shardc's own; tests/reference/resolve.h implements those of
 // eformer exactly. A spec that is a single name is the name of a bundle. A name

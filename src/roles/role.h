@@ -1,8 +1,8 @@
-// Room: roles. Finds what each parameter of a model does (query projection,
-// output head, scale of a norm), and which of its dimensions are the input and
-// the output. Linting, suggested rules, cost, pictures and exports use these
-// roles.
-// Includes: source, model.
+// Directory: roles. Finds what each parameter of a model does (query
+// projection, output head, scale of a norm), and which of its dimensions are
+// the input and the output. Linting, suggested rules, cost, pictures and
+// exports use these roles.
+// Its files include headers of these directories: source, model.
 //
 // This header declares the roles, and the properties that depend only on a
 // role.

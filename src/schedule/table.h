@@ -1,6 +1,7 @@
-// Room: schedule. Pipeline schedules as tables of tasks: generators, files,
-// proofs of the order of tasks and messages, and simulated times and memory.
-// Includes: source.
+// Directory: schedule. Pipeline schedules as tables of tasks: generators,
+// files, proofs of the order of tasks and messages, and simulated times and
+// memory.
+// Its files include headers of these directories: source.
 //
 // A table has a row for each rank of the pipeline, with the rank's tasks in
 // order but without times. With `p` ranks and `v` virtual stages on each, the

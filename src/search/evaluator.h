@@ -1,5 +1,5 @@
 // Computes the time and the memory of shardings that use one rules file, with
-// the cost model of the room cost.
+// the cost model of src/cost.
 #ifndef SHARDC_SEARCH_EVALUATOR_H_
 #define SHARDC_SEARCH_EVALUATOR_H_
 

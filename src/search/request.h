@@ -1,8 +1,9 @@
-// Room: search. Finds the fastest sharding of a model on a number of devices:
-// its mesh, its rules, its rematerialisation policy, the number of
-// micro-batches and the ZeRO stage. The room cost computes all numbers, so the
-// command `cost` prints the same numbers for the result.
-// Includes: source, model, roles, comm, schedule, plan, cost, suggest.
+// Directory: search. Finds the fastest sharding of a model on a number of
+// devices: its mesh, its rules, its rematerialisation policy, the number of
+// micro-batches and the ZeRO stage. The files of src/cost compute all numbers,
+// so the command `cost` prints the same numbers for the result.
+// Its files include headers of these directories: source, model, roles, comm,
+// schedule, plan, cost, suggest.
 //
 // This header declares the input of a search: the model, the devices, and the
 // choices that the user has fixed.

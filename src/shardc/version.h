@@ -1,7 +1,8 @@
-// Room: shardc. The public library. Its headers are installed, except inside.h.
-// The installed headers include no headers of the folders below.
-// Includes: source, model, parse, importers, resolve, plan, lint, target,
-// exec/operations, verify/cases, verify, emit, emit/findings, emit/verify.
+// Directory: shardc. The public library. Its headers are installed, except
+// inside.h. The installed headers include no headers of the folders below.
+// Its files include headers of these directories: source, model, parse,
+// importers, resolve, plan, lint, target, exec/operations, verify/cases,
+// verify, emit, emit/findings, emit/verify.
 //
 // Conventions of all headers:
 // - Names are in shardc::..., in the inline namespace v1. A later, incompatible

@@ -1,5 +1,5 @@
-// Room: source. Reads and writes bytes; places, diagnostics and JSON.
-// Includes: no other room.
+// Directory: source. Reads and writes bytes; places, diagnostics and JSON.
+// Its files include headers of no other directory.
 //
 // A Source is an input file, or an argument of the command line, in memory. A
 // Place is a range of bytes in a Source. While a Place exists, its Source stays

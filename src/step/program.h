@@ -1,8 +1,9 @@
-// Room: step. One step of a model as a graph of ops, and the program to which
-// the graph is lowered for a mesh: the same ops on shards, with the collectives
-// between them. Instructions contain no sizes, so shapes and bytes can be
-// computed for real sizes and for reduced ones.
-// Includes: source, model, families, match, resolve, comm.
+// Directory: step. One step of a model as a graph of ops, and the program to
+// which the graph is lowered for a mesh: the same ops on shards, with the
+// collectives between them. Instructions contain no sizes, so shapes and bytes
+// can be computed for real sizes and for reduced ones.
+// Its files include headers of these directories: source, model, families,
+// match, resolve, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 

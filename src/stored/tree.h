@@ -1,6 +1,6 @@
-// Room: stored. Reads and writes checkpoints of other systems as trees of
+// Directory: stored. Reads and writes checkpoints of other systems as trees of
 // arrays, one file per format.
-// Includes: source, model, floats.
+// Its files include headers of these directories: source, model, floats.
 //
 // OpenTree recognises a folder's format by its contents (table.h) and returns
 // the arrays that the folder contains. ReadBox reads a part of an array.

@@ -1,7 +1,8 @@
-// Room: suggest. Writes rules for a model that has none: groups its parameters,
-// infers their roles and dimensions, chooses specs for a mesh, and makes
-// patterns that are proven to match.
-// Includes: source, model, match, roles, plan.
+// Directory: suggest. Writes rules for a model that has none: groups its
+// parameters, infers their roles and dimensions, chooses specs for a mesh, and
+// makes patterns that are proven to match.
+// Its files include headers of these directories: source, model, match, roles,
+// plan.
 //
 // The stages run in this order: parameter_groups, dims, choose, patterns,
 // write. If the user gives only a number of devices, the stage `mesh` first

@@ -1,8 +1,8 @@
-// Room: target. Finds and reads the inputs that a user names, and compiles
+// Directory: target. Finds and reads the inputs that a user names, and compiles
 // them: a project's target, rules and packs, a mesh, a manifest, and a model's
 // config.
-// Includes: source, model, parse, families, importers, match, resolve, roles,
-// plan.
+// Its files include headers of these directories: source, model, parse,
+// families, importers, match, resolve, roles, plan.
 //
 // This header finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_

@@ -1,6 +1,6 @@
-// Room: yaml. Parses YAML to a tree whose nodes have positions in the source.
-// No other room includes yaml-cpp.
-// Includes: source.
+// Directory: yaml. Parses YAML to a tree whose nodes have positions in the
+// source. No other directory includes yaml-cpp.
+// Its files include headers of these directories: source.
 //
 // The parser is stricter than YAML libraries. A file has one document, in
 // UTF-8. Tags, merge keys, duplicate keys, unterminated quotes and implicit

@@ -1,5 +1,6 @@
-// Room: emit/audits. Writes what compiled programs send.
-// Includes: source, audit, emit/findings, emit/costs.
+// Directory: emit/audits. Writes what compiled programs send.
+// Its files include headers of these directories: source, audit, emit/findings,
+// emit/costs.
 //
 // Writes an audit as text and as JSON (`shardc.audit/v1`).
 #ifndef SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_

@@ -1,5 +1,6 @@
-// Room: emit/findings. Writes findings, one file per format.
-// Includes: source, lint/rules, emit, emit/findings/pages.
+// Directory: emit/findings. Writes findings, one file per format.
+// Its files include headers of these directories: source, lint/rules, emit,
+// emit/findings/pages.
 //
 // A finding is an error, a warning or a note about an input. Names in findings
 // may come from untrusted files, so each format escapes characters that could

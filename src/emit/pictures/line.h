@@ -1,5 +1,5 @@
-// Room: emit/pictures. Draws pictures as text.
-// Includes: source, model, picture.
+// Directory: emit/pictures. Draws pictures as text.
+// Its files include headers of these directories: source, model, picture.
 //
 // A line of a picture for a terminal, in UTF-8 or ASCII, with or without
 // colour. A line counts its columns, so that lines can be placed next to each

@@ -1,8 +1,9 @@
-// Room: emit/report. Writes self-contained HTML pages: a plan with its
+// Directory: emit/report. Writes self-contained HTML pages: a plan with its
 // findings, changes, layouts and costs, a pipeline's schedule, and the result
 // of a search.
-// Includes: source, comm, plan/difference, cost, audit, picture, emit/findings,
-// emit/costs, emit/audits, emit/pictures, emit/schedules.
+// Its files include headers of these directories: source, comm,
+// plan/difference, cost, audit, picture, emit/findings, emit/costs,
+// emit/audits, emit/pictures, emit/schedules.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
 #define SHARDC_EMIT_REPORT_REPORT_H_
 

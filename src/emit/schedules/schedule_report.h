@@ -1,6 +1,7 @@
-// Room: emit/schedules. Writes pipeline schedules: their step, bubbles,
+// Directory: emit/schedules. Writes pipeline schedules: their step, bubbles,
 // activations and channels.
-// Includes: source, schedule, emit/pictures.
+// Its files include headers of these directories: source, schedule,
+// emit/pictures.
 #ifndef SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_
 #define SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_
 

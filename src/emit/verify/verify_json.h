@@ -1,7 +1,8 @@
-// Room: emit/verify. Writes the results of verification as text, JSON and
+// Directory: emit/verify. Writes the results of verification as text, JSON and
 // tensor files.
-// Includes: source, model, floats, comm, exec/machine, verify/cases,
-// verify/judge, verify/faults, verify/answers, verify, verify/step.
+// Its files include headers of these directories: source, model, floats, comm,
+// exec/machine, verify/cases, verify/judge, verify/faults, verify/answers,
+// verify, verify/step.
 //
 // Writes the results of `shardc verify` as JSON with the schema
 // `shardc.verify/v1`.

@@ -1,6 +1,8 @@
-// Room: exec/attention. Computes attention over the slices of devices, by plain
-// loops or kernels. Prepares the inputs and predicts the bytes that are sent.
-// Includes: source, model, floats, comm, exec/kernels, exec/machine.
+// Directory: exec/attention. Computes attention over the slices of devices, by
+// plain loops or kernels. Prepares the inputs and predicts the bytes that are
+// sent.
+// Its files include headers of these directories: source, model, floats, comm,
+// exec/kernels, exec/machine.
 //
 // Declares the inputs of an attention operation: the unsharded tensors, the
 // options, and the specs by which the mesh shards the tensors.

@@ -1,5 +1,6 @@
-// Room: exec/cache. The sharded KV cache.
-// Includes: source, floats, exec/kernels, exec/machine.
+// Directory: exec/cache. The sharded KV cache.
+// Its files include headers of these directories: source, floats, exec/kernels,
+// exec/machine.
 //
 // The key-value cache of a simulated serving run. Prefill writes a cache of one
 // row, which is then inserted into the cache of a batch. Decode steps append to

@@ -1,6 +1,6 @@
-// Room: exec/kernels. Vectorised loops over numbers: dot products, softmax,
-// conversions, quantization.
-// Includes: source, model, floats.
+// Directory: exec/kernels. Vectorised loops over numbers: dot products,
+// softmax, conversions, quantization.
+// Its files include headers of these directories: source, model, floats.
 //
 // Fast attention over one slice: the query heads that share one key head, in
 // one batch row. The implementations use SIMD (*_simd.cc). Tests compare them

@@ -1,6 +1,7 @@
-// Room: exec/machine. The simulated mesh: devices, buffers, collectives and the
-// ledger of bytes sent.
-// Includes: source, model, floats, comm, exec/kernels.
+// Directory: exec/machine. The simulated mesh: devices, buffers, collectives
+// and the ledger of bytes sent.
+// Its files include headers of these directories: source, model, floats, comm,
+// exec/kernels.
 //
 // Simulates a mesh of devices as a bulk-synchronous machine: steps that every
 // device runs on its own buffers alternate with collectives and reshards. Only

@@ -1,7 +1,7 @@
-// Room: exec/operations. The attention operations, one file each, and their
-// table.
-// Includes: source, model, floats, comm, exec/machine, exec/attention,
-// exec/pages.
+// Directory: exec/operations. The attention operations, one file each, and
+// their table.
+// Its files include headers of these directories: source, model, floats, comm,
+// exec/machine, exec/attention, exec/pages.
 //
 // Declares Operation, the record that describes an attention operation. A
 // record has the operation's properties, and a function that computes on the

@@ -1,6 +1,7 @@
-// Room: exec/pages. The paged KV cache: pools of pages, page tables and
+// Directory: exec/pages. The paged KV cache: pools of pages, page tables and
 // programs over them.
-// Includes: source, floats, exec/kernels, exec/machine, exec/attention.
+// Its files include headers of these directories: source, floats, exec/kernels,
+// exec/machine, exec/attention.
 //
 // Declares a pool: all pages of keys and values, on all devices, in the format
 // that the kernel reads.

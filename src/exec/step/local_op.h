@@ -1,7 +1,7 @@
-// Room: exec/step. Runs a step's program on the simulated mesh: each op on the
-// shards of its operands, every collective through the machine.
-// Includes: source, model, comm, step, exec/kernels, exec/machine,
-// exec/attention, exec/operations.
+// Directory: exec/step. Runs a step's program on the simulated mesh: each op on
+// the shards of its operands, every collective through the machine.
+// Its files include headers of these directories: source, model, comm, step,
+// exec/kernels, exec/machine, exec/attention, exec/operations.
 #ifndef SHARDC_EXEC_STEP_LOCAL_OP_H_
 #define SHARDC_EXEC_STEP_LOCAL_OP_H_
 

@@ -1,5 +1,6 @@
-// Room: importers/rules. Reads rules of other systems.
-// Includes: source, model, yaml, hlo, importers.
+// Directory: importers/rules. Reads rules of other systems.
+// Its files include headers of these directories: source, model, yaml, hlo,
+// importers.
 //
 // Each format has an Importer, which a source file in this folder defines, and
 // a line in table.h. If an importer cannot convert a part of a file, it reports

@@ -1,7 +1,7 @@
-// Room: lint/analysis. The facts of a compiled target that several lints read,
-// computed once.
-// Includes: source, model, parse, match, resolve, legalize, roles, comm,
-// schedule, step, plan.
+// Directory: lint/analysis. The facts of a compiled target that several lints
+// read, computed once.
+// Its files include headers of these directories: source, model, parse, match,
+// resolve, legalize, roles, comm, schedule, step, plan.
 //
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.

@@ -1,6 +1,6 @@
-// Room: match/automaton. Compiles patterns to automata and matches names with
-// them.
-// Includes: source.
+// Directory: match/automaton. Compiles patterns to automata and matches names
+// with them.
+// Its files include headers of these directories: source.
 //
 // This file: matching names against all patterns by one automaton.
 #ifndef SHARDC_MATCH_AUTOMATON_AUTOMATON_H_

@@ -1,7 +1,7 @@
-// Room: match/proof. Proves statements about all possible names, not only the
-// names of one manifest, by searches in automata. The result is a proof, an
+// Directory: match/proof. Proves statements about all possible names, not only
+// the names of one manifest, by searches in automata. The result is a proof, an
 // example name or "not proven".
-// Includes: match/automaton, match.
+// Its files include headers of these directories: match/automaton, match.
 //
 // The names are those that a manifest may have: not empty, UTF-8, without
 // control characters (U+0000 to U+001F, U+007F to U+009F). Names use the

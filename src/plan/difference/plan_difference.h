@@ -1,7 +1,7 @@
-// Room: plan/difference. Compares two plans, two modes of one plan or two step
-// programs. The result is one value that `diff`, `plan --diff`,
-// `check --locked` and the page of `report` print.
-// Includes: source, model, comm, plan.
+// Directory: plan/difference. Compares two plans, two modes of one plan or two
+// step programs. The result is one value that `diff`, `plan --diff`, `check
+// --locked` and the page of `report` print.
+// Its files include headers of these directories: source, model, comm, plan.
 //
 // The result for two plans is a PlanDifference. Its member `fields` has all
 // differences of the plans' JSON, including members that no other part of the

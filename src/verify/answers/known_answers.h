@@ -1,7 +1,8 @@
-// Room: verify/answers. Checks of the executor against results that are known
-// by hand.
-// Includes: dense, exec/kernels, exec/machine, exec/attention, exec/cache,
-// exec/pages, exec/operations, verify/cases, verify/judge, verify/traces.
+// Directory: verify/answers. Checks of the executor against results that are
+// known by hand.
+// Its files include headers of these directories: dense, exec/kernels,
+// exec/machine, exec/attention, exec/cache, exec/pages, exec/operations,
+// verify/cases, verify/judge, verify/traces.
 //
 // Compares the code that verification depends on with results that were
 // computed by hand: the dense reference, the simulated network, caches, pages,

@@ -1,7 +1,8 @@
-// Room: verify/cases. Cases, which are operations on a mesh with sizes and
+// Directory: verify/cases. Cases, which are operations on a mesh with sizes and
 // features: how they are selected, and their inputs.
-// Includes: source, model, floats, resolve, legalize, dense, exec/machine,
-// exec/attention, exec/pages, exec/operations.
+// Its files include headers of these directories: source, model, floats,
+// resolve, legalize, dense, exec/machine, exec/attention, exec/pages,
+// exec/operations.
 //
 // One case of verification: an operation on a mesh, with sizes and features
 // (such as a causal mask or dropout). This file also declares the result of a

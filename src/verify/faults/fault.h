@@ -1,7 +1,7 @@
-// Room: verify/faults. Injected faults, which verification must detect.
-// Includes: source, floats, comm, exec/kernels, exec/machine, exec/attention,
-// exec/cache, exec/pages, exec/operations, verify/cases, verify/judge,
-// verify/traces.
+// Directory: verify/faults. Injected faults, which verification must detect.
+// Its files include headers of these directories: source, floats, comm,
+// exec/kernels, exec/machine, exec/attention, exec/cache, exec/pages,
+// exec/operations, verify/cases, verify/judge, verify/traces.
 //
 // The names of all faults that the self-test of attention, caches and pages
 // injects. The functions that inject these faults are in injection.h. The

@@ -1,7 +1,7 @@
-// Room: verify/judge. Runs a case and compares its result with the dense
+// Directory: verify/judge. Runs a case and compares its result with the dense
 // reference.
-// Includes: source, floats, comm, dense, exec/machine, exec/attention,
-// verify/cases.
+// Its files include headers of these directories: source, floats, comm, dense,
+// exec/machine, exec/attention, verify/cases.
 //
 // Runs one case and judges it.
 #ifndef SHARDC_VERIFY_JUDGE_RUN_CASE_H_

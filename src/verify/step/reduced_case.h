@@ -1,7 +1,8 @@
-// Room: verify/step. Proves a step's program: reduced sizes that keep its
+// Directory: verify/step. Proves a step's program: reduced sizes that keep its
 // structure, data that reveals mistakes, the run, and the checks.
-// Includes: source, model, comm, schedule, step, plan, dense, exec/machine,
-// exec/operations, exec/step, verify/cases, verify/judge, verify/faults.
+// Its files include headers of these directories: source, model, comm,
+// schedule, step, plan, dense, exec/machine, exec/operations, exec/step,
+// verify/cases, verify/judge, verify/faults.
 #ifndef SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 #define SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 

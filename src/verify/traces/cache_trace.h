@@ -1,7 +1,8 @@
-// Room: verify/traces. Sequences of steps on a KV cache, and the checks of each
-// step.
-// Includes: source, model, floats, comm, dense, exec/machine, exec/attention,
-// exec/cache, exec/pages, exec/operations, verify/cases, verify/judge.
+// Directory: verify/traces. Sequences of steps on a KV cache, and the checks of
+// each step.
+// Its files include headers of these directories: source, model, floats, comm,
+// dense, exec/machine, exec/attention, exec/cache, exec/pages, exec/operations,
+// verify/cases, verify/judge.
 //
 // Runs the trace of a cache on the simulated mesh. A trace is a prefill with
 // rows of different lengths, the reshard to the layout of decoding, the

@@ -1,5 +1,6 @@
-// Room: emit/findings/pages. Explains the diagnostic codes that are no lints.
-// Includes: source.
+// Directory: emit/findings/pages. Explains the diagnostic codes that are no
+// lints.
+// Its files include headers of these directories: source.
 //
 // Explains three ranges of diagnostic codes:
 //
