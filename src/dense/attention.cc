@@ -306,9 +306,10 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 
 namespace {
 
-// `x` is the output of attention whose values are the latent rows of the
-// tokens. Multiplies `x` by the value matrix `up` of each head. The product is
-// linear, so the result is the attention over the head's own values.
+// Multiplies the attention output `x` by the value matrix `up` of each head. In
+// latent attention, `x` is a weighted sum of the tokens' latent rows, and the
+// values of a head are the latent rows times `up`. The product is linear, so
+// the result is the weighted sum of the head's values.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
   const int64_t rank = up.dim(1), dim = up.dim(2);

@@ -72,7 +72,8 @@ struct Inputs {
 
   std::vector<int64_t> query_segments;  // [B, T]
   std::vector<int64_t> key_segments;    // [B, S]
-  // [B, T]; if absent, the last query is at position KeyLength(b) - 1.
+  // [B, T]. If absent, the queries of row b have the last T positions of its
+  // keys: KeyLength(b) - T to KeyLength(b) - 1.
   std::vector<int64_t> query_positions;
   // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;
@@ -81,16 +82,16 @@ struct Inputs {
   // [B]: keys with pk < start are hidden; 0 if absent.
   std::vector<int64_t> key_starts;
 
-  // Dropout depends on the indices of the batch row and of the query head. The
-  // inputs may be a part of a larger attention, such as the shard of one
-  // device. The numbers are then the indices of the part's first row and first
-  // head in the larger attention.
+  // If the inputs are a part of a larger attention, such as the shard of one
+  // device: the indices of the part's first batch row and first query head in
+  // the larger attention. Otherwise 0. Dropout depends on these indices.
   int64_t first_row = 0, first_head = 0;
 
   int64_t KeyLength(int64_t b) const;
   int64_t QueryPosition(int64_t b, int64_t i) const;
   int64_t KeyPosition(int64_t b, int64_t j) const;
-  // Returns the sink `a` of a query head, where 0 <= a < SinkCount().
+  // Returns the logit of an attention sink of a query head. `a` is the index
+  // among the sinks of this head, where 0 <= a < SinkCount().
   double Sink(int64_t a, int64_t head) const;
   int64_t SinkCount() const;
 };

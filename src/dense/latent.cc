@@ -19,8 +19,8 @@
 namespace shardc::dense {
 namespace {
 
-// The number of tokens in a block. For each block, a row of a head's matrix is
-// read only once.
+// The number of tokens that are multiplied by a head's matrix at the same time.
+// Each row of the matrix is then read once for 16 tokens, not for every token.
 constexpr int64_t kBlock = 16;
 
 // Computes out[token, h] = c[token] . w[h] for all tokens and heads. Only the

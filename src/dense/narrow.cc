@@ -6,14 +6,15 @@
 // from which the logits follow. A row of logits is then rounded as the settings
 // require. (If the softmax is in float32, a row of weights is rounded instead.)
 // Three versions of each number are rounded: its exact value, and both ends of
-// the interval in which float32 may compute it. The slack is the larger
-// distance between the result of the exact value and the result of an end.
+// the interval in which float32 may compute it. So each output has three
+// versions, too. Its slack is the larger distance from the exact version to one
+// of the other two.
 //
 // In this example, weights are rounded to multiples of a step:
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, so 0.31 is 4.65 steps.
 //   The ends of its interval, 4.6499 and 4.6501, also round to 5 steps. The
-//   slack is then only the error of the step.
+//   slack is then only float32's error in the size of a step.
 //
 //   The ends for 4.5000001 steps may round to 4 and to 5: a slack of one step.
 #include "dense/narrow.h"
@@ -115,8 +116,8 @@ class NarrowRows {
 
   // Returns the largest error of a logit in float32. The error of the dot
   // product is at most (dim + 2) * kUnit * sum |q_d k_d|; it is 0 if the
-  // operands are integers. Scale, cap, bias and rounding each add a few
-  // roundoffs of the number that they change.
+  // operands are integers. Scale, cap, bias and rounding each add an error of a
+  // few kUnit times the number that they change.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
                     double logit) const {
     if (logit <= kMasked / 2) return 0;

@@ -79,7 +79,8 @@ float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   if (largest == 0 || !std::isfinite(largest)) {
     return static_cast<float>(largest);
   }
-  // A number x has x * `steps` steps. If `steps` overflows float32, x * 127.5 /
+  // A step is largest / 127.5. There are `steps` steps from 0 to 1, so a number
+  // x becomes x * `steps` steps. If `steps` overflows float32, x * 127.5 /
   // largest is computed in double instead.
   const double steps = NearestIn(kF32, 127.5 / largest);
   for (size_t i = 0; i < x.size(); ++i) {

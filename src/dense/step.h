@@ -17,8 +17,8 @@
 
 namespace shardc::dense {
 
-// The array of a value, row-major. Its dimensions are in the order of the
-// value's labels. Integers are also stored as T.
+// The row-major array of one value of a step's graph. Its dimensions are in the
+// order of the value's dimension labels. Integers are also stored as T.
 template <typename T>
 struct StepTensor {
   std::vector<int64_t> shape = {};
@@ -36,9 +36,9 @@ std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value);
 
 // Runs the ops of the forward pass, the backward pass and the optimizer, up to
-// and including `last`. Stores the results in `values`. `values` must already
-// have the inputs and the factors of dropouts. T is float, double or
-// std::complex<double>.
+// and including `last`. Stores the results in `values`. The caller must have
+// stored the arrays of the inputs in `values`, and StepTensor::factors of the
+// results of dropouts. T is float, double or std::complex<double>.
 template <typename T>
 void RunStep(const step::Graph& graph, const step::Sizes& sizes,
              step::Phase last, StepValues<T>& values);

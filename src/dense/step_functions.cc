@@ -45,7 +45,8 @@ T Sigmoid(const T& x) {
   return T(1) / (T(1) + Exp(-x));
 }
 
-// Computes the smooth function named `fn` of x; `c` is the constant of the op.
+// Computes the smooth function named `fn` of x. `c` is the constant of the
+// function, such as the cap in c tanh(x / c).
 template <typename T>
 T SmoothFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "recip") return T(1) / x;
@@ -89,8 +90,8 @@ T Gelu(std::string_view fn, const T& x) {
          x / T(2) * (T(1) - u * u) * k * (T(1) + T(3) * a * x * x);
 }
 
-// Computes the function named `fn` of x, which has a kink or a step; `c` is the
-// constant of the op.
+// Computes the function named `fn` of x, which has a kink or a step. `c` is the
+// constant of the function, such as the limit to which `clamp` limits |x|.
 template <typename T>
 T PiecewiseFunction(std::string_view fn, const T& x, const T& c) {
   const auto at = Real(x), limit = Real(c);
