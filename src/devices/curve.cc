@@ -18,9 +18,9 @@ double ValueAt(const Curve& curve, double at) {
 double SecondsAt(const Curve& rates, double bytes) {
   double out = bytes / ValueAt(rates, bytes);
   for (const CurvePoint& point : rates) {
-    // Between two points of the curve, the time only rises or only falls. So
-    // among all larger messages, one at a point of the curve takes the shortest
-    // time.
+    // Between two points of the curve, the time of a message only rises or only
+    // falls with its size. So the fastest message of at least `bytes` has this
+    // size or the size of a point of the curve.
     if (point.at > bytes) out = std::min(out, point.at / point.value);
   }
   return out;

@@ -62,7 +62,8 @@ class KnownProfiles {
     return letter;
   }
 
-  // Own the texts that the names and aliases in profiles_ refer to.
+  // These objects own the texts of the names and aliases in profiles_, which
+  // are string views.
   std::vector<std::shared_ptr<const OwnProfile>> files_;
   std::vector<DeviceProfile> profiles_;
   std::vector<FigureSources> letters_;
