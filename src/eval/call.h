@@ -37,8 +37,8 @@ using Arrays = std::map<std::string, dense::Array, std::less<>>;
 // has another dtype, or if its bytes do not fit its shape.
 std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 
-// The arrays that a call returns outside the JSON, in a safetensors file, with
-// their names.
+// The arrays of a result that are written to a safetensors file and not into
+// the JSON, each with its name in that file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
 // The members of one call's input, which are read by name. If a required member
@@ -95,7 +95,8 @@ class Call {
 };
 
 // Writes the result of a call, which is a JSON object, one member at a time.
-// Arrays are written as nested lists, or are returned outside the JSON.
+// Arrays become nested lists in the JSON, or are returned to the caller, which
+// writes them to a safetensors file.
 class Reply {
  public:
   // If `aside` is not null, arrays are appended to it, and the JSON has
@@ -128,7 +129,8 @@ class Reply {
 // finding, and what it wrote is discarded.
 struct Function {
   std::string_view name;
-  // The text for lists of functions: the result, a colon, the input's members.
+  // The text that a list of the functions shows: the result, a colon, and the
+  // members of the input. For example: "rotary embedding: tensor, sin, cos".
   std::string_view what;
   bool (*run)(Call& call, Reply& reply);
 };

@@ -67,7 +67,9 @@ Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
   return spec;
 }
 
-// Compiles the tree as eformer or fjformer does. Returns null after a finding.
+// Matches the call's rules to the parameters of its tree, as eformer or
+// fjformer does, and returns the spec of each parameter. Returns null after a
+// finding.
 std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
                                             Compat compat) {
   auto rules = RulesOf(call);
@@ -163,8 +165,8 @@ bool NamedTree(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns the spec, corrected for a shape as eformer corrects it; nullopt after
-// a finding.
+// Makes a spec legal for a shape by eformer's rules: for example, drops axes
+// that do not divide their dimension. Returns nullopt after a finding.
 std::optional<Spec> Corrected(Call& call, const Spec& spec, const Shape& shape,
                               const Mesh& mesh) {
   LegalizeOptions options;
