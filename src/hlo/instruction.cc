@@ -214,7 +214,8 @@ std::optional<int64_t> LeadingNumber(std::string_view text) {
 }
 
 std::string Unescaped(std::string_view text) {
-  // The text in which only escaped quotes and backslashes are replaced.
+  // The text in which only escaped quotes and backslashes are replaced. It is
+  // returned if the bytes that are written in octal are not valid UTF-8.
   std::string quotes;
   // The text in which bytes in octal are replaced as well. It is returned if it
   // is valid UTF-8.
