@@ -379,9 +379,9 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // A built-in bundle may also be named by its class: AttnQSharding is AttnQ.
-  // `bundles_` has only the name AttnQ, so FindBuiltinBundle looks up the
-  // class.
+  // A built-in bundle has a second name, the name of its class in eformer: the
+  // bundle AttnQ is also AttnQSharding. `bundles_` has only the first name, so
+  // FindBuiltinBundle looks up the second.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

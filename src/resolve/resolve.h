@@ -42,7 +42,9 @@ struct NameTrace {
   // The axis rule that was used, such as "decode_kv_head"; empty if none was
   // used.
   std::string rule;
-  AxisGroup axes;  // the result; includes parallelism axes that the mesh lacks
+  // The mesh axes of the name. An axis of a kind of parallelism (such as fsdp)
+  // that the mesh lacks is in this list, although Resolved::spec may omit it.
+  AxisGroup axes;
   // True if the decode rule is null and the standard rule has axes, so that the
   // standard rule was used.
   bool decode_fallback = false;
@@ -82,13 +84,13 @@ class Resolver {
 
   // Resolves a spec. Returns nullopt after an error. An unknown name
   // (`unknown-name`, with suggestions) and a mesh axis that is written twice
-  // (`spec`) are errors under every policy. A `like` is an error too, because
-  // the compiler of plans replaces it before this call. If the mesh lacks an
-  // axis of an axis rule or registration, the axis stays in the spec, and
-  // legalize applies the policy `illegal`. Only a parallelism axis that the
-  // mesh lacks is left out, because it acts as an axis of size 1; Make()
-  // describes the exception for eformer. legalize also reports an axis that is
-  // repeated only after resolution.
+  // (`spec`) are errors under every policy. A spec that is copied from another
+  // parameter (`like`) is an error too, because the compiler of plans replaces
+  // it before this call. If the mesh lacks an axis of an axis rule or
+  // registration, the axis stays in the spec, and legalize applies the policy
+  // `illegal`. Only a parallelism axis that the mesh lacks is left out, because
+  // it acts as an axis of size 1; Make() describes the exception for eformer.
+  // legalize also reports an axis that is repeated only after resolution.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
@@ -98,8 +100,8 @@ class Resolver {
   // Returns null if no bundle has the name.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
-  // Returns whether the axis is a parallelism axis of the axis rules that the
-  // mesh lacks.
+  // Returns whether the axis rules use the axis for a kind of parallelism, such
+  // as fsdp, and the mesh does not have the axis.
   bool IsAbsentParallelism(std::string_view axis) const;
 
   const AxisRules& axes() const { return axes_; }
