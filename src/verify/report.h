@@ -28,7 +28,8 @@ struct Projection {
   std::string role;   // "query", "key", "value" or "output"; "" if unknown
   // Place of the rule, such as "rules.yaml:12"; may be empty.
   std::string place;
-  // kUnsupported: specs and axes cannot be compared.
+  // kUnsupported if the specs cannot be compared with the axis rules of heads,
+  // for example because one parameter holds query, key and value.
   Status status = Status::kPass;
   std::vector<Mode> modes;
   std::string reason, help;  // empty for kPass
@@ -41,7 +42,8 @@ struct Report {
   std::vector<std::string> remarks;  // remarks on the whole run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
-  // The projections of the manifest; empty without a manifest.
+  // The results for the attention projections of the manifest (the list of the
+  // model's parameters); empty without a manifest.
   std::vector<Projection> projections;
 
   // Returns the number of cases with this status; projections are not counted.

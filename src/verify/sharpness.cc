@@ -26,7 +26,8 @@
 namespace shardc::verify {
 namespace {
 
-// The settings of narrow rounding in one run of the matrix, the list of cases.
+// The settings of one run over the cases: which numbers are rounded to few
+// bits, and whether the cases have features such as a sliding window.
 struct Rounding {
   std::string_view name;
   int64_t dot_bits = 0;

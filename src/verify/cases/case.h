@@ -34,8 +34,8 @@ struct Sizes {
   int64_t heads = 1;
   int64_t key_heads = 1;
   int64_t head_dim = 16;
-  // The elements of a head in the value and the output. If 0, ValueDim()
-  // returns head_dim.
+  // The number of elements of a head in the value and in the output. If 0,
+  // ValueDim() returns head_dim.
   int64_t value_dim = 0;
   // For latent attention: the rank of the latent, and in each head the size of
   // the rotated part and of the value. If 0, the sizes are 2 * head_dim,
@@ -54,8 +54,8 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// The settings of the rotary embedding that a trace applies to queries and
-// keys.
+// The settings of the rotary embedding of queries and keys in a trace, which is
+// a sequence of decoding steps over a cache.
 struct Rotation {
   double base = 10000;
   exec::RopeScaling scaling;
@@ -185,8 +185,8 @@ struct CaseResult {
   // because no sum crosses devices.
   bool exact = false;
   exec::Ledger ledger;
-  // If the case ran at reduced sizes: the bytes by formula at the sizes that
-  // the user requested.
+  // If the case ran at reduced sizes: the bytes that devices would send at the
+  // sizes that the user requested, by the formula of the operation.
   std::optional<exec::SentBytes> given_sent;
   // Indexed by device: the maximum absolute error of the device's shard.
   std::vector<double> device_error;

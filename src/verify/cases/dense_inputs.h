@@ -18,15 +18,16 @@ dense::Array DenseOf(const exec::Buffer& buffer, Layout layout);
 dense::Latent LatentOf(const exec::LatentInputs& latent);
 
 dense::Options OptionsOf(const exec::AttentionOptions& options);
-// Returns the narrow arithmetic (few bits) that the case's settings select.
+// Returns the settings of the case that require arithmetic narrower than
+// float32, such as matrix products of 4-bit numbers.
 dense::Narrow NarrowOf(const Case& test);
 
 // Returns the reference's inputs. Query, key and value are rounded to the
 // runtime dtype if there is one. Keys and values of int8 pages are rounded to
 // int8. Packed tokens get positions from their segments. A table of blocks
-// (which blocks of keys a block of queries reads) is an input only with the
-// block mask `custom`. The tables of `causal`, `sliding` and `global` hide only
-// keys that the masks hide.
+// states which blocks of keys a block of queries reads. The reference gets the
+// table only if the setting `block_mask` is `custom`. With `causal`, `sliding`
+// or `global`, the table hides only keys that the masks hide anyway.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

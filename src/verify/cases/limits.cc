@@ -1,6 +1,7 @@
 // Checks that a request can be simulated with the memory and time of one host.
 // Sizes are multiplied as doubles, which cannot overflow and are precise enough
-// for limits.
+// for limits. With --full, cases run at the sizes that the user gave, and not
+// at reduced sizes. For example:
 //
 //   batch 4, 32 heads, 8,192 x 8,192 with --full: 8.6e9 logits, refused
 #include "verify/cases/limits.h"

@@ -13,9 +13,9 @@ namespace shardc::verify {
 // Otherwise adds a usage finding (a reported error) and returns false.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
 // Returns true if the request can be simulated. Returns false, and adds a usage
-// finding, if the mesh has too many devices. With --full, also returns false if
-// there are too many logits, too many elements of query, key and value, or too
-// many elements in pages.
+// finding, if the mesh has too many devices. With --full, cases run at the
+// user's sizes. Then also returns false if there are too many logits, too many
+// elements of query, key and value, or too many elements in pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

@@ -55,9 +55,9 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // The generator returns pairs of random numbers. The first and the last
-    // pair of a position may be shared with the neighbouring positions, so
-    // there is room for two more pairs.
+    // The generator returns random numbers in pairs. The numbers of a position
+    // may begin with the second number of a pair, and end with the first number
+    // of another pair. So there is room for two more pairs.
     std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
     // A head's gain and the means of its dims are the same at all positions of
     // a batch row.

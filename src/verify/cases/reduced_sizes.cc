@@ -17,8 +17,8 @@ namespace {
 
 using Bits = std::vector<bool>;
 
-// Appends the predicates of `heads` query heads in `a` shards and `keys` key
-// heads in `c` shards.
+// Appends the predicates (properties that reduced sizes must keep) of `heads`
+// query heads in `a` shards and `keys` key heads in `c` shards.
 void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                           Bits& out) {
   const bool whole_heads = heads % a == 0;
@@ -33,9 +33,9 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// Appends the predicates for an all_to_all, which divides the heads of one
-// device into n parts. If a device has fewer than n key heads, the key heads
-// are repeated.
+// Appends the predicates (properties that reduced sizes must keep) of heads in
+// an operation with an all_to_all. It divides the heads of one device into n
+// parts. If a device has fewer than n key heads, the key heads are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -47,10 +47,10 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends two predicates for pages with 32-bit words: n shards split no word.
-// In the first predicate, a word holds the keys of `word` heads. In the second,
-// keys and values of the heads alternate in a word. For example, 2 shards of 4
-// key heads split a word of 4 heads.
+// The pages of some caches pack `word` elements, each of another head, into a
+// 32-bit word. Appends whether n shards of the heads split no word: first if a
+// word has elements of keys only, then if keys and values of the heads
+// alternate in it. For example, 2 shards of 4 key heads split a word of 4.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -109,9 +109,10 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns a size such that every possible combination of values of the
-// predicates occurs below it. Divisibility is periodic, and a predicate "size >
-// n" stays true above n.
+// Predicates are properties of a size, such as "4 divides it" or "it is above
+// 4". Returns a number n such that for each larger size, a size below n has the
+// same predicates. Such a number exists, because divisibility is periodic, and
+// a predicate "size > k" stays true above k.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {
@@ -121,8 +122,9 @@ int64_t Enough(const std::vector<int64_t>& splits) {
   return 8 + 4 * largest + 2 * period;
 }
 
-// Returns, in ascending order, the sizes from `least` to `real` whose
-// predicates equal `want`.
+// Returns the sizes that may replace the size `real`, in ascending order: the
+// sizes n from `least` up to `enough`, and `real` itself, for which the
+// predicates of(n) equal `want`. No size above `real` is returned.
 template <class Predicates>
 std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
                                 const Bits& want, const Predicates& of) {
@@ -158,9 +160,9 @@ bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
            TokenPredicates(real.batch * real_length, given);
   };
   const bool self = real.query_length == real.key_length;
-  // In decoding each row has one packed query, so the batch is the number of
-  // packed tokens. A token axis must divide the reduced batch if and only if it
-  // divides the real batch.
+  // In decoding each row has one query, so the number of packed queries is the
+  // batch. Axes that shard packed tokens must divide the reduced batch if and
+  // only if they divide the real batch.
   const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
     for (const int64_t n : of.tokens) {

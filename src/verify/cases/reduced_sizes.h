@@ -52,7 +52,9 @@
 
 namespace shardc::verify {
 
-// The numbers of shards of each dimension that occur in any mode and tensor.
+// For each dimension, the numbers of shards into which the layouts of any mode
+// and tensor split it. For example, `batch` is {2, 4} if some layouts split the
+// batch into 2 shards and others into 4.
 struct Splits {
   std::vector<int64_t> batch;
   std::vector<int64_t> length;

@@ -65,8 +65,8 @@ void ApplySettings(const SettingsRecord& record, Case& test) {
   if (record.softmax_scale) f.scale = record.softmax_scale;
   Set(f.soft_cap, record.soft_cap);
   Set(f.dropout, record.dropout);
-  // Custom block tables are test data. Operations without this setting ignore
-  // it.
+  // With the block mask `custom`, the case gets a random table of blocks as
+  // test data. Operations without the setting `block_mask` read no table.
   if (record.block_mask && test.operation->Takes(Setting::kBlockMask)) {
     f.custom_blocks = s.block_mask == exec::BlockMask::kCustom;
   }

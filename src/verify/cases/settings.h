@@ -14,9 +14,9 @@ void ApplySettings(const SettingsRecord& record, Case& test);
 // lengths. If no block size was requested, a default that is too large is
 // reduced to about three eighths of the length: most lengths then have two
 // blocks and a shorter last block. A requested block size is kept if it is
-// below the length. It is also kept if it is not below the given length, since
-// all keys are then in one block in both cases. Otherwise it is reduced, and
-// the case gets a remark.
+// below the case's length. It is also kept if it is at least the given length:
+// at both lengths, all tokens are then in one block. Otherwise it is reduced,
+// and the case gets a remark.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

@@ -66,7 +66,8 @@ struct PagedTrace {
   int64_t head_dim = 8;
   int64_t page_size = 4;
   int64_t pages_per_request = 6;  // largest number of pages
-  // Random steps, each of which grows, shares or releases requests.
+  // The number of steps. In each step, a request appends tokens, begins to
+  // share the pages of another request, or is released.
   int64_t steps = 40;
   Dtype dtype = Dtype::kF32;
   AxisGroup page_axes, head_axes;

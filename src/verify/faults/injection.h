@@ -21,8 +21,9 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// Each function sets the seams of one part of a run. If `fault` is a fault of
-// this part, its seam injects it. All other seams are correct.
+// Each function sets the seams (replaceable steps) of one part of a run, such
+// as its collectives. If `fault` is a fault of this part, one of these seams
+// injects it. All other seams behave correctly.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

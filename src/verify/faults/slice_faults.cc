@@ -98,8 +98,9 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// Several devices share a latent, and only the first should add the rotated
-// part. Makes each of these devices add it.
+// If the latent dims are sharded over several devices, the logits are the sum
+// of the logits of these devices. Only the first of them should include the
+// rotated part of the key. Makes each of them include it.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :
@@ -222,8 +223,9 @@ void ChangeAll(ShardedTensor& tensor, Change change) {
   }
 }
 
-// Sets the positions to the numbers of the slots, whichever tokens the slots
-// hold.
+// Sets the position of each token to `first` plus the index at which the token
+// is stored. This is wrong in a zig-zag ring, which stores tokens in another
+// order than that of their positions.
 void NumberSlots(const Machine& machine, ShardedTensor& positions,
                  int64_t first) {
   for (int d = 0; d < machine.devices(); ++d) {
@@ -243,7 +245,9 @@ void PositionsBySlot(const Machine& machine, const Staged& staged,
   NumberSlots(machine, slices.key_positions, 0);
 }
 
-// Reverses the positions of the second of the two chunks of each rank.
+// In a zig-zag ring, each rank holds two chunks of tokens: one from the first
+// half of the sequence and one from the second. Reverses the positions in the
+// second chunk.
 void ReverseChunks(ShardedTensor& positions) {
   for (Buffer& local : positions.local) {
     const auto row = local.shape[1];

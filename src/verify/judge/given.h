@@ -16,7 +16,7 @@ namespace shardc::verify {
 // operation does not support: only a run, which has the table, reports this.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
-// Returns the bytes that the operation's formula gives for the case.
+// Returns the bytes that devices send in the case, by the operation's formula.
 exec::SentBytes SentAt(const Case& test);
 
 }  // namespace shardc::verify

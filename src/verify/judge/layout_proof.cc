@@ -33,8 +33,9 @@ std::optional<LayoutError> Named(std::optional<LayoutError> bad,
   return bad;
 }
 
-// Gathers each sharded dimension, from the last to the first. Returns an error
-// unless all ids are then present.
+// `t` is a tensor of ids, in which each element is its own index. Gathers each
+// sharded dimension, from the last to the first. Returns an error if a device
+// then does not hold exactly the ids that it should hold.
 std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
                                        std::string_view name) {
   for (size_t d = t.shape.size(); d > 0;) {
@@ -72,8 +73,9 @@ std::optional<LayoutError> ProveExchange(Machine& machine,
                name, "after all_to_all there and back");
 }
 
-// Checks reduce_scatter. Member 0 of each group contributes the ids and all
-// other members contribute zeros, so the sum must equal the ids.
+// Checks reduce_scatter on a tensor of ids, in which each element is its own
+// index. Member 0 of each group contributes the ids and all other members
+// contribute zeros, so the sum must equal the ids.
 std::optional<LayoutError> ProveReduceScatter(Machine& machine,
                                               const ShardedTensor& split,
                                               size_t dim,
@@ -100,13 +102,14 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
 // The largest number of ids that a proof allocates, summed over all devices.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// Returns the layout `laid` unchanged if its ids fit within kMostIds. Otherwise
-// returns the same spec with a smaller shape. If the layout's own spec splits a
-// dimension into m parts and `other` splits it into n, the new size is 2 lcm(m,
-// n). A dimension keeps its size if that is smaller than the new size, or no
-// multiple of lcm(m, n). The new sizes distinguish all shards of both specs,
-// since the offset and the length of a slice are linear in the dimension's
-// length.
+// Returns a layout in which the reshard of a tensor of ids (elements that are
+// their own index) from the spec of `laid` to the spec `other` can be checked.
+// This is `laid` itself if its ids fit within kMostIds. Otherwise it has a
+// smaller shape. If `laid` splits a dimension into m parts and `other` splits
+// it into n, the new size is 2 lcm(m, n). A dimension keeps its size if that is
+// smaller than the new size, or no multiple of lcm(m, n). The new sizes
+// distinguish all shards of both specs, since the offset and the length of a
+// slice are linear in the dimension's length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;

@@ -19,8 +19,9 @@
 namespace shardc::verify {
 namespace {
 
-// The slack, an element's allowed error by rounding, in units of the roundoff.
-// Rounding to nearest has an error of at most 1 unit, truncation of up to 2.
+// The rounding error that an element may have, in units of the roundoff. The
+// value 1.3 accepts rounding to nearest, which has an error of at most 1 unit.
+// It rejects truncation, which has an error of up to 2 units.
 constexpr double kRounding = 1.3;
 
 }  // namespace

@@ -198,7 +198,7 @@ class Maker {
 
   // Returns an element of a cache. Rows beyond a sequence's length get large
   // numbers, which change the results of a program that does not mask these
-  // rows. All rows of an encoder are valid.
+  // rows. In a cache of the encoder's keys or values, all rows are used.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
     if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);

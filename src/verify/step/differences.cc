@@ -40,8 +40,8 @@ double Difference(const Buffer& got, const std::vector<double>& want) {
 double DifferenceHere(const exec::SimMesh& mesh,
                       const exec::ShardedTensor& tensor,
                       const std::vector<double>& want) {
-  // Keyed by the start index of a part: the last device of this rank that holds
-  // the part.
+  // Maps the start index of each part of the tensor to the last device of this
+  // rank (process) that holds the part.
   std::map<Shape, int> last;
   for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
     last[exec::LocalStart(mesh, tensor.shape, tensor.spec, d)] = d;

@@ -60,8 +60,8 @@ int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
   return SimMesh(one.of->mesh).Index(one.local.device, axes);
 }
 
-// Returns the number of steps of the ring if the op adds an attention sink to a
-// row of logits, otherwise 1.
+// Returns the number of steps of ring attention if the op computes the softmax
+// weight of an attention sink, exp(sink - maximum). Otherwise returns 1.
 int64_t TurnsOfSink(const WrongOp& one) {
   const step::Graph& graph = one.of->graph;
   for (const step::Op& op : graph.ops) {

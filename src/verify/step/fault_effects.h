@@ -88,7 +88,7 @@ SpoilOp Constant(double factor);
 void OtherSeed(WrongOp& one);
 // Draws dropout by the index of an element within the shard.
 void LocalDropout(WrongOp& one);
-// Returns the parameter that the optimizer reads, without the update.
+// Sets the optimizer's result to the old parameter, without the update.
 void KeepModelWeight(WrongOp& one);
 // Applies weight decay to a parameter that should have no decay.
 void DecayAnyway(WrongOp& one);

@@ -92,12 +92,13 @@ FaultAction AtOp(OpAt at, SpoilOp spoil);
 // Multiplies the unsharded size of a dimension by `part`. A `part` above 1
 // represents padding.
 FaultAction WrongSize(OpAt at, std::string_view label, double part);
-// Adds `off` to the index of an operand's first element in the dimension
-// `label`. If `off` is 0, sets the index to 0. An empty `label` means all
-// dimensions.
+// Changes the index at which the device's part of an operand begins in the
+// dimension `label`: adds `off` or, if `off` is 0, sets the index to 0. An
+// empty `label` means all dimensions.
 FaultAction WrongStart(OpAt at, size_t operand, std::string_view label,
                        int64_t off);
-// Sets the index of the result's first element in the dimension `label` to 0.
+// Sets the index at which the device's part of the result begins in the
+// dimension `label` to 0.
 FaultAction WrongResultStart(OpAt at, std::string_view label);
 // Counts positions from the start of the device's part instead of the start of
 // the sequence.

@@ -130,7 +130,7 @@ class Follower {
   const size_t parameter_;
   ParameterStep& out_;
   ValueId gradient_ = step::kNoValue;
-  // Indexed by value: 1 if it depends only on the parameter.
+  // Indexed by ValueId: 1 if the value depends only on the parameter, else 0.
   std::vector<char> own_;
 };
 

@@ -29,8 +29,10 @@ struct ParameterUse {
 struct ParameterMove {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  bool gradient = false;  // true: on the gradient; false: on the parameter
-  std::string specs;      // sharding before and after, "d:fsdp n:tp -> n:tp"
+  // True if the collective runs on the parameter's gradient, false if it runs
+  // on the parameter.
+  bool gradient = false;
+  std::string specs;  // sharding before and after, "d:fsdp n:tp -> n:tp"
   Collective collective = Collective::kAllGather;
   AxisGroup axes = {};
   int64_t bytes = 0;  // bytes sent by the device that sends most

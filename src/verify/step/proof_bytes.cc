@@ -150,7 +150,8 @@ class Counter {
 
   const StepCase& test_;
   const step::Graph& graph_;
-  // Floats narrower than float32 are stored as float32.
+  // The bytes of one element in a device's memory: 8 in float64, otherwise 4,
+  // because floats narrower than float32 are stored as float32.
   const int64_t width_;
 };
 

@@ -6,9 +6,10 @@
 // The tolerance is 0 for integers and 1e-12 for float64. If float64 values miss
 // it by a factor of at most 1000, it becomes four times the error of one
 // device, because rounding errors grow from layer to layer. For narrower
-// dtypes, it is four times the largest error of one device up to that op, plus
-// 18 * 2^-24. If values miss this by a factor of at most two, more random
-// inputs are run on one device, and the largest error is used.
+// dtypes, it is four times the largest error that a run on one device has in
+// the value and in all values before it, plus 18 * 2^-24. If values miss this
+// by a factor of at most two, more random inputs are run on one device, and the
+// largest error is used.
 //
 // In the backward pass and the optimizer, some values are only roundoff. An
 // error is therefore divided by at least a hundredth of the largest gradient.
@@ -136,7 +137,8 @@ class Prover {
                          });
   }
 
-  // Indexed by slot: the op whose final result the slot holds, or -1.
+  // Returns, for each slot, the index of the op whose final result is in the
+  // slot; -1 if the slot holds no final result.
   std::vector<int32_t> OpsOfSlots(const Program& program) const {
     std::vector<int32_t> out(program.slots.size(), -1);
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -446,8 +448,9 @@ class Prover {
   const StepData own_;
   const StepData& data_;
   StepProof out_;
-  // Indexed by ValueId: the divisor of the errors of a value, and the largest
-  // relative error of one device up to this value.
+  // Indexed by ValueId. `scale_` has the number by which the errors of a value
+  // are divided. `alone_` has the largest relative error, in the run on one
+  // device, of the value and of all values before it.
   std::vector<double> scale_, alone_;
   struct Judged {
     int32_t op = -1;

@@ -110,8 +110,8 @@ struct StepProof {
   // The op whose result overflows the dtype even on one device, or -1. If an op
   // overflows, no value is checked.
   int32_t overflow = -1;
-  // The bytes that devices sent by formula, and the bytes that ranks really
-  // exchanged for these collectives.
+  // For each collective, the bytes that devices send by the formula of the
+  // collective. Also has the bytes that ranks (processes) really exchanged.
   exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;

@@ -8,8 +8,9 @@
 //
 // An unsharded length gets as many tokens as two shards. A step that decodes
 // has one query. Query heads and KV heads become the smallest numbers that keep
-// their divisibility (ReducedHeads). A dimension keeps its size if its elements
-// are indexed by number, or if a device has fewer than four of them.
+// their divisibility (ReducedHeads). A dimension keeps its size if an op reads
+// its element with a fixed index, such as element 1 of [query, key, value]. It
+// also keeps its size if a device has fewer than four of its elements.
 #include "verify/step/reduced_case.h"
 
 #include <algorithm>
@@ -117,8 +118,9 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // A dimension that is indexed keeps its size. Tokens are an exception,
-      // because only the first token is indexed, and it always exists.
+      // A dimension of which an op reads the element with a fixed index keeps
+      // its size, so that the element exists. Tokens are an exception, because
+      // the only such token is the first, and it always exists.
       const auto* const index = std::get_if<IndexAttributes>(&op.attributes);
       if (index != nullptr && index->label != graph_.common.query) {
         fixed_[AsIndex(index->label)] = 1;

@@ -176,9 +176,9 @@ class ModelWriter : public Writer {
                         write.LabelsOf(x));
   }
 
-  // Returns keys or values whose token label is replaced by the key label. In
-  // decoding, they are written to the cache, and all rows of the cache are
-  // returned.
+  // Returns the keys or values `x` with the label `s` (the keys' length) in
+  // place of the label `t` (the queries' length). In decoding, writes them to
+  // the cache and returns all rows of the cache.
   ValueId Remembered(ValueId x, const std::string& name) {
     write.name = "cache " + name;
     if (!kind_.decodes) return write.Rename(x, t, s);

@@ -58,7 +58,7 @@ struct SoundModel {
 // backward pass and, unless the kind is `bare`, the optimizer.
 void WriteSoundModel(const SoundModelKind& kind, SoundModel& model);
 // Writes a step of two micro-batches for a model without layers: an embedding,
-// a gain and an output head.
+// a vector that the embedded tokens are multiplied by, and an output head.
 void WriteMicroBatches(SoundModel& model);
 
 }  // namespace shardc::verify

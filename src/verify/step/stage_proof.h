@@ -21,7 +21,7 @@ struct StageSettings {
   Mesh mesh;      // the mesh of one stage, without `axis`
   Mesh all_mesh;  // the mesh of all stages, with `axis`
   schedule::Table table;
-  std::vector<int64_t> layers;  // indexed by stage: its number of layers
+  std::vector<int64_t> layers;  // the number of layers of each stage
 };
 
 struct StageProof {
@@ -29,7 +29,7 @@ struct StageProof {
   Mesh all_mesh;  // the mesh of all stages
   int32_t ranks = 0, stages = 0, microbatches = 0;
   std::optional<int32_t> virtual_stages;  // stages of each rank, if all equal
-  std::vector<int64_t> layers;  // indexed by stage: its number of layers
+  std::vector<int64_t> layers;            // the number of layers of each stage
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, or nullopt if the
   // order is wrong or no room is large enough. Each receive comes right before

@@ -22,8 +22,8 @@ struct Broken {
   StagedFaults faults = {};
 };
 
-// Returns the programs of a table. Their receives are in the order of the
-// sends.
+// Returns the program of each rank of a table: the list of its tasks, sends and
+// receives. Ranks receive messages in the order in which these are sent.
 schedule::Programs LoweredInTurn(const schedule::Table& table);
 
 // Each function injects the fault that the table in staged_faults.cc describes.

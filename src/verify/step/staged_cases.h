@@ -23,7 +23,7 @@ namespace shardc::verify {
 struct StagedCaseKind {
   std::string_view schedule = "1f1b";
   schedule::Extent extent = {2, 1, 4};
-  // Indexed by stage: its number of layers.
+  // The number of layers of each stage.
   std::vector<int64_t> layers = {1, 1};
   int64_t dp = 2, tp = 2;  // axis sizes of each rank's mesh
   bool experts = false;  // true: layers of experts, and axis ep in place of dp

@@ -14,8 +14,9 @@ size_t StagedFaultCount();
 // Proves a small step with each schedule, injects every fault into one of these
 // steps, and appends the verdicts to `out`. Three proofs run: of the order, of
 // the channels, and of the values. A fault counts as detected if every proof
-// that must detect it fails. `progress` continues the count of the faults
-// in `out`.
+// that must detect it fails. After each fault, `progress` is called with the
+// numbers of finished faults and of all faults. Both numbers include the
+// faults that `out` had before.
 void AddStagedSelfTest(int threads, const StepSelfTestProgress& progress,
                        StepSelfTest& out);
 

@@ -62,8 +62,8 @@ struct Rank {
   // Frames (one micro-batch of one stage) whose forward task has run, oldest
   // first.
   std::deque<FrameKey> held = {};
-  // Indexed by slot: the value, if the rank keeps it outside the frames until
-  // the step ends. Examples are inputs and sums of gradients. Otherwise empty.
+  // The values that the rank keeps outside the frames until the step ends, such
+  // as inputs and sums of gradients. Indexed by slot; empty for other slots.
   std::vector<PerDevice> lasting = {};
   std::map<MessageKey, Frame> outbox = {};
 };
@@ -340,11 +340,12 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Stores the value of a slot in the rank's `lasting`, unless it is there.
-  // While the tasks run (`after` is false), the value must be an input of the
-  // rank, or depend only on inputs of the rank. With `after`, the value may
-  // also depend on results of tasks. A result that another rank has computed is
-  // copied from that rank. Returns false if the rank cannot get the value.
+  // Adds the value of a slot to the rank's `lasting`, the values that the rank
+  // keeps until the step ends, unless it is already there. While the tasks run
+  // (`after` is false), the value must be an input of the rank, or depend only
+  // on inputs of the rank. With `after`, it may also depend on results of
+  // tasks. A result that another rank has computed is copied from that rank.
+  // Returns false if the rank cannot get the value.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;
@@ -458,7 +459,8 @@ class StagedRunner {
   const exec::SimMesh& mesh_;
   const exec::StepInputs& inputs_;
   std::vector<StepProblem>& problems_;
-  // Indexed by slot: operands and result of the instruction that runs.
+  // The operands and the result of the instruction that runs now. Indexed by
+  // slot; all other slots are empty.
   std::vector<PerDevice> workspace_;
   exec::StepRun out_;
   // Indexed by slot: the first rank that computed it; -1: no rank.

@@ -28,8 +28,8 @@ struct StagedFaults {
   // micro-batch of one stage. If there are more frames, the oldest frames are
   // lost.
   int64_t most_held = std::numeric_limits<int64_t>::max();
-  // A function that is called after each task that adds gradients. `slots` are
-  // the inputs and sums that the rank holds, indexed by slot.
+  // A function that is called after each task that adds gradients. `slots` has
+  // the inputs and the sums of gradients of the rank, indexed by slot.
   std::function<void(int32_t rank, std::vector<exec::PerDevice>& slots)>
       after_weights = {};
 };

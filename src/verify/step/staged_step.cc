@@ -10,8 +10,9 @@
 // A backward task has two halves, I and W. The half I, for gradients of inputs,
 // has the recomputed instructions and all instructions on which a message to
 // the previous stage depends. The half W, for gradients of weights, has all
-// other instructions. The first stage sends no gradient back. Its half I has
-// the instructions on which the ops before the layers depend.
+// other instructions. The first stage sends no gradient back. Its half I
+// computes the gradient of its first layer's input, which the backward pass of
+// the ops before the layers (such as the embedding) reads.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>

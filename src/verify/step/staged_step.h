@@ -125,7 +125,8 @@ class StagedProgram {
   std::vector<bool> lasts_, goes_back_;
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;
-  // Index of the parameter, keyed by the parameter or one of its moments.
+  // Maps the value of a parameter, or of one of its moments, to the parameter's
+  // index in Graph::parameters.
   std::map<step::ValueId, size_t> parameter_of_;
 };
 

@@ -105,7 +105,8 @@ std::string_view StepStatusName(StepStatus status);
 
 struct StepReport {
   Mode mode = Mode::kTrain;
-  // Name of the operation; empty: attention as the model describes it.
+  // Name of the attention operation. Empty if none was requested: attention is
+  // then computed by the ops in the model's description.
   std::string operation;
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
@@ -161,7 +162,8 @@ struct StepReport {
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
-  // Null: attention as the model describes it.
+  // The attention operation. Null if none was requested: attention is then
+  // computed by the ops in the model's description.
   const exec::Operation* operation = nullptr;
   Dtype dtype = Dtype::kF64;  // dtype of the proof
   // True: run the proof; false: only static checks and bytes.
@@ -173,8 +175,9 @@ struct StepRequest : StepInputs {
   // for the real mesh.
   int64_t most_devices = kMostProofDevices;
   // If not empty, rows, conflicts and totals are limited to this part: "layer
-  // 3", "model" or "optimizer". A layer is then proved without the other
-  // layers, between the first and the last ops of the model.
+  // 3", "model" or "optimizer". If it is a layer, the proof runs a model that
+  // has no other layers, but has the ops before them (such as the embedding)
+  // and after them (such as the output head).
   std::string part = {};
   bool full = false;  // true: proves the step at real sizes on the real mesh
   int64_t memory_bytes = 0;  // most bytes that a full proof may need on a rank

@@ -21,8 +21,9 @@ std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // indexed by op
 
 // Sets in `out` the rows, conflicts, traffic, notes, peak, flops and the digest
 // of the program. If the request names a part, rows, conflicts and traffic are
-// limited to this part. Returns the index of each row's op. The index is -1 for
-// a value that is reduced at the end of the step.
+// limited to this part. Returns, for each row, the index of its op in the
+// graph. The index is -1 if the row belongs to no op, but to a reduction at the
+// end of the step.
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out);
 

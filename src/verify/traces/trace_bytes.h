@@ -10,7 +10,7 @@
 
 namespace shardc::verify {
 
-// Returns the bytes of a trace in which no step fails.
+// Returns the bytes that each device sends in a trace in which no step fails.
 exec::SentBytes TraceBytes(const CacheTrace& trace);
 
 }  // namespace shardc::verify
