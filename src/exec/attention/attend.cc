@@ -178,8 +178,9 @@ void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
                 state.out.real.data() + at * to.value_dim};
 }
 
-// Adds the keys of `tile` to the softmax states of its rows, for query heads
-// tile.head to `head_end` - 1.
+// Computes the attention of the query rows of `tile` over the keys of `tile`,
+// for query heads tile.head to `head_end` - 1. Accumulates the result in the
+// online-softmax states of the rows.
 void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
                  SoftmaxState& state) {
   const bool whole = tile.row_begin == 0 && tile.row_end == slice.rows();
@@ -189,8 +190,9 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   std::vector<HeadGroup> parts;
   parts.reserve(AsIndex(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
-    // Only a tile with all query rows has the states of several heads in one
-    // contiguous range. For other tiles, one head is computed at a time.
+    // The states of all rows of one head come before those of the next head.
+    // Only a tile with all query rows therefore has the states of several heads
+    // in one contiguous range. For other tiles, one head is computed at a time.
     int64_t heads = 1;
     while (whole && alike && h + heads < head_end &&
            slice.key_head[AsIndex(h + heads)] == slice.key_head[AsIndex(h)]) {
@@ -226,7 +228,8 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
 
 // Implements MaskedRows::kMean: a row that sees no key attends to all keys with
 // equal weights, as if all logits were the same finite number. A row that sees
-// only keys with logit -inf keeps a sum of 0, so its output is 0.
+// keys, but only with logit -inf because of the bias, keeps a sum of 0, so its
+// output is 0.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

@@ -138,7 +138,8 @@ class Row {
     return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
   }
 
-  // Adds keys [begin, begin + count) to the row's running softmax.
+  // Processes keys [begin, begin + count) in the row's online softmax: adds
+  // their weights to the sum, and their weighted values to the output.
   void Absorb(const float* scores, int64_t begin, int64_t count,
               SoftmaxState& state) const {
     const auto at = AsIndex((b_ * s_.heads() + h_) * s_.rows() + t_);

@@ -26,9 +26,10 @@
 namespace shardc::exec {
 
 // A device's view of an input that broadcasts, such as a bias [B|1, H|1, T|1,
-// S|1]. Element i of a slice's dimension is element i + offset of the buffer,
-// with the offsets below, or element 0 if the buffer has size 1 there. `buffer`
-// is null if the input is absent.
+// S|1]. In each dimension, index i of the device's slice is index i + offset of
+// the buffer, or index 0 if the buffer has size 1 there. The offsets are the
+// members `batch`, `head`, `row` and `key`. `buffer` is null if the input is
+// absent.
 struct BroadcastView {
   const Buffer* buffer = nullptr;
   int64_t batch = 0, head = 0, row = 0, key = 0;
@@ -85,19 +86,21 @@ void FinishScores(const LocalSlice& slice, Buffer& scores);
 // option for rows that see no key. The result depends only on values that all
 // devices share, so it is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
-// Adds all keys of the slice to the state. Uses the fast kernels if
-// InKernels(slice) is true, else the plain loops. Rows that see no key then get
-// the output that the options require.
+// Computes the attention of all query rows over all keys of the slice, and
+// accumulates it in `state`, the online softmax of each row. Uses the fast
+// kernels if InKernels(slice) is true, else the plain loops. Rows that see no
+// key then get the output that the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
-// Adds all keys of the slice to the state. `scores` are their logits after
+// Like AttendRows, but from logits that are already computed, and always with
+// the plain loops. `scores` are the logits of all rows and keys after
 // FinishScores.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
-// Adds keys [begin, end) of the slice to the state. The plain loops add blocks
-// of `block_k` keys, the first of which starts at `begin`. The fast kernels
-// ignore `block_k` and choose block sizes themselves. attend.cc describes which
-// problems run in the fast kernels.
+// Accumulates the attention of all query rows over keys [begin, end) in
+// `state`. The plain loops process blocks of `block_k` keys, the first of which
+// starts at `begin`. The fast kernels ignore `block_k` and choose block sizes
+// themselves. attend.cc describes which problems run in the fast kernels.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // Like AttendKeys, but only for query rows [row_begin, row_end).

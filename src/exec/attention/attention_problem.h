@@ -98,17 +98,20 @@ struct OperationSettings {
   Dtype softmax_dtype = Dtype::kF32;
   // Bits of quantised matmul operands, 8 or 4; 0: not quantised.
   int dot_bits = 0;
-  // For ring only: if set, no other axis may shard the lengths.
+  // For ring attention only: if set, this is the only mesh axis that may shard
+  // the query and key lengths.
   std::string sequence_axis;
-  // For ulysses only: the axes of the sequence over which keys are passed
-  // around a ring. The all_to_all runs over the other axes of the sequence.
+  // For ulysses only: some of the mesh axes that shard the sequence. Keys are
+  // passed around a ring over these axes, and the all_to_all runs over the
+  // others.
   AxisGroup ring_axes;
   // True: the ring is a loop; false: its steps are unrolled.
   bool scan_ring = true;
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;
   BlockMask block_mask = BlockMask::kCausal;
-  // For BlockMask::kGlobal: number of first blocks that all queries see.
+  // For BlockMask::kGlobal: the number of key blocks at the start of the
+  // sequence that all queries see.
   int64_t global_blocks = 1;
 };
 

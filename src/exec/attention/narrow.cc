@@ -2,11 +2,11 @@
 // formulas are in narrow.h.
 //
 // In a quantised matmul, groups of numbers share a step, and each number is
-// rounded to a multiple of its group's step. A group is a row of a query or
-// key, or one dim of the values of a block of keys. The step is computed from
-// the largest magnitude in the group. If the head dimension is sharded, the
-// largest magnitudes are first all-reduced, so that all devices use the same
-// steps.
+// rounded to a multiple of its group's step. For queries and keys, a group is
+// the vector of one token and head. For values, a group is one dim of all keys
+// of a block, such as dim 5 of 256 keys. The step is computed from the largest
+// magnitude in the group. If the head dimension is sharded, the largest
+// magnitudes are first all-reduced, so that all devices use the same steps.
 //
 // The matmul then multiplies integers and adds the products as integers. The
 // devices' partial sums are integers too, so adding them does not round. For

@@ -1,12 +1,14 @@
 // Attention with arithmetic that is narrower than float32: matmuls of operands
 // that are quantised to few bits, and a softmax in 16 bits.
 //
-// Quantised matmuls: the numbers x of a row are stored as integers of at most
-// 2^(bits-1) - 1, which are multiplied by the row's step = max |x| /
-// (2^(bits-1) - 0.5). Products of integers are added without rounding. In the
-// logits q.k, a row is the D numbers of one token and head. In the output p.v,
-// p are the softmax weights, and a row of p is one query's weights for the keys
-// of one block. A row of v is one dim of the values of these keys.
+// Quantised matmuls: numbers are quantised in groups, which are called rows
+// here. The numbers x of a row are stored as integers, which are multiplied by
+// the row's step = max |x| / (2^(bits-1) - 0.5). The largest integer is
+// 2^(bits-1) - 1. Products of integers are added without rounding. In the
+// logits q.k, a row is the vector of one token and head. In the output p.v, p
+// are the softmax weights. A row of p has one query's weights for the keys of
+// one block, and a row of v has one dim (such as dim 5) of the values of these
+// keys.
 //
 // If D is sharded, the largest number of each row is all-reduced first, so that
 // all shards of a row have the same step. In a group of n devices, this sends
@@ -37,7 +39,8 @@ Buffer LargestOfRows(const Buffer& x,
                      const Arithmetic& arithmetic = kRightArithmetic);
 
 // Returns products q.k as integers, I32 [B, H, T, S]. `query_largest` [B, T, H]
-// and `key_largest` [B, S, K] are the largest magnitudes of unsharded rows.
+// and `key_largest` [B, S, K] are the largest magnitudes of the rows. If D is
+// sharded, they are the maxima over all shards of a row.
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits);
 // Returns the logits in F32: scale * sum * query step * key step. A row's step
@@ -64,7 +67,8 @@ struct Narrow {
 };
 // Like AttendScores, but with weights in the softmax dtype and a quantised
 // product of weights and values. If the softmax dtype is not F32, also adds the
-// sinks [sinks, H] and returns true. Otherwise returns false.
+// sinks [sinks, H] and returns true. Otherwise returns false, and the caller
+// must add the sinks.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);

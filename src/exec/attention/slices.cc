@@ -1,4 +1,4 @@
-// Builds the inputs of attention that each device uses, its slices, as views of
+// Builds the slices of the attention inputs, one for each device, as views of
 // the buffers that the device holds. Query, key and value are not copied. A
 // bias or mask may be sharded over fewer axes than the query and key. The
 // device then holds more of the bias than it needs, and an offset marks where
@@ -21,10 +21,11 @@
 namespace shardc::exec {
 namespace {
 
-// Two tensors have a dimension of `size` elements in common. The first tensor
-// is sharded over `host`, the second over `guest`, a prefix of `host`. A
-// device's slice of the second therefore contains its slice of the first.
-// Returns the offset, in elements, of the smaller slice within the larger one.
+// Two tensors, such as a query and a mask, have a dimension of `size` elements
+// in common. The axes `host` shard it in the first tensor. In the second, only
+// the axes `guest` shard it, which are a prefix of `host`. A device's slice of
+// the second therefore contains its slice of the first. Returns the offset, in
+// elements, of the smaller slice within the larger one.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -
@@ -75,8 +76,9 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // Every process computes the positions of all tokens. It shards them for the
-  // devices of all processes, so positions are never sent.
+  // Every process computes the positions of all tokens and shards them itself,
+  // so positions are never sent. In the mesh `whole`, this process therefore
+  // holds the devices of all processes.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

@@ -117,8 +117,10 @@ class Stager {
     return std::nullopt;
   }
 
-  // Sets the compute dtype. Returns true if the operation supports the settings
-  // of softmax and products.
+  // Sets the dtype in which the operation computes. Returns false, with the
+  // reason, if the inputs have no common dtype. Also returns false if the
+  // settings request a softmax dtype or quantised matmuls that the operation
+  // does not support.
   bool Arithmetic(Staged& out) {
     const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
     auto dtype = ComputeDtype(problem_, settings_);
@@ -177,8 +179,9 @@ class Stager {
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
   }
 
-  // Adds an explanation to an error of the query's length. Only operations
-  // whose query and key must have the same length axes call this function.
+  // If `why` states that axes do not divide the query's length, changes its
+  // message or adds help. Only operations whose query and key must have the
+  // same length axes call this function.
   void ExplainLength(const Shape& shape, LayoutError& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||
@@ -254,10 +257,11 @@ class Stager {
   std::string key_fault_;
 };
 
-// Returns the axes that shard one dimension of an extra input such as a mask.
-// `host` are the axes of the query's or key's dimension. The result is `own`,
-// the input's own axes, if they are a prefix of `host`, else `host`. A
-// dimension of size 1 is broadcast and has no axes.
+// Returns the axes over which one dimension of an extra input, such as a mask,
+// is resharded to match the query or key. `host` are the axes of that dimension
+// of the query or key, and `own` those of the extra input. The result is `own`
+// if it is a prefix of `host`, else `host`. A dimension of size 1 is broadcast
+// and has no axes.
 AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
                  const AxisGroup& host) {
   if (size == 1) return {};

@@ -36,8 +36,9 @@ struct Staged {
   bool sinks_by_key_head = false;
   Spec output;  // spec of the output [B, T, H, Dv]
 
-  // Positions [B, T|S], lengths and starts [B]. Every process knows these
-  // arrays, so they are placed without a transfer.
+  // Positions [B, T|S], lengths and starts [B]. Every process has these arrays
+  // unsharded and takes the parts of its own devices from them, so nothing is
+  // sent.
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
   // The index of the inputs' first batch row in the full batch, on which
@@ -63,9 +64,9 @@ struct StageOptions {
   // size 1 is reported as an error. If false, that dimension stays unsharded
   // and a remark is added.
   bool strict_length = false;
-  // True: the operation supports settings.softmax_dtype.
+  // True: the operation supports a softmax in 16 bits (settings.softmax_dtype).
   bool narrow_softmax = false;
-  // True: the operation supports settings.dot_bits.
+  // True: the operation supports quantised matmuls (settings.dot_bits).
   bool quantised_matmul = false;
   // True: key heads are sharded over the axes that shard the query's heads.
   bool heads_on_keys = false;
@@ -90,8 +91,8 @@ std::optional<Staged> Stage(const Machine& machine,
                             StageOptions options, LayoutError& why,
                             std::vector<std::string>& remarks);
 
-// Returns the reason if the operation does not support the softmax dtype or the
-// quantised products of `settings`, else nullopt.
+// Returns an error if `settings` requests a softmax in 16 bits or quantised
+// matmuls and the operation does not support them. Otherwise returns nullopt.
 std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
                                            const StageOptions& options);
 
@@ -105,8 +106,8 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 // ring read them for every block.
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
-// For operations that shard key heads over the query's head axes (the MHA
-// spec): if `why` is an error of the key's head dimension, rewords it and
+// For operations with `heads_on_keys`, which shard key heads over the query's
+// head axes: if `why` is an error of the key's head dimension, rewords it and
 // suggests a change. Leaves other errors unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
@@ -114,8 +115,9 @@ void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
 // Returns an error if these axes cannot divide the key heads evenly, or if one
 // of the axes already shards another dimension of key or value.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
-// Stages the inputs of a local kernel that keeps the axes of batch and heads
-// and needs all other dimensions unsharded. Returns nullopt if
+// Stages the inputs of a local kernel, which computes attention on each device
+// without collectives. Query, key and value stay sharded over batch and heads,
+// and are gathered over all other dimensions. Returns nullopt if
 // outcome.unsupported is set, or if the inputs have shapes but no elements.
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
@@ -176,13 +178,15 @@ struct SliceSeam {
 
 // Checks that a local kernel can run on each device's slice. Query, key and
 // value need equally many batch rows; key and value need equal lengths and
-// heads; key heads must divide query heads. Returns all reasons why the kernel
-// cannot run, with the axis of the first, or nullopt.
+// heads; key heads must divide query heads. Returns nullopt if the kernel can
+// run. Otherwise returns one error whose message lists all violated conditions,
+// and whose axis is that of the first.
 std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
                                             const Staged& staged);
 
-// Returns an output [B, T, H, Dv] without elements, sharded by the query's
-// batch, length and heads. Each device then stores its own part.
+// Returns an output [B, T, H, Dv] whose buffers are still empty. Its batch,
+// length and heads have the same axes as the query's. Each device then stores
+// its own part.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
 // Reshards the output to specs.output, converts it to the problem's layout, and
 // calls `join` of the machine's SliceSeam, with which tests can change it.

@@ -45,9 +45,9 @@ class Traffic {
   int64_t element_bytes() const { return element_bytes_; }
   int64_t stored_bytes() const { return stored_bytes_; }
 
-  // The shardings of the tensors after the steps that were added so far. At
-  // first these are the shardings of the inputs, with dimensions of size 1
-  // unsharded.
+  // The current shardings of the tensors. A function that adds the bytes of a
+  // reshard, such as GatherLengths, also changes the sharding here. At first
+  // these are the shardings of the inputs, with dimensions of size 1 unsharded.
   TensorSharding query, key, value;
   const TensorSharding& output() const { return output_; }
 

@@ -124,7 +124,8 @@ HWY_INLINE void ConvertRow(const typename E::T* src, int64_t count,
 }
 
 // Applies cap, bias and mask of query row t of head g to the scores s of key
-// rows [first, first + count). s must have room for full vectors.
+// rows [first, first + count). s must have room for `count` scores, rounded up
+// to full vectors.
 inline void AdjustScores(const AttentionSlice& in, int64_t g, int64_t t,
                          int64_t first, int64_t count, float* s) {
   const DF df;
@@ -166,8 +167,8 @@ HWY_INLINE float MostOfLanes(VF v) {
 }
 
 // Replaces scores c in [c0, c1) that are outside of [lo, hi) by minus infinity,
-// and returns the largest score inside [lo, hi). c0 and c1 are multiples of two
-// vectors.
+// and returns the largest score inside [lo, hi). c0 and c1 are multiples of
+// twice the number of lanes of a vector.
 HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                          float* HWY_RESTRICT s) {
   const DF df;
@@ -199,10 +200,11 @@ HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
 }
 
 // Replaces scores s[c0, c1) by weights in place. Entries outside of [lo, hi)
-// are masked: their weights are 0. c0 and c1 are multiples of two vectors. A
-// weight's index alone decides to which lane of the sum it is added, so the sum
-// does not depend on c0 and c1. Updates max and sum, and returns the factor by
-// which the caller must multiply the output accumulated before.
+// are masked: their weights are 0. c0 and c1 are multiples of twice the number
+// of lanes of a vector. A weight's index alone decides to which lane of the sum
+// it is added, so the sum does not depend on c0 and c1. Updates max and sum,
+// and returns the factor by which the caller must multiply the output
+// accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

@@ -56,8 +56,8 @@ void PackLeft(const Bf16Rows& from, uint16_t* to);
 // keys do for the scores. Writes [R / 16][D / 32] tiles.
 void PackColumns(const Bf16Rows& from, uint16_t* to);
 // Packs the rows as right tiles without a transpose, as values are packed for
-// the output. `to` has D / 16 rows of `steps` tiles; the first R / 32 tiles of
-// each row are written.
+// the output. `to` is an array [D / 16][steps] of tiles. For each group of 16
+// dims, the first R / 32 tiles are written.
 void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 
 // The arguments for a block of 32 x 32 float32 sums. Each of `steps` steps adds
@@ -65,12 +65,12 @@ void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 struct TileBlock {
   const uint16_t* left = nullptr;
   int64_t left_row = 0;  // stride of the rows of a tile, in elements
-  // Elements from the first to the second tile of a step, and from the tiles of
-  // one step to those of the next.
+  // Distances in elements: `left_tile` from the first to the second left tile
+  // of a step, and `left_step` from a tile of one step to that of the next.
   int64_t left_tile = 0;
   int64_t left_step = 0;
   const uint16_t* right = nullptr;
-  // Elements from the first to the second right tile of a step.
+  // The distance in elements from the first to the second right tile of a step.
   int64_t right_tile = 0;
   int64_t steps = 0;
   // The number of rows, from row 0 on, whose sums the caller needs.

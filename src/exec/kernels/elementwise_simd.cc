@@ -147,9 +147,9 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Adds a times b to `into`, for one strip of `b` at a time: two vectors of
-// columns. The strip is first copied to `strip`, where its rows are contiguous.
-// `strip` has room for `inner` rows.
+// Adds the matrix product of a and b to `into`. `b` is processed in strips,
+// which are two vectors of columns wide. Each strip is first copied to `strip`,
+// where its rows are contiguous. `strip` has room for `inner` rows.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
                  size_t inner, float* strip, float* into) {
   const size_t most = 2 * hn::Lanes(DF());

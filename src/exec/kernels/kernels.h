@@ -86,22 +86,23 @@ struct AttentionState {
 
 void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
-// Adds the keys of a slice to the state, block by block. This function is the
-// fastest for many query rows. It computes products in bfloat16 if query, key
-// and value are BF16 and the processor has AMX or is an AMD processor with
-// AVX512_BF16. Weights are then rounded to bfloat16 before they multiply the
-// values, so an output's error is up to 2^-8 max |v| (prefill_bf16_simd.cc).
-// Otherwise all products are float32.
+// Computes the attention of the query rows over the keys of a slice, block by
+// block, and accumulates it in `state`. This function is the fastest for many
+// query rows. It computes products in bfloat16 if query, key and value are BF16
+// and the processor has AMX or is an AMD processor with AVX512_BF16. Weights
+// are then rounded to bfloat16 before they multiply the values, so an output's
+// error is up to 2^-8 max |v| (prefill_bf16_simd.cc). Otherwise all products
+// are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
-// Adds the keys of all slices to their states. This function is for few query
-// rows, where memory bandwidth limits the speed. It reads all slices together,
-// block by block, because the keys of several heads are usually contiguous. All
-// slices must have the same kv_dtype. The order of additions differs from
-// PrefillAttention's. Callers therefore choose between the two by the query
-// length of the unsharded tensor, so that sharded and unsharded runs use the
-// same function.
+// Computes attention like PrefillAttention, for several slices, each with its
+// own state. This function is for few query rows, where memory bandwidth limits
+// the speed. It reads all slices together, block by block, because the keys of
+// several heads are usually contiguous. All slices must have the same kv_dtype.
+// The order of additions differs from PrefillAttention's. Callers therefore
+// choose between the two by the query length of the unsharded tensor, so that
+// sharded and unsharded runs use the same function.
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch);
 
@@ -124,7 +125,7 @@ void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
 // AddInto adds x[i] to into[i]. MaxInto sets into[i] to the larger of x[i] and
 // into[i]. The result is NaN if one of the numbers is NaN. Collectives call
-// these functions for one member after the other.
+// these functions for one device of a group after the other.
 void AddInto(std::span<const float> x, std::span<float> into);
 void MaxInto(std::span<const float> x, std::span<float> into);
 

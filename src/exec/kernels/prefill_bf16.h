@@ -12,7 +12,8 @@ namespace shardc::exec {
 // multiplies bfloat16 numbers faster than float32 numbers (UsedBf16Products).
 bool MultipliesBf16(const AttentionSlice& slice);
 
-// Adds the keys of the slice to the state, as PrefillAttention does.
+// Does the same as PrefillAttention, with products in bfloat16: computes the
+// attention over the keys of the slice and accumulates it in `state`.
 // MultipliesBf16 must be true for the slice.
 void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
                  Scratch& scratch);

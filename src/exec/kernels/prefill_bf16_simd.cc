@@ -62,7 +62,7 @@ struct QueryTile {
 };
 
 // The scores of a query tile for keys [c0, c1) of a block. c0 and c1 are
-// multiples of 32. The scores of keys [c0, scored) are computed.
+// multiples of 32. The scores of keys [c0, scored) are already computed.
 struct TileKeys {
   int64_t tile = 0;
   int64_t c0 = 0, c1 = 0;
@@ -249,10 +249,11 @@ class Prefill {
     return true;
   }
 
-  // Adds the keys of the block at `first` to a tile whose scores are already
-  // computed. Alternates between the weights of kRowsPerPanel rows of this tile
-  // and 32 x 32 scores of the tile `next`, because the processor can multiply
-  // tiles while it computes weights.
+  // Computes the attention of a tile of query rows over the block of keys at
+  // `first`, and accumulates it in the tile's outputs. The scores of the tile
+  // are already computed. Alternates between computing the weights of
+  // kRowsPerPanel rows of this tile and computing 32 x 32 scores of the tile
+  // `next`, because the processor can multiply tiles while it computes weights.
   void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
                   TileKeys& next) {
     const QueryTile& tile = tiles_[keys.tile];
@@ -282,9 +283,10 @@ class Prefill {
     }
   }
 
-  // Computes the weights of row `r` of the tile from the row's scores. Writes
-  // the weights of the keys `written`. Returns the factor by which the caller
-  // must multiply the output accumulated before.
+  // Computes the weights of row `r` of the tile from the row's scores, for the
+  // keys at indices [written.begin, written.end) of the block. Masked keys get
+  // the weight 0. Returns the factor by which the caller must multiply the
+  // output accumulated before.
   float Weigh(const QueryTile& tile, float* scores, int64_t r, int64_t first,
               int64_t count, Keys written) {
     Keys seen = Within(Seen(tile.row + r), first, count);

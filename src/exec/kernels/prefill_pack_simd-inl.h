@@ -53,7 +53,7 @@ struct PackedBlock {
   float* value;  // [out_panels][block][NR dims]
 };
 
-// The packed operands and the running results of one call.
+// The packed operands and the running results of one call of PrefillAttention.
 struct PackedCall {
   // NR, the keys (or dims of a value) in one panel. A panel is the part of a
   // packed operand that one tile of products reads.
@@ -69,8 +69,10 @@ struct PackedCall {
   int64_t query_tile;
   int64_t query_row;
   int64_t query_end;  // PackQuery stops before this tile
-  float* out;         // [copied tiles][MR][out_stride]
-  float* scores;      // [kTilesPerBlock*MR][kScoreStride]
+  // [copied tiles][MR][out_stride]: the outputs of tiles that are not
+  // accumulated directly in the caller's state.
+  float* out;
+  float* scores;  // [kTilesPerBlock*MR][kScoreStride]
   // [kTilesPerBlock][MR]: the factor by which the sums of a row's earlier keys
   // are multiplied, because the row's maximum has changed.
   float* alpha;

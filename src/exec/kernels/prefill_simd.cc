@@ -154,8 +154,9 @@ void WeighTile(const AttentionSlice& in, const AttentionState& state,
   }
 }
 
-// Attends to the packed block, whose `count` keys and values begin at key
-// `first`, and adds the results to the sums of the rows of tiles [from, to).
+// Computes the attention of the query rows of tiles [from, to) over the packed
+// block, whose `count` keys and values begin at key `first`. Accumulates the
+// result in the outputs of the tiles.
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
                  PackedCall& work) {

@@ -64,7 +64,8 @@ HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
   return hn::GetLane(hn::SumOfLanes(df, hn::Add(sum0, sum1)));
 }
 
-// The softmax of a tile's rows: their maxima before and after a block of keys.
+// For each row of a tile: the largest score before a block of keys (`before`)
+// and including the block (`now`), and two numbers that are computed from them.
 struct TileSoftmax {
   // A tile has fewer rows, but the loops process full vectors. 64 is a multiple
   // of the vector size of every target.

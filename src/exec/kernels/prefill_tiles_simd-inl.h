@@ -79,7 +79,9 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
     const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, r0, r1));
     const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, r2, r3));
     float* const to = dst + c * stride;
-    // The 128-bit blocks of a vector hold one column each, four columns apart.
+    // In each vector that is stored below, a 128-bit block holds the four
+    // numbers of one column. The next block holds the column that is four
+    // columns later.
     const int64_t step = 4 * stride;
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)), to, step);
     StoreBlocks(df, hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)),

@@ -19,8 +19,8 @@ namespace shardc::exec {
 // many numbers.
 std::vector<int64_t> SumOverRanks(Transport* transport,
                                   std::vector<int64_t> own);
-// Returns the ledger of all devices. All ranks must have recorded the same
-// collectives in the same order.
+// Returns a ledger (record of bytes sent) with the bytes of all ranks' devices.
+// All ranks must have recorded the same collectives in the same order.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
 // Each rank passes its own error, if it has one, and its `order`, for example
@@ -46,8 +46,8 @@ ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
 // The first difference among the arrays of a group of devices, which should be
 // equal. `other` is the device whose array differs from the array of the
 // group's first device, `first`. `at` is the offset of the first element that
-// differs. If the array of `other` has a wrong shape, `at` is -1, and `first`
-// may be `other` itself.
+// differs. If the array of `other` has a wrong shape, `at` is -1. In this case
+// `other` may be the group's first device, so that `other` equals `first`.
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;

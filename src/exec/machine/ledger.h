@@ -46,9 +46,10 @@ class Ledger {
  public:
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
-  // Records the bytes that devices really sent to each other. The entries do
-  // not change: their bytes are computed by formulas. `bytes` is indexed by the
-  // sending device; `crossed` of these bytes went to other ranks (processes).
+  // Records the bytes that devices sent to each other in a run with several
+  // processes. This does not change the ledger's entries, whose bytes are
+  // computed by formulas. `bytes` is indexed by the sending device; `crossed`
+  // of these bytes went to other ranks (processes).
   void Moved(Collective kind, const std::vector<int64_t>& bytes,
              int64_t crossed);
   // Adds the moved bytes of `other`, but not its entries.

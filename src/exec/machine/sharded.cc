@@ -287,7 +287,7 @@ class Tally {
 
 // Divides a shard into runs: elements that are contiguous both in the shard and
 // in the full tensor. Each run has `length` elements. There is one run for each
-// index of the first `outer` dimensions.
+// combination of indices of the first `outer` dimensions.
 struct Runs {
   size_t outer = 0;
   int64_t length = 1;

@@ -17,8 +17,8 @@
 
 namespace shardc::exec {
 
-// An error in a layout or a request, with the devices and the element that it
-// concerns.
+// An error in a layout or in another input of an operation, with the devices
+// and the element that it concerns.
 struct LayoutError {
   std::string message;  // starts in lower case, without a period
   std::string help;

@@ -4,12 +4,12 @@
 //
 // The table is an input or is computed. A computed table hides a pair if the
 // key block has no keys. It also hides a pair if the causal mask hides all keys
-// of the key block from all queries of the query block. The window hides pairs
-// in the same way, unless the block mask is `causal`. With the block mask
-// `global`, the first key blocks are never hidden. Within a visible pair, each
-// key is masked separately. For example, a causal table for 4 queries and 4
-// keys in blocks of 2 is [[1, 0], [1, 1]]: queries 0 and 1 never see keys 2 and
-// 3.
+// of the key block from all queries of the query block. A window hides pairs in
+// the same way, except with the block mask `causal`, for which the table
+// ignores the window. With the block mask `global`, the first key blocks are
+// never hidden. Keys of a visible pair are masked one by one. For example, a
+// causal table for 4 queries and 4 keys in blocks of 2 is [[1, 0], [1, 1]]:
+// queries 0 and 1 never see keys 2 and 3.
 //
 // The operation runs as a local kernel. The wrapper around the kernel keeps the
 // axes of batch and heads and gathers all other dimensions. Key and value are

@@ -18,7 +18,8 @@
 // flash_decoding.
 //
 // P pages of ps tokens are [P, ceil(ps/w), w, pad128(r) + pad128(p)], where a
-// word of 32 bits holds w tokens. The batch's axes shard the pages.
+// word of 32 bits holds the same element of w tokens, and pad128 rounds up to a
+// multiple of 128. The axes that shard the batch also shard the pages.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -239,8 +240,10 @@ class LatentRun {
     }
     part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
-    // The rotated part is not sharded. Of the devices that share the latent's
-    // dim, only the first adds the product of the rotated part to the logits.
+    // The rotated part is not sharded. If the latent's dim is sharded over
+    // several devices, only the first of them has the rotated part in its keys.
+    // The product of the rotated parts of query and key is thus added to the
+    // logits once.
     const bool turns = mesh_.Index(device, ranks_) == 0;
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);
@@ -372,8 +375,9 @@ class LatentRun {
   }
 
   // Returns an array of all batch rows: the device's own rows at their indices,
-  // and zeros in the other rows. Adding 0 to the own rows changes -0 to +0, so
-  // that all devices have the same zeros.
+  // and zeros in the other rows. Adding 0 to the own rows changes -0 to +0, as
+  // an all_reduce with other devices' zeros does. The bits of the output
+  // therefore do not depend on the sharding.
   Buffer InPlace(int device, const Buffer& own) const {
     Shape shape = own.shape;
     shape[0] = staged_.query.shape[0];
@@ -432,10 +436,10 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// Adds the bytes of LatentRun. The latent, the queries and the sinks are
-// resharded. Logits and outputs are all-reduced over the axes of the latent's
-// dim, partial softmaxes over the axes of its length. Outputs are also
-// all-reduced over the axes of the batch.
+// Adds to `traffic` the bytes that devices send in a LatentRun. The latent, the
+// queries and the sinks are resharded. Logits and outputs are all-reduced over
+// the axes of the latent's dim, partial softmaxes over the axes of its length.
+// Outputs are also all-reduced over the axes of the batch.
 void LatentBytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];

@@ -57,7 +57,7 @@ enum class Input : uint8_t {
   kMask,  // a boolean or an additive mask
   kDropout,
   kSegments,     // segment ids; packed tokens always have them
-  kLeftPadding,  // keys before AttentionProblem::key_starts
+  kLeftPadding,  // AttentionProblem::key_starts; earlier keys are padding
   kSinksByKeyHead,
   kBlockTable,
 };
@@ -109,8 +109,8 @@ struct Operation {
 
   // How the operation reads pages of keys and values, or nullopt if it reads
   // none. An operation on pages supports no bias, masks or dropout, and no
-  // request whose length is sharded. If `causal_only` is set, attention of
-  // several queries must be causal.
+  // request whose length is sharded. If pages->causal_only is true, attention
+  // of several queries must be causal.
   std::optional<PagedKernel> pages = std::nullopt;
   // True if the operation reads pages of MLA's latent rows, one for each token.
   bool latent = false;

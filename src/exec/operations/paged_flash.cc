@@ -1,8 +1,9 @@
 // The operation paged_flash_attention: queries [B, T, H, D] attend to keys and
-// values in two pools of pages, which a page table [B, pages] finds. Unlike the
-// other operations on pages, it also supports several queries without a causal
-// mask. Segment ids are supported only for packed tokens. If requests have
-// different numbers of queries, the real kernel runs unified_attention instead.
+// values in two pools of pages. A table [B, pages] lists the pages of each row
+// of the batch. Unlike the other operations on pages, it also supports several
+// queries without a causal mask. Segment ids are supported only for packed
+// tokens. If requests have different numbers of queries, the real kernel runs
+// unified_attention instead.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -92,8 +92,8 @@ class Ring {
     return out;
   }
 
-  // Adds the block that the device holds in this step to the softmax state of
-  // the device's queries.
+  // Computes the attention of the device's queries over the block of keys that
+  // the device holds in this step, and accumulates it in `state`.
   void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
     LocalSlice slice = slices_.at[AsIndex(device)];
     slice.key = &passing.key[AsIndex(device)];

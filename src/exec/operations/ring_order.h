@@ -33,8 +33,8 @@ struct RingSeam {
   // The correct number is the number of ranks.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
-// Runs ring attention on slices whose lengths are sharded over one list of
-// axes. Positions are inputs, so tokens may be in any order.
+// Runs ring attention on slices. The lengths of query and key must be sharded
+// over the same axes. Positions are inputs, so tokens may be in any order.
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 

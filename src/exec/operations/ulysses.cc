@@ -163,9 +163,10 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Returns which token is at each index of the length after the all_to_all. Ring
-// rank r then has the shards of all devices whose index along the ring's axes
-// is r, one after the other.
+// Returns the order of the tokens after the all_to_all: element i is the
+// original index of the token that comes to index i. Ring rank r then has the
+// shards of all devices whose index along the ring's axes is r, one after the
+// other.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);

@@ -83,7 +83,8 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
 void WriteTokens(Machine& machine, PagePool& pool,
                  std::span<const PageSlot> slots, const ShardedTensor& key,
                  const ShardedTensor& value);
-// Makes the copies of pages in `copies`, a list that PageTable::Grow fills.
+// Copies the pages that are listed in `copies`. PageTable::Grow makes such a
+// list.
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
 // Like CopyPages, but without the machine's PageSeam, which tests replace.

@@ -69,8 +69,9 @@ struct PagedKernel {
   bool distributed = false;
 };
 
-// The index of a request's first query and first key among all query tokens and
-// all key tokens, and the numbers of its queries and keys.
+// One request of a batch. `query_begin` and `key_begin` are the indices of its
+// first query and its first key among the query tokens and key tokens of all
+// requests.
 struct PagedRequest {
   int64_t query_begin = 0, queries = 0, key_begin = 0, keys = 0;
 };
@@ -116,9 +117,10 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
                           const OperationSettings& settings,
                           const PagedKernel& kernel, std::string_view name);
-// Adds the bytes of RunPaged. Queries are gathered over the shards of pages.
-// Keys and values are resharded to the layout of their pages. Outputs are
-// all-reduced over the shards in float32.
+// Adds to `traffic` the bytes that devices send in RunPaged. Queries are
+// gathered over all axes except the head axes. Keys and values are resharded to
+// the layout of their pages. Outputs are all-reduced in float32 over the axes
+// of the batch.
 void PagedBytes(Traffic& traffic, const PagedKernel& kernel);
 
 }  // namespace shardc::exec

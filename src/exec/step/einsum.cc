@@ -75,8 +75,9 @@ Split SplitLabels(const Labels& a, const Labels& b, const Labels& out) {
   return split;
 }
 
-// Returns the elements of a part, transposed to the order of the labels
-// `order`. They are repeated along labels that the part lacks.
+// Returns the elements of `part`, the part of an operand that this device
+// holds. They are transposed to the order of the labels `order`, and repeated
+// along labels that the part lacks.
 template <class T>
 std::vector<T> Ordered(const Part& part, const Labels& order,
                        const LocalOp& local) {

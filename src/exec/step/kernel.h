@@ -43,8 +43,8 @@ inline Shape AlongOut(const Labels& loop, const LocalOp& local) {
   return StridesAlong(loop, *local.labels, local.out->shape);
 }
 
-// Returns the stride, in elements, of the dimension `label`. The array must
-// have the label.
+// Returns the stride, in elements, of the dimension `label` in a row-major
+// array with these labels and this shape. `labels` must contain `label`.
 inline int64_t StrideOf(const Labels& labels, const Shape& shape,
                         step::LabelId label) {
   return StridesOf(shape)[DimOf(labels, label)];

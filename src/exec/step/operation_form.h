@@ -17,8 +17,8 @@ namespace shardc::exec {
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);
 
-// Adds sharding constraints to those of a mode: the shardings that the
-// operation requires of its query, key and output.
+// `constraints` has the sharding constraints of a mode, such as decode. Adds
+// the shardings that the operation requires of its query, key and output.
 void AddStepOverrides(const Operation& operation,
                       step::ShardingConstraints& constraints);
 

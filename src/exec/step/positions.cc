@@ -40,8 +40,8 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   // at least 1.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
-  // The only pair has frequency 1 for any base, so a scaling that changes the
-  // base is ignored.
+  // If there is only one pair, its frequency is 1 for any base. A scaling that
+  // changes the base is therefore ignored.
   if (pairs == 1 && scaling.kind == RopeKind::kDynamic) {
     scaling.kind = RopeKind::kNone;
   }
@@ -113,8 +113,10 @@ void Mask(const LocalOp& local) {
   const int64_t window =
       mask.window == step::kNoLabel ? 0 : SizeOf(local, mask.window);
   const std::vector<T> slopes = SlopesOf<T>(local, mask);
-  // A fourth, imaginary array counts the heads. Its strides are 1 along the
-  // heads and 0 along all other dimensions, so its offset is the head's index.
+  // ForNest computes an element's offset in each array from strides. With
+  // stride 1 along the heads and 0 along all other dimensions, the offset is
+  // the index of the head. These strides are therefore passed as a fourth
+  // array.
   Shape count(scores.labels->size(), 0);
   if (!slopes.empty()) count[DimOf(*scores.labels, mask.heads)] = 1;
   const Reals<T> in(*scores.buffer);

@@ -124,8 +124,9 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // A third, imaginary array counts the heads. Its strides are 1 along the
-  // heads and 0 along all other dimensions, so its offset is the head's index.
+  // ForNest computes an element's offset in each array from strides. With
+  // stride 1 along the heads and 0 along all other dimensions, the offset is
+  // the index of the head. These strides are therefore passed as a third array.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);
