@@ -14,8 +14,9 @@ namespace shardc {
 // One limit of an audit's budget. It bounds the bytes that one device sends in
 // some of the program's collectives.
 struct AuditLimit {
-  // Which collectives are limited: "total" (all), "activations_gathered", or
-  // one kind of collective such as "all_gather".
+  // Which collectives are limited: "total" (all), "activations_gathered"
+  // (all-gathers of activations), or one kind of collective such as
+  // "all_gather".
   std::string of;
   // The mesh axes of the limited collectives, joined by `+`; empty if the limit
   // covers collectives over any axes.

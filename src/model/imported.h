@@ -17,10 +17,10 @@ struct ImportedRule {
   Rule rule;
   // The comments of the rule in the imported file, without `#`.
   std::vector<std::string> comments;
-  // True if the spec contains decode rules, such as `decode_head`, in place of
-  // logical axes. The imported Python code resolves this spec in the mode
-  // decode or insert, even if the plan is for another mode. `decode_head` in
-  // the spec is then the axis rule, not a mesh axis of that name.
+  // True if logical axes of the spec were replaced by decode axis rules, such
+  // as HEAD by `decode_head`. The imported Python code resolves the spec in the
+  // mode decode or insert, even in a plan for training. In this spec,
+  // `decode_head` is the axis rule, not a mesh axis of that name.
   bool names_decode_rules = false;
 };
 

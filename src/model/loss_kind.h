@@ -12,8 +12,9 @@
 namespace shardc {
 
 enum class LossKind : uint8_t {
-  // No kind was chosen: the loss of the rules' `model:` section or, without
-  // one, of the training software stack is used.
+  // No kind was chosen. The kind is then that of the rules file's `model:`
+  // section or, if it has none, that of the training software, such as
+  // torchtitan.
   kStack,
   kEager,
   kCompiled,

@@ -47,8 +47,9 @@ struct Mesh {
   // consecutive device numbers (model/mesh_layout.h).
   int64_t processes = 1;
   int64_t slices = 1;
-  // The number of slices along each axis. Their product is `slices`. The list
-  // is empty if there is one slice.
+  // The number of slices along each axis. Slices are parts of the mesh that are
+  // connected by a data-center network (DCN). The product of the numbers is
+  // `slices`. The list is empty if there is one slice.
   std::vector<int64_t> dcn;
   std::optional<Device> device;
 

@@ -72,10 +72,11 @@ std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);
 
-// Processes form nodes, ideally one node for each copy of the model. A node has
-// mp_nodes = max(1, tp * sp / local devices) processes, and there are dp_nodes
-// = processes / mp_nodes nodes. Divisions round down, so a node may hold
-// several copies, or only a part of one.
+// Processes form nodes, ideally one node for each copy of the model. `mp_nodes`
+// is the number of processes of a node, max(1, tp * sp / local devices).
+// `dp_nodes` is the number of nodes, processes / mp_nodes. For example, tp = 8,
+// sp = 1 and 6 processes of 4 devices: 3 nodes of 2 processes. Divisions round
+// down, so a node may hold several copies, or only a part of one.
 struct NodeRanks {
   int64_t mp_nodes = 1;
   int64_t dp_nodes = 1;

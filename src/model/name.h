@@ -22,13 +22,13 @@ char SeparatorOf(std::string_view name);
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 
 // Returns the length of a name without the number of its expert, which
-// Megatron-Core appends to the leaf: `experts.linear_fc1.weight5`, or `weight*`
-// in a template. Returns the length of the entire name if it has no such
-// number.
+// Megatron-Core appends to the last part: `experts.linear_fc1.weight5`, or
+// `weight*` in a template. Returns the length of the entire name if it has no
+// such number.
 size_t EndBeforeExpert(std::string_view name, char separator);
 
 // Replaces each part that is a number by `*`: `model/layers/0/mlp` ->
-// `model/layers/*/mlp`. An expert's number at the end of the leaf
+// `model/layers/*/mlp`. An expert's number at the end of the last part
 // (EndBeforeExpert) is replaced too: `weight5` -> `weight*`.
 std::string NameTemplate(std::string_view name, char separator);
 void AppendTemplate(std::string_view name, char separator, std::string& out);

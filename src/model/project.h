@@ -119,7 +119,8 @@ struct RopeConfig {
 };
 
 // The structure of a model from its config.json. A member is empty if its key
-// is absent and its value does not follow from other keys or from the family.
+// is absent and its value does not follow from other keys or from the model
+// family.
 struct ModelConfig {
   std::string model_type;
   std::optional<int64_t> heads, kv_heads, head_dim, hidden, intermediate,

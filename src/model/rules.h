@@ -65,9 +65,10 @@ std::string_view IllegalPolicyName(IllegalPolicy policy);
 std::string_view UnmatchedPolicyName(UnmatchedPolicy policy);
 std::string_view CompatName(Compat compat);
 
-// Places the tensor of each expert on the devices of one coordinate of the mesh
-// axis `axis`. For the expert `index` of `count`, the coordinate is index *
-// size / count, where `size` is the size of the axis.
+// States which devices hold an expert's tensor, if each expert has its own
+// tensor. These are the devices at one coordinate along the mesh axis `axis`.
+// For the expert `index` of `count`, the coordinate is index * size / count,
+// where `size` is the size of the axis.
 struct Placement {
   std::string axis;
   // An RE2 pattern whose first group is the expert's index.
@@ -79,8 +80,8 @@ struct Placement {
 };
 
 // How the separator between the parts of names in a rule's pattern is
-// determined. SettleSeparators sets it if it depends on the names of the
-// parameters (kNames) or on the compat mode (kCompat).
+// determined. If the separator depends on the names of the parameters (kNames)
+// or on the compat mode (kCompat), SettleSeparators stores it in the rule.
 enum class SeparatorFrom : uint8_t {
   kFile,      // The file has the key `separator`.
   kPatterns,  // The patterns contain a slash or an escaped dot, but not both.
@@ -89,7 +90,8 @@ enum class SeparatorFrom : uint8_t {
   kNames,
   // Both a slash and an escaped dot occur, so the file must state one.
   kBoth,
-  // The file sets `compat`: eformer and fjformer know only the slash.
+  // `compat` is set, so names are split as in eformer or fjformer, which only
+  // support the slash.
   kCompat
 };
 
@@ -144,10 +146,10 @@ struct Registration {
   Place place;
 };
 
-// A named list of logical axes. A rule that names a bundle uses only the axes,
-// because a plan resolves its rules in its own modes. `mode` is the mode in
-// which the bundle is resolved outside of a rule, for example by the command
-// `resolve`.
+// A named list of logical axes. `mode` is the mode, such as decode, in which
+// the axes are mapped to mesh axes if the bundle is not used by a rule, for
+// example in the command `resolve`. If a rule names the bundle, `mode` is
+// ignored, because a plan resolves the rule in the plan's own modes.
 struct Bundle {
   std::string name;
   SpecList axes;
@@ -157,8 +159,8 @@ struct Bundle {
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
-// Returns a built-in bundle by its name or by its class name in the reference
-// system: `AttnQSharding` is AttnQ. Returns null if there is none.
+// Returns a built-in bundle by its name or by the name of its class in eformer:
+// the class of AttnQ is `AttnQSharding`. Returns null if there is none.
 const Bundle* FindBuiltinBundle(std::string_view name);
 
 struct Policy {
@@ -195,8 +197,9 @@ struct RuleSet {
   WeightDecayExclusions weight_decay_exclude;
   // The `model:` section of the first file of `sources` that has one; or null.
   std::shared_ptr<const ModelDescription> model;
-  // All files read; a file comes before the files that it extends. Ignore
-  // comments are read from them, and the plan lists them as its `source`.
+  // All files read; a file comes before the files that it extends. Comments in
+  // them such as `# shardc: ignore[SHD105]` disable findings. The plan lists
+  // the files as its `source`.
   std::vector<SourceRef> sources;
 };
 

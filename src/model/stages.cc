@@ -9,8 +9,8 @@ void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther) {
     nearer.axis = farther.axis;
     nearer.axis_place = farther.axis_place;
   }
-  // `layers` and `stacked` are two ways to identify the layers, so a file that
-  // has either replaces both.
+  // `layers` and `stacked` are two ways to identify the layers. If `nearer` has
+  // one of them, neither is copied from `farther`.
   if (!nearer.layers && !nearer.stacked) {
     nearer.layers = farther.layers;
     nearer.stacked = farther.stacked;

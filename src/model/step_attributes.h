@@ -31,7 +31,7 @@ struct ScaleAttributes {
 };
 
 struct FnAttributes {
-  // The name of a row of the table of functions (step/functions.h).
+  // The name of a scalar function, such as `silu` (step/functions.h).
   std::string fn = {};
   double constant = 0;
 };
@@ -103,7 +103,8 @@ enum class GroupScore : uint8_t { kMax, kTop2 };
 
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
-  // The label of all groups, and the label of the chosen groups.
+  // `groups` is the label whose size is the number of groups. The size of
+  // `chosen` is the number of chosen groups.
   LabelId groups = kNoLabel, chosen = kNoLabel;
   // How a group is scored: by its largest score, or by the sum of its two
   // largest.

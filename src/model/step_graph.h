@@ -282,7 +282,8 @@ struct Adam {
   int64_t step = 1;  // The number of this step, which counts from 1.
 };
 
-// Labels that every model has in addition to the labels of its description.
+// Labels that every model has in addition to the labels that its `model:`
+// section defines.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
   // The labels of an encoder's tokens; kNoLabel if the model has no encoder.
