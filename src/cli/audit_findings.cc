@@ -92,11 +92,11 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// A flaw is a finding about an instruction, at the Python line `flaw.line` from
-// which the instruction comes. Returns the line that calls the function in
-// which `flaw.line` is. That function is often a helper that only calls
+// Returns the line that calls the function in which a flaw is. A flaw is a
+// mistake that the audit found in the program, and `flaw.line` is its line of
+// Python code. The function is often a helper that only calls
 // `with_sharding_constraint`, so the line of its caller is more useful to the
-// user. Returns nullopt if the caller is in another file.
+// user. Returns nullopt if the caller is unknown or in another file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);

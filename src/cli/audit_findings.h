@@ -15,10 +15,11 @@
 
 namespace shardc::cli {
 
-// Returns the selected findings, sorted. Each is placed at a line of the user's
-// Python file, which is read if it exists. A flaw without a source line is
-// placed at the instruction in the program's text. Flaws that the committed
-// summary `locked` lists are left out.
+// Returns the flaws (the mistakes that the audit found in the program) as
+// findings, sorted. Flaws that `selection` excludes or that the committed
+// summary `locked` lists are left out. A finding is placed at a line of the
+// user's Python file, which is read if it exists. If the flaw has no source
+// line, the finding is placed at the instruction in the program's text.
 Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);

@@ -59,8 +59,10 @@ std::string_view MissingInput(const MeasuredRun& run) {
   return run.manifest.empty() && run.model.empty() ? "manifest" : "";
 }
 
-// Moves findings about the values of `cost` options to the run's file, because
-// the values are written there. Returns whether an error was moved.
+// The file of a measured run gives the values of options of `cost`. A finding
+// about such a value is placed at the option. This function changes the place
+// to the value's place in the file. Returns whether one of these findings is an
+// error.
 bool MoveToRun(const MeasuredRun& run, Findings& findings) {
   Findings moved;
   moved.NoteReadsOf(findings);

@@ -157,7 +157,8 @@ bool AreText(std::span<const FixedFile> files, Findings& findings) {
 bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
                  Findings& findings) {
   for (const Target& target : targets) {
-    // These findings are dropped, because the check reports them again later.
+    // ReadAuditInput() adds a finding if the target's section `audit` is
+    // invalid. It is dropped here, because the check itself adds it later.
     Findings unread;
     if (!target.plan.empty() || !target.step.empty() ||
         ReadAuditInput(target, allow_outside, unread)) {
@@ -304,8 +305,9 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
-  // The findings of the project's baseline must be in a new baseline too.
-  // Therefore the project's baseline is not applied before a new one is
+  // A baseline lists known findings, which `check` does not report. A new
+  // baseline must list all findings, also those that the project's baseline
+  // lists. The project's baseline is therefore not applied before a new one is
   // written.
   if (flags.baseline.empty() && flags.write_baseline.empty()) {
     flags.baseline = work->settings.baseline;
@@ -321,8 +323,9 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   }
   if (flags.unsafe_fixes && !flags.diff) flags.fix = true;
   flags.options.fix = flags.fix || flags.diff;
-  // The text of a finding has at most a few names. Other formats, the
-  // statistics and baselines need the names of all its parameters.
+  // The text format prints only a few of the parameters that a finding is
+  // about. Other formats, the statistics and baselines need the names of all of
+  // them.
   flags.options.lint.lists_names = common.format != "text" ||
                                    flags.statistics || baseline ||
                                    !flags.write_baseline.empty();

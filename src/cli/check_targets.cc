@@ -80,9 +80,10 @@ FindingSink Locked(const Target& target, const Compiled& compiled,
   return out;
 }
 
-// Reports unknown names of operations, and errors in the settings of the
-// target's operations. The lints do not report these errors: they ignore
-// unknown operations and invalid settings.
+// A target may list attention operations for `shardc verify`, and settings for
+// them. Reports unknown names of operations and errors in the settings. The
+// lints do not report these errors: they ignore unknown operations and invalid
+// settings.
 void CheckOperations(const VerifyInput& input, Findings& errors) {
   for (const VerifyInput::Named& named : input.operations) {
     NamedOperation(named.operation, named.place, errors);

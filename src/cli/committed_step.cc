@@ -11,7 +11,8 @@ namespace {
 
 // Returns the modes whose step programs are committed. Only train, prefill and
 // decode have step programs; insert has none. Of these three, returns the modes
-// that the target lists or, if it lists no modes, those that the model has.
+// that the target lists. If it lists no modes, returns those in which the model
+// can run: a model without a causal mask cannot decode.
 std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;

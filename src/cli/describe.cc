@@ -14,7 +14,8 @@
 namespace shardc::cli {
 namespace {
 
-// The indentation level of a command's members; options are one level deeper.
+// The indentation level, in the JSON text, of the members of a command's
+// object. The command's options are one level deeper.
 constexpr int kMemberIndent = 3;
 
 // Writes a member unless the text is empty.

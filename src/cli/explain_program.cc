@@ -53,7 +53,8 @@ bool Names(const std::vector<std::string>& param, std::string_view argument) {
                     other.begin());
 }
 
-// Removes the collectives of other parameters and the host transfers.
+// Removes what does not concern the parameter `param` from the report: the
+// collectives of other parameters, and all transfers to or from the host.
 void Limit(audit::Report& report, const std::vector<std::string>& param) {
   std::erase_if(report.traffic, [&](const audit::Traffic& one) {
     return !Names(param, one.moved.name);

@@ -121,10 +121,10 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   return out;
 }
 
-// Returns those of `axes` that every mesh must have, because the rules may name
-// them. The stage axis and the parallelism axes (dp, fsdp, ...) are not
-// returned. A mesh may lack such an axis: the missing axis is treated as an
-// axis of size 1.
+// Returns those of `axes` that every mesh must have, because a spec in the
+// rules may name them. The stage axis and the parallelism axes (dp, fsdp, ...)
+// are left out. A mesh may lack them: a missing one is treated as an axis of
+// size 1.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
@@ -161,8 +161,8 @@ ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
   return findings.HasErrors() ? kFound : kDone;
 }
 
-// If no mesh is legal, adds the findings of the first mesh whose stages were
-// refused.
+// If no mesh is legal, adds the errors of the first mesh on which the model
+// cannot be divided into the pipeline stages.
 void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
                    Findings& findings) {
   const cost::FitMesh* refused = nullptr;

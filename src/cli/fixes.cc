@@ -82,7 +82,7 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 
 // The effect of fixes on specs, from best to worst. The outcome for several
 // targets is the worst outcome of a target.
-// - kUnread: no target reads the files.
+// - kUnread: no target reads the rules files that the fixes change.
 // - kProven: the fixes change no spec for any names of parameters.
 // - kSame: the fixes change no spec of the targets' parameters.
 // - kOther: a spec changes, or two fixes edit the same bytes.
@@ -90,8 +90,10 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
 // Returns the pattern of each rule with a number that identifies the rule's
-// effect (its specs and other members). Rules with equal effects have equal
-// numbers, also in two calls with the same `numbers`.
+// effect (its specs and other members). `numbers` has the number of each effect
+// that was seen before, and new effects are added. If the rules before and
+// after a fix are passed with the same `numbers`, equal effects have equal
+// numbers.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
@@ -121,8 +123,9 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   return out;
 }
 
-// Returns whether two sets of rules define the same names. Only the names are
-// compared, because a fix removes definitions but never changes one.
+// Returns whether two sets of rules define bundles (specs with names) and
+// logical axes with the same names. What the names stand for is not compared,
+// because a fix removes definitions but never changes one.
 bool SameDefinitions(const RuleSet& a, const RuleSet& b) {
   const auto same = [](const auto& mine, const auto& other) {
     return std::equal(
@@ -238,7 +241,8 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  // Texts that are used instead of the contents of files.
+  // The texts of documents that are open in an editor, or that earlier fixes
+  // have changed. They are used instead of the contents of these files.
   FileTexts texts_;
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
@@ -355,7 +359,7 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
 // Returns the fixes that can be made, sorted by file and line. A fix that
 // several targets have is returned once. Two kinds of fixes are left out: those
 // that only editors offer (RuleFix::by_hand), and those of rules that are in no
-// file, such as a pack.
+// file, such as rules that are built into the program.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

@@ -68,10 +68,11 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// An imported spec may name a mesh axis `head` or `HEAD`. In a rules file, both
-// names would mean the axis rule `head`, which maps a logical axis to mesh
-// axes. Returns that axis rule, or nullopt if the name is a mesh axis in a
-// rules file too.
+// An axis rule maps a logical axis to mesh axes: the axis rule `head` is for
+// the logical axis HEAD. An imported spec may have a mesh axis with one of
+// these names, `head` or `HEAD`. In a rules file, the name would stand for the
+// mesh axes of the axis rule. Returns this axis rule, or nullopt if a rules
+// file reads the name as a mesh axis too.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
   // `__HEAD__` is the long form of the logical axis HEAD. In the imported

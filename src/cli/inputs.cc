@@ -17,9 +17,10 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the value in `known` that is named `value`. If there is none, returns
-// nullopt and adds a finding that suggests the nearest name. The finding is
-// placed at the value of `flag`, or has no place if `flag` is empty.
+// Parses a value that must be one of the names in `known`. Returns what `known`
+// pairs with the name. If the value is none of the names, returns nullopt and
+// adds a finding that suggests the nearest name. The finding is placed at the
+// value of `flag`, or has no place if `flag` is empty.
 template <typename T>
 std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,

@@ -44,7 +44,8 @@ Options ProjectInputs(InputFlags& flags);
 // AllInputs includes this option.
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
-// Returns all input options, with --model, --modes and the policies.
+// Returns all options that name inputs, and those that determine how they are
+// compiled: --modes, --unmatched, --illegal, --min-size and --compat.
 Options AllInputs(InputFlags& flags);
 
 // Changes the option `--target` so that it can be given several times. Its
@@ -80,9 +81,10 @@ std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
 bool RefuseInputs(const InputFlags& flags, std::string_view because,
                   Findings& findings);
 
-// Returns the target that the options choose. If `plan` names a plan file, no
-// inputs are needed, and the target has only `--model`. Returns nullopt after a
-// finding, for example if RefuseInputs returns false.
+// Returns the target that the options choose. If `plan` names a plan file, the
+// target's mesh, rules and manifest are not needed. The returned target is then
+// empty except for the path of the config.json that `--model` names. Returns
+// nullopt after a finding, for example if RefuseInputs returns false.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 

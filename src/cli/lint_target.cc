@@ -103,7 +103,8 @@ std::optional<LintResult> LintBySettings(
   FindingSink refused = RefusedStages(compiled, *selection, wrong);
   std::move(refused.begin(), refused.end(), std::back_inserter(extra));
   LintFlags with_names = flags;
-  // A baseline lists the parameters of its findings.
+  // A baseline lists known findings by code and parameter. To be compared with
+  // it, findings must list their parameters.
   if (!settings.baseline.empty()) with_names.lists_names = true;
   LintResult out = LintTarget(target, compiled, std::move(config), with_names,
                               *selection, std::move(extra));

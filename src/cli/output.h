@@ -62,8 +62,9 @@ bool PutResults(const ResultFile& first, const ResultFile& second,
 // once it exists.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Returns a place for a finding about an option's value. The text of the
-// place's source is the value, and the name of the source is the option's name.
+// Returns a place for a finding about an option's value. A place is always in a
+// file. Here, the option's name stands for the file's name, and the value for
+// the file's content.
 Place FlagPlace(std::string_view flag, const std::string& value);
 
 // Parses a decimal integer. CLI11 is not used for this, because it reads 010 as

@@ -28,11 +28,11 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// Limits the time for evaluating candidate meshes. Each candidate needs a plan
-// of all parameters. This is the largest number of parameters in all these
-// plans: 4000 candidates for a model with 500 parameters. At least kShownMeshes
-// candidates are evaluated. If no evaluated candidate is legal, more are
-// evaluated until one is.
+// Limits the time for evaluating candidate meshes. A plan of all parameters of
+// the model is made for each candidate. The number of candidates times the
+// number of parameters is at most this limit: 4000 candidates for a model with
+// 500 parameters. At least kShownMeshes candidates are evaluated. If no
+// evaluated candidate is legal, more are evaluated until one is.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";
@@ -92,9 +92,10 @@ cost::Settings SettingsFor(const suggest::MeshRequest& request,
   return out;
 }
 
-// Evaluates a mesh with the rules that are suggested for it. The rules get the
-// description of the model's step (the section `model`) from `described`.
-// Returns nullopt if the rules do not compile.
+// Evaluates a mesh with the rules that are suggested for it. Suggested rules
+// have no section `model`, which describes the model's step. This section is
+// copied from the rules `described`, unless they are nullopt. Returns nullopt
+// if the rules do not compile.
 std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
                                       const Manifest& manifest,
                                       const std::optional<ModelConfig>& model,

@@ -74,7 +74,8 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    // These findings are dropped. Planning the target reports them again.
+    // ReadAuditInput() adds a finding if the target's section `audit` is
+    // invalid. It is dropped here, because planning the target adds it again.
     Findings unread;
     const bool audited =
         flags.write_locked &&

@@ -84,8 +84,8 @@ const Code& CodeOf(Reason reason) {
 
 bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
   for (const ReadParam& param : plan.params) {
-    // The last spec that was legal. Most modes share it, and it is not checked
-    // again.
+    // The last spec that was found legal. Most modes of a parameter have the
+    // same Spec object, which is then checked only once.
     const Spec* legal_spec = nullptr;
     for (const Mode mode : plan.modes) {
       const Spec& spec = param.SpecOf(mode);

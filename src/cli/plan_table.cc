@@ -128,8 +128,9 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   table->classes.plan.fingerprint = Fingerprint(plan);
   table->names.reserve(plan.names.size());
   table->names.assign(plan.names.begin(), plan.names.end());
-  // If classes have equal text, the table has one class for all of them.
-  // Replace the number of each class by its number in the table.
+  // Two classes of the plan (`classes`) may have the same text. The table then
+  // has one class for both. The class of each parameter in the plan is
+  // therefore replaced by its class in the table.
   std::vector<uint32_t> class_of;
   class_of.reserve(classes.class_of.size());
   for (const uint32_t own : classes.class_of) {

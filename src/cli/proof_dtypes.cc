@@ -1,6 +1,6 @@
 // Reads the dtypes in which `verify step` runs a step: float64, float32,
-// bfloat16 and float16. Other dtypes are an error, because only parameters can
-// have them.
+// bfloat16 and float16. Parameters may be stored in other dtypes, such as
+// float8, but a step is not computed in these, so they are an error.
 #include "cli/proof_dtypes.h"
 
 #include <string>

@@ -20,8 +20,9 @@
 
 namespace shardc::cli {
 
-// The audited program and its comparisons. Members have references to other
-// members of the same object.
+// A compiled program, its audit, and how it differs from the plan and from the
+// step program of the plan. Members have references to other members of the
+// same object.
 struct ReportedProgram {
   std::string from;  // name of the program's file
   hlo::Program program;

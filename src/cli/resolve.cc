@@ -180,7 +180,9 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
 }
 
 struct Resolution {
-  SpecList axes;  // entries of the argument AXES, or of the bundle it names
+  // The entries of the spec in the argument AXES. If AXES is the name of a
+  // bundle (a spec with a name), the entries of the bundle.
+  SpecList axes;
   Mode mode = Mode::kTrain;
   Spec spec;
   std::optional<Legal> legal;  // set if shape and mesh are known

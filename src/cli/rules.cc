@@ -1,6 +1,8 @@
 // `shardc rules`: prints rules files in the order of matching, or lists the
-// packs. --resolved merges the files into one file with the same meaning for
-// `--rules`, except that the sections `model` and `stages` are left out.
+// packs (rules for a model family that are built into the program, such as
+// `builtin:llama/hf`). --resolved merges the files into one file with the same
+// meaning for `--rules`, except that the sections `model` and `stages` are left
+// out.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -105,9 +107,10 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
-// Prints a note for each section that WriteRulesFileJson leaves out. A pack may
-// also shard KV heads only for models that have several of them. The merged
-// file cannot state this condition, so a note is printed for it too.
+// Prints a note for each section that WriteRulesFileJson leaves out. A pack
+// (rules that are built into the program) may shard KV heads on the condition
+// that the model has several of them. The merged file cannot state this
+// condition, so a note is printed for it too.
 void PrintOmitted(const RuleSet& rules, const Common& common) {
   if (rules.model != nullptr) {
     const std::string& file = rules.model->source->name();

@@ -291,8 +291,9 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   }
   request.settings = *settings;
   if (!request.rules.empty()) {
-    // The rules are read with the complete target, as by other commands, so
-    // that all errors of rules are reported.
+    // The rules are read as other commands read them, together with the other
+    // inputs of the target (mesh and manifest), so that all errors of rules are
+    // reported.
     Target whole = target;
     whole.rules = request.rules;
     if (!has_mesh) whole.mesh.text = "dp:1";

@@ -198,8 +198,9 @@ std::string SettingsAsFlags(const cost::Settings& settings,
 }
 
 // Returns whether `cost` can get the names of the parameters from the inputs.
-// `cost` reads these names from the manifest, or builds them with the naming of
-// a pack. Without a pack, the naming is `hf`.
+// `cost` reads these names from the manifest. Without a manifest, it builds
+// them. The naming is then that of the built-in rules in use, such as `flax` in
+// `builtin:llama/flax`, or else `hf`.
 bool CanNameTree(const SearchInputs& inputs) {
   if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
   const auto& rules = inputs.request.rules;

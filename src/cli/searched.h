@@ -29,11 +29,12 @@ bool WriteSearched(const search::Sharding& one,
                    Findings& findings);
 
 // These functions return the `cost` command that prints the figures of the
-// winner or of a pipeline. The command is empty if no file contains the rules
-// or the parameters. This is the case if the search changed the rules, or if it
-// built the parameters with a naming that the rules do not state.
-// `has_pipeline` is true if the written project has the pipeline as a second
-// target.
+// winner of the search, or of a pipeline. If the search wrote a project to
+// `folder`, the command reads the project. `has_pipeline` is true if this
+// project has the pipeline as a second target. Without a project, the command
+// has the inputs as options. The command is empty if that is not possible,
+// because the search changed the rules, built the parameters with a naming that
+// the rules do not state, or chose a mesh that needs a mesh file.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder);

@@ -33,10 +33,11 @@ std::optional<OperationsFile> TargetSettings(
     Findings& findings);
 
 // Sets the settings of the request's operations (`records`). Also sets what
-// depends on the model: the features, the remarks, and the rotation of keys
-// (RoPE). Without --settings, the target's settings are read. Returns false
-// after a finding: an error in the file or in an option, an option that no
-// operation of the request uses, or an axis that the mesh lacks.
+// depends on the model: whether attention has sinks, the rotation of keys
+// (RoPE), and the remarks on settings of the model. Without --settings, the
+// target's settings are read. Returns false after a finding: an error in the
+// file or in an option, an option that no operation of the request uses, or an
+// axis that the mesh lacks.
 bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
                     const ModelConfig* model, const Mesh& mesh,
                     verify::Request& request, Findings& findings);

@@ -167,10 +167,11 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the only layer stack if sizes and names do not determine which of its
-// dimensions counts layers. The user may then be prompted for the dimension.
-// Otherwise returns null. If there are several stacks, one dimension might not
-// be right for all of them.
+// A layer stack is a part of the model in which each tensor holds several
+// layers, and one dimension counts them. If the model has exactly one stack,
+// and sizes and names do not determine this dimension, returns the stack, so
+// that the user can be prompted for the dimension. Otherwise returns null: one
+// dimension might not be right for several stacks.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&

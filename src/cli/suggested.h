@@ -39,9 +39,9 @@ struct SuggestedRules {
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
 // Suggests rules. `manifest` must have shapes. `name` is the file name in
-// findings about the rules' text. If sizes and names do not determine which
-// dimension of the only layer stack counts layers, the user is prompted for it.
-// This needs a terminal.
+// findings about the rules' text. In tensors that stack layers, one dimension
+// counts the layers. If the model has one layer stack, and sizes and names do
+// not determine this dimension, the user is prompted for it on a terminal.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
@@ -64,7 +64,8 @@ std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
 // Returns a summary of the suggested rules: their number, the bytes of a
-// device, the assumed sizes, and the layer stacks whose dimension is assumed.
+// device, the assumed sizes, and the layer stacks for which the dimension that
+// counts layers is assumed.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

@@ -63,8 +63,8 @@ std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
   return out;
 }
 
-// Adds one remark for each reason why parameters were not compared, with the
-// names of these parameters.
+// Adds one remark for each reason why attention projections of the plan could
+// not be compared with the axis rules, with the names of their parameters.
 void AddRemarks(verify::Report& report) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const verify::Projection& one : report.projections) {

@@ -8,8 +8,9 @@
 
 namespace shardc::cli {
 
-// Sets Report::projections to the compared projections of the plan. Adds a
-// remark for each reason why parameters were not compared.
+// Compares how each attention projection of the plan shards its heads with how
+// the attention cases shard heads. Sets Report::projections to the results.
+// Adds a remark for each reason why projections could not be compared.
 void AddProjections(const VerifyWork& work, verify::Report& report);
 
 }  // namespace shardc::cli

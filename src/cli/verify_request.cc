@@ -125,9 +125,9 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   return true;
 }
 
-// Chooses the features: `all`, `none` or names. The features that the model
-// itself has are added, unless the flag is `none`. Returns false after a
-// finding.
+// Chooses the features of attention that cases have, such as `bias`: `all`,
+// `none` or names. The features that the model itself has are added, unless the
+// flag is `none`. Returns false after a finding.
 bool ChooseFeatures(const std::vector<std::string>& names,
                     verify::Request& request, Findings& findings) {
   const auto all = verify::AllFeatures();
@@ -192,9 +192,10 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     }
     request.causal = model->causal;
     if (!given.window && model->sliding_window) {
-      // The window counts the keys up to the query's own. Without a causal
-      // mask, half of a model's window is on each side of this key, as in
-      // ModernBERT: 128 gives 64 + 1.
+      // `given.window` is the number of keys from the first key of the window
+      // to the key at the query's own position. Without a causal mask, half of
+      // a model's window is before this position and half after it. ModernBERT
+      // has the window 128, so the number is 64 + 1.
       given.window = model->causal ? *model->sliding_window
                                    : *model->sliding_window / 2 + 1;
     }

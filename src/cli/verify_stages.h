@@ -32,8 +32,8 @@ struct StepDivision {
 // sets `out`. Returns false after a finding about one of these:
 // - too many micro-batches, or a batch that the micro-batches do not divide
 // - stages that `cost` refuses
-// - a setting that a step in stages does not support: a single part of the
-//   step, real sizes, or several processes
+// - a setting that a step in stages does not support: one part of the step
+//   (`--part`), real sizes (`--full`), or several processes
 bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,
