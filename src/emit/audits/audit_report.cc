@@ -30,8 +30,9 @@ using audit::Report;
 using audit::Row;
 using audit::Traffic;
 
-// The largest number of instructions that one line of remarks names, such as
-// the line of loops with an unknown number of iterations.
+// Lines below the table name the instructions that make the total inexact, for
+// example loops with an unknown number of iterations. This is the largest
+// number of instructions that one line names.
 constexpr size_t kRemarks = 5;
 
 std::string TimeText(const Report& report,

@@ -72,7 +72,8 @@ std::string StagesText(const cost::FitStages& stages) {
 }
 
 // Returns remarks on a mesh: the schedule if it has pipeline stages, and the
-// axes of the batch if they differ from those of the rules (FitMesh::batch).
+// axes that shard the batch if these are more axes than in the rules
+// (FitMesh::batch).
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;

@@ -221,8 +221,8 @@ class Block {
   }
 
   std::string name_;
-  // The module of the parameters that belong directly to the block; null if
-  // there are none.
+  // The parameters that are in the block but in none of its modules, such as
+  // `self_attn.sinks`; null if there are none.
   const HfModule* owner_;
   std::vector<Child> children_;
   int64_t devices_;

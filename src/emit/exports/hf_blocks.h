@@ -17,11 +17,12 @@ struct LocalBlocks {
   // The projections in local blocks, whose activations stay sharded from the
   // first projection (style `colwise`) to the last one (style `rowwise`).
   std::set<std::string, std::less<>> projections;
-  // The style that the exported plan gives to each other module or parameter of
-  // a local block, keyed by its name: for example,
-  // `replicated_with_grad_allreduce`. The modules and parameters are norms of
-  // heads, the projection to a latent, attention sinks and the module that owns
-  // them, and activation functions with scalar parameters.
+  // The styles that the exported plan gives to modules and parameters of local
+  // blocks other than those in `projections`, keyed by name. They are norms of
+  // heads, the projection to the latent of latent attention, attention sinks
+  // and the module that owns them, and activation functions with scalar
+  // parameters. For example, `self_attn.q_norm` has the style
+  // `replicated_with_grad_allreduce`.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 

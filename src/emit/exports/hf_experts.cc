@@ -27,9 +27,10 @@ constexpr std::string_view kUneven =
     "its projections are not sharded over one inner width";
 
 // Returns the style of a projection of experts that is sharded along dimension
-// `dim`. `down_dim` is the dimension of the inner width in `down_proj`. In all
-// other projections, the inner width is dimension 3 - `down_dim`; if such a
-// projection is sharded along another dimension, returns an empty text.
+// `dim`. The tensors are [experts, inner, width] or [experts, width, inner].
+// `down_dim` is the dimension of the inner width in `down_proj`: 1 or 2. In all
+// other projections, the inner width is the other of these two dimensions. If
+// such a projection is sharded along another dimension, returns an empty text.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";
@@ -38,11 +39,12 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Returns whether dimension `up_dim` of `up` and dimension `down_dim` of `down`
-// have the size of one inner width. Dimension 1 of `up` [experts, 2 * inner,
-// width] and dimension 2 of `down` [experts, width, inner] have it. `parts` is
-// the number of projections that `up` holds, 2 in the example. Returns true if
-// a shape is unknown or differs between layers.
+// Returns whether two projections of experts have the same inner width and the
+// same width. `up_dim` is the dimension of the inner width in `up`, and
+// `down_dim` is that in `down`. `parts` is the number of projections that `up`
+// holds. For example, `up` [experts, 2 * inner, width] has 2 parts and `up_dim`
+// 1, and `down` [experts, width, inner] has `down_dim` 2. Returns true if a
+// shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

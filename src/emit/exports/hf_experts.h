@@ -25,9 +25,10 @@ struct ExpertStyles {
 
 // Returns whether some experts are identities, as in LongCat-Flash: they return
 // their input and have no tensors. `gate_up_proj` then has more experts than
-// `down_proj`. The identity experts are in an inner module, which needs its own
-// style. Without it, the hook of the module of all experts would sum the
-// results of all devices, which are equal.
+// `down_proj`. transformers sums the results of the experts over the devices,
+// but each device has the complete result of an identity expert. The identity
+// experts are in a module inside the module of all experts. This inner module
+// therefore needs its own style.
 bool HasIdentityExperts(const HfModule& experts);
 
 // Returns the styles of a module of experts. `packed` is true if the version of

@@ -133,8 +133,9 @@ class TpPlanWriter {
       return;
     }
     if (!is_module) {
-      // The model's own plan may shard these parameters and communicate for
-      // them. The style `replicate` replaces both.
+      // The plan that transformers has for the model may shard these parameters
+      // and add collectives for them. The style `replicate` overrides that
+      // plan.
       if (replicated && !name.empty()) Replicate(name, json);
       return;
     }

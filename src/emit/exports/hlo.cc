@@ -60,8 +60,10 @@ struct Tiles {
   // The number of tiles along each dimension of the tensor, and then the number
   // of replicas if it is above 1.
   std::vector<int64_t> dims;
-  std::vector<size_t> order;  // indices of the grid's dimensions, in tile order
-  bool split = false;         // true if at least one axis shards the tensor
+  // Indices into Grid::sizes: first the dimensions of the grid that shard the
+  // tensor, in the order of the tensor's dimensions, and then the others.
+  std::vector<size_t> order;
+  bool split = false;  // true if at least one axis shards the tensor
   // True if the last of `dims` is the number of replicas.
   bool replicated = false;
 };

@@ -1,9 +1,9 @@
 // Exports a plan as MaxText's logical axis rules: an ordered list of (logical
 // name, mesh axis). The rules must give every parameter its spec from the
 // logical names of its dimensions. MaxText applies the rules in order. A rule
-// applies to a dimension with its name only in this case: no earlier rule has
-// applied to the dimension, and no earlier rule has used the rule's axis in
-// that parameter. For example:
+// shards the dimension that has its name over its axis. It is skipped if an
+// earlier rule has sharded the dimension, or has used the axis for another
+// dimension of the same parameter. For example:
 //
 //   parameter A: names [embed, mlp], spec ["fsdp", "tp"]
 //   parameter B: names [embed], spec ["tp"]
@@ -13,12 +13,12 @@
 // their order must be found. In the example, the rule (embed, tp) must not
 // apply to `embed` of A. It does not, because (mlp, tp) uses tp in A first.
 //
-// In general, a rule R must not apply to a dimension that has the name of R and
-// is sharded over other axes. It suffices that one of these rules comes before
-// R: the rule of that dimension, or the rule of another dimension of the same
-// parameter that uses an axis of R. The order is found greedily: the next rule
-// is any rule whose requirements are met. If an order exists, this algorithm
-// finds one.
+// In general, a rule R must not apply to a dimension that has the name of R but
+// is sharded over other axes. R is skipped there if one of two kinds of rules
+// comes before R: the rule that shards this dimension as planned, or a rule
+// that uses an axis of R for another dimension of the same parameter. The order
+// is found greedily: the next rule is any rule whose requirements are met. If
+// an order exists, this algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -55,8 +55,10 @@ bool Shares(const AxisGroup& one, const AxisGroup& other) {
   });
 }
 
-// Finds an order of the rules. If no order gives all parameters their specs,
-// the requirements of the groups with the fewest parameters are dropped.
+// Finds an order of MaxText's rules that gives each parameter its spec. A
+// requirement states that one rule must not apply to one dimension of a group
+// of parameters. If no order meets all requirements, those of the groups with
+// the fewest parameters are dropped.
 class Ordering {
  public:
   explicit Ordering(const std::vector<ParameterGroup>& groups)
@@ -153,8 +155,8 @@ class Ordering {
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
-  // For each rule, the indices of the requirements that are met as soon as this
-  // rule is in the order.
+  // For each rule, the indices in needs_ of the requirements that are met if
+  // this rule comes before the rule that must not apply.
   std::vector<std::vector<size_t>> watchers_;
   // For each group of parameters, the indices of its requirements in needs_.
   std::vector<std::vector<size_t>> needs_of_;
@@ -239,8 +241,8 @@ class MaxtextWriter {
     return {};
   }
 
-  // Adds a warning about parameters whose spec by the rules differs from their
-  // spec in the plan.
+  // Adds a warning that the exported rules do not give `param` and `count - 1`
+  // other parameters the spec that they have in the plan.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;

@@ -18,11 +18,12 @@ struct StateArray {
   Spec spec;         // empty if the array is replicated
 };
 
-// Returns the spec of each array of the state, in the order of the state. Only
-// arrays in copies of the parameters' tree are checked. If an array of several
-// elements has a parameter's name and another shape than in the plan, an error
-// is added. If the plan lacks an array, a warning is added, and the array is
-// replicated. Returns an empty list after errors.
+// Returns the spec of each array of a train state, in the order of the state.
+// The state has the parameters' tree and copies of it, such as Adam's moments.
+// Only arrays in these trees are checked. If an array of several elements has a
+// parameter's name and another shape than in the plan, an error is added. If
+// the plan lacks an array, a warning is added, and the array is replicated.
+// Returns an empty list after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);

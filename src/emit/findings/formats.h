@@ -49,8 +49,8 @@ inline constexpr std::string_view kFindingFormatNames = [] {
   return kBarred.substr(1);
 }();
 
-// Returns whether the place is in a file. Places in an option, a rule pack or
-// standard input are not in a file.
+// Returns whether the place is in a file. Places in an option, in rules that
+// are built into the program, or in standard input are not in a file.
 bool IsFile(const Place& place);
 // Returns the place of the finding if it is in a file. Otherwise returns the
 // `main_file` of the finding. The source of this place is null if the finding

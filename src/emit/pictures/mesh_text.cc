@@ -65,8 +65,9 @@ class MeshDrawing {
     if (shown == all) return out;
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " more such panels";
-    // If the panels differ only along one axis, and its stride is constant, the
-    // text states this stride instead of drawing the other panels.
+    // The other panels are not drawn. If the panels are the coordinates of one
+    // axis, and the device numbers of successive panels differ by a constant,
+    // the text states this constant.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
       if (const auto step = line.group.Step()) {

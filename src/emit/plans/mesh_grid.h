@@ -33,10 +33,11 @@ void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 
 // Writes the mesh as a plan does, with further members. "host_mesh" has the
 // part of the mesh that one process has: [1, 1, 4] for the mesh [2, 8, 4] and
-// 16 processes. It is null if the axes, from the first one on, cannot be
-// divided by the number of processes. "grid" has the device numbers, nested by
-// axis, or null above kListedDevices. If `ranks` is true, "ranks" is written
-// too: an entry for each process, or null above kRankedDevices.
+// 16 processes, because the 16 processes divide the first axis by 2 and the
+// second by 8. It is null if the processes do not divide the axes in this way.
+// "grid" has the device numbers, nested by axis, or null above kListedDevices.
+// If `ranks` is true, "ranks" is written too: an entry for each process, or
+// null above kRankedDevices.
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
                        Sink& out);
 

@@ -122,10 +122,10 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
   const std::string_view end_of_key = JsonWriter::EndOfKey(json.style());
-  // For each layout, the text after a parameter's key: the end of the key
-  // (EndOfKey), and the layout's JSON object.
+  // For each layout, the text that follows a parameter's name: its closing
+  // quote and a colon (EndOfKey), and the JSON object of the layout.
   std::vector<std::string> layouts;
-  // For each layout, its object without the braces.
+  // For each layout, the members of its JSON object, without the braces.
   std::vector<std::string_view> members;
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {

@@ -66,7 +66,7 @@ struct ReplicatedGroup {
 };
 
 void AddReplicated(std::string& out, const Plan& plan, char separator) {
-  // The key is the template of the names and the shape.
+  // The key is the name with `*` for numbers, and the shape: `layers.*.w [8]`.
   std::map<std::string, ReplicatedGroup> groups;
   std::vector<std::string> shapes(plan.layouts.size());  // indexed by layout
   int64_t count = 0;

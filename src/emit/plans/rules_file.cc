@@ -218,8 +218,9 @@ std::string SourceYaml(const SpecSource& source) {
   return "[" + out + "]";
 }
 
-// Returns the separator of the first rule whose separator does not depend on
-// the names of parameters.
+// Returns the separator (`/` or `.`) of the first rule whose file or pattern
+// determines one. Other rules have no separator in their pattern, and use that
+// of the parameters' names. Returns nullopt if all rules are of this kind.
 std::optional<char> OneSeparator(const RuleSet& rules) {
   for (const Rule& rule : rules.rules) {
     if (rule.separator_from != SeparatorFrom::kNames) return rule.separator;

@@ -30,9 +30,10 @@ std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
 
 bool HasMixedSeparators(const RuleSet& rules);
 
-// Return the imported rules as a rules file. The YAML form has all comments. In
-// the JSON form, the comments on a rule are its `note`, and the comments on the
-// file are omitted.
+// Return the imported rules as a rules file. The imported file may have
+// comments, on the entire file or on a rule. The YAML form has all of them. In
+// the JSON form, the comments on a rule are its member `note`, and the comments
+// on the file are omitted.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
 // Returns the text of a mesh file.

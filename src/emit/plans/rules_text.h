@@ -13,8 +13,9 @@ namespace shardc {
 // Returns `[[FSDP, SP], TP]`, `ColumnWise` or `like: \1.weight`.
 std::string SpecSourceText(const SpecSource& source);
 std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
-// Returns a line for each file that does not state its separator. The line has
-// the separator that was inferred, and the reason.
+// Parts of names in patterns are separated by `/` or `.`. Returns a line for
+// each rules file that does not state which. The line has the separator that
+// was inferred, and the reason.
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
 
 std::string RulesText(const RuleSet& rules);

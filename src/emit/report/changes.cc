@@ -142,7 +142,8 @@ std::string DimName(std::string_view tensor, size_t rank, size_t dim) {
   return "dimension " + std::to_string(dim);
 }
 
-// A change of one dimension that is the same in several tensors.
+// A change of one dimension of attention's tensors, for example of `batch` from
+// [dp] to [dp, fsdp]. `tensors` has all tensors with this change.
 struct DimChange {
   std::vector<Mode> modes;
   std::string name;

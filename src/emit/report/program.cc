@@ -29,8 +29,9 @@ using audit::Row;
 using audit::Traffic;
 using audit::Unmatched;
 
-// The largest number of instructions that one line of remarks names, such as
-// the line of loops with an unknown number of iterations.
+// Lines below the table name the instructions that make the total inexact, for
+// example loops with an unknown number of iterations. This is the largest
+// number of instructions that one line names.
 constexpr size_t kRemarks = 5;
 
 // Returns the text of a source line, with the file's path in the repository. If

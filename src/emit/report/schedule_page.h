@@ -20,9 +20,10 @@ size_t DrawnTasks(const ScheduleReport& report);
 // table of the ranks. The schedule must have at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
-// These functions write parts of the page that the page of a plan has too.
-// WriteTimeline() draws the tasks and states how long the step and its bubbles
-// are. WriteRankTable() writes the table of the ranks.
+// These functions write parts of the page of a schedule. They are also used for
+// the page of a plan with pipeline stages. WriteTimeline() draws the tasks and
+// states how long the step and its bubbles are. WriteRankTable() writes the
+// table of the ranks.
 void WriteTimeline(const ScheduleReport& report, Html& html);
 void WriteRankTable(const ScheduleReport& report, Html& html);
 

@@ -12,14 +12,16 @@
 namespace shardc {
 
 // Returns a table with a line per case. The reasons of failures and of
-// unsupported cases follow, then the projections that were compared, notes, the
-// sizes, and the number of cases by status.
+// unsupported cases follow. Then come the attention projections whose sharding
+// of heads differs from that of the cases, remarks, the sizes, and the number
+// of cases by status.
 std::string ReportText(const verify::Report& report);
 // Returns a line per injected fault, with the case that detected the fault.
 std::string SelfTestText(const verify::SelfTest& result);
-// Returns the correct outputs that the comparison rejected and the wrong
-// outputs that it accepted. The last line has the number of wrong outputs that
-// were compared, and how many of them were rejected.
+// Returns the result of a test that the tolerances are neither too narrow nor
+// too wide. It lists the correct outputs that were rejected and the wrong
+// outputs that were accepted. The last line has the number of wrong outputs
+// that were compared, and how many of them were rejected.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);
 

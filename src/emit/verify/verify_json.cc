@@ -1,8 +1,9 @@
 // Writes the results of cases as JSON. Each case is one object, with its
-// members in the order of the schema. A value that was not compared is null. A
-// value that each device has is written in one of two forms. With `--metrics
-// stacked` it is a list, and with `--metrics reduced` it is the minimum, mean
-// and maximum of this list. For example:
+// members in the order of the schema. If the output of a case was not compared
+// with the reference, the errors of the case are null. A value that each device
+// has is written in one of two forms. With `--metrics stacked` it is a list,
+// and with `--metrics reduced` it is the minimum, mean and maximum of this
+// list. For example:
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
