@@ -110,15 +110,17 @@ class Layers {
     return some && others;
   }
 
-  // Returns an upper limit for `layers_`, or INT64_MAX if there is none.
-  // `layers_` is the number of down or output projections. A layer has two of
-  // them if two of its blocks read the same input: an MLP next to experts
-  // (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). For such
-  // models the limit is the number of layers in the configuration: 35 layers
-  // with 70 down projections have the limit 35. A checkpoint may also hold up
-  // to three layers that predict further tokens and that the configuration does
-  // not count. So there is no limit if `layers_` exceeds the number by at most
-  // three and is less than twice the number.
+  // Returns an upper limit for `layers_`, or INT64_MAX if `layers_` needs no
+  // limit. `layers_` was found by counting down or output projections, but a
+  // layer has two of them if two of its blocks read the same input: an MLP next
+  // to experts (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). In
+  // such models the limit is the number of layers in the configuration: with 70
+  // down projections and 35 layers, it is 35.
+  //
+  // A checkpoint may also have up to three layers that predict further tokens
+  // and that the configuration does not count. So there is no limit if
+  // `layers_` is at most three above the number in the configuration and less
+  // than twice this number.
   int64_t MostLayers() const {
     const auto& model = work_.model;
     const bool parallel =

@@ -48,10 +48,10 @@ struct Tokens {
   // to. For Stream::kEncoder, for example, these are the tokens of the encoder.
   int64_t Of(Stream stream) const;
 };
-// Returns the tokens of a micro-batch on a device. Returns nullopt if the
-// settings have no batch, or if the number of tokens does not fit in 64 bits.
-// Also returns nullopt if the settings have no length, except in the modes
-// decode and insert.
+// Returns the tokens of a micro-batch on a device. Returns nullopt if
+// `settings` has no batch, or if the number of tokens does not fit in 64 bits.
+// Also returns nullopt if `settings` has no length, except in the modes decode
+// and insert, in which each row has only one token.
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 

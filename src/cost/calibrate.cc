@@ -118,8 +118,9 @@ class Fitting {
   std::span<const MeasuredStep> steps_;
 };
 
-// Returns the figure for the attention kernel that the step runs. Returns
-// nullopt if attention is unfused.
+// Returns which efficiency of the device profile belongs to the attention
+// kernel that the step runs, such as kFlash2. Returns nullopt if attention is
+// unfused, because the profile has no separate efficiency for it.
 std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
   const Stack& stack = StackOf(step.inputs, step.settings);
   if (IsUnfused(step.settings, stack)) return std::nullopt;
@@ -152,8 +153,9 @@ void AddOnce(std::vector<Figure>& to, Figure figure) {
   }
 }
 
-// Returns the efficiencies of matrix products to fit: one for each dtype in
-// which layers of these steps run.
+// Returns which efficiencies of matrix products are fitted: that of bfloat16,
+// that of 8 bits, or both. They are those of the dtypes in which the layers of
+// these steps run.
 std::vector<Figure> ProductFigures(const DeviceProfile& base,
                                    std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;

@@ -49,7 +49,7 @@ struct CalibratedStep {
 };
 
 struct Calibration {
-  // The efficiencies of the base profile, in which the figures in `figures` are
+  // The efficiencies of the base profile. Those that `figures` lists have been
   // replaced by fitted values.
   Efficiency efficiency;
   // The fitted figures; empty if nothing was fitted.

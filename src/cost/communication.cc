@@ -284,7 +284,8 @@ class StepCollectives {
           false);
   }
 
-  // Adds the collectives of matrices whose names do not show their block. The
+  // Adds the collectives of matrices without a known role, whose names do not
+  // show whether they belong to attention or to an MLP (IsUnnamedMatrix). The
   // results are partial over the axes that shard the inputs. The gradients of
   // the inputs are partial over the axes that shard the outputs.
   void UnnamedMatrices() {
@@ -326,9 +327,9 @@ class StepCollectives {
   }
 
   // Returns the axes over which the experts of a weight are distributed. These
-  // are the axes of the axis rule `expert` that shard a dimension of experts.
-  // If the `place` of a rule puts each expert at one coordinate of an axis,
-  // that axis is added.
+  // are the axes that shard a dimension of experts; with rules, only those of
+  // the axis rule `expert`. A rule with `place` may instead put each expert on
+  // the devices at one coordinate of an axis. This axis is added.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

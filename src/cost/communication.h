@@ -15,7 +15,8 @@
 
 namespace shardc::cost {
 
-// The collectives of a step that have the same part, pass, kind and axes. Their
+// The collectives of a step that belong to the same part of the report, run in
+// the same pass (forward or backward), and have the same kind and axes. Their
 // sizes may differ.
 struct Transfer {
   std::string_view part;  // "parameters", "attention", "experts" ...
@@ -68,9 +69,10 @@ struct AttentionSizes {
 // no length, the length is 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// Returns the shardings (specs) of the operation's operands, as `work` has
-// them. An operation with Operation::heads_on_keys is an exception: its keys
-// and values have the axes of the query's heads.
+// Returns the shardings (specs) of the operation's query, key, value and
+// result. They are copied from `work`. If Operation::heads_on_keys is true, the
+// heads of the keys and values are sharded over the axes of the query's heads
+// instead.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {

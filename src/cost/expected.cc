@@ -444,8 +444,9 @@ std::optional<StepSeconds> ExpectedStepSecondsOf(
     double& sum = part.name == "scale" ? scale : after ? out.after : out.tasks;
     sum += part.seconds;
   }
-  // `scale` is a fraction of the sum of all other parts, so it is distributed
-  // over `tasks` and `after` in proportion to their seconds.
+  // The part "scale" is the time by which a step becomes longer on more hosts.
+  // It is a fraction of the sum of all other parts, so it is distributed over
+  // `tasks` and `after` in proportion to their seconds.
   const double factor = 1 + scale / std::max(1e-30, out.tasks + out.after);
   return StepSeconds{out.tasks * factor, out.after * factor};
 }

@@ -46,10 +46,10 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // `gathered_` lists the axes of collectives that run layer by layer. The
-    // axes of replicas shard tokens, but not this parameter. They are added
-    // because ZeRO stage 2 reduces gradients over them layer by layer, and
-    // stage 3 gathers weights over them as well.
+    // ZeRO stage 2 also reduces gradients layer by layer over the axes of a
+    // parameter's replicas, which shard tokens but not the parameter. Stage 3
+    // gathers weights over these axes as well. They are added because
+    // `gathered_` lists the axes of all collectives that run layer by layer.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();

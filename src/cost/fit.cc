@@ -168,8 +168,9 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
-  // Evaluating the first mesh also finds the identical layers. The workers copy
-  // this result, so that they need not find the layers again.
+  // Evaluating the first mesh also finds out which layers of the model have the
+  // same ops, and stores this in `traffic_`. The worker threads copy
+  // `traffic_`, so that they need not compare the layers again.
   if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
     if (task == 0) return;

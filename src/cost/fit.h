@@ -30,7 +30,8 @@ struct FitInputs {
   Manifest manifest;
   CompileOptions options;
   std::optional<ModelConfig> model;
-  // The mesh of the target. Only its `device` is used, for all meshes.
+  // The mesh that the target declares. Only its `device`, the type of
+  // accelerator, is used: all evaluated meshes have this device.
   Mesh like;
   Mode mode = Mode::kTrain;
   Settings settings;
@@ -41,9 +42,9 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // The axes that shard the batch, if a step is faster when the batch is
-  // sharded over the experts' axis too. Empty if it is not faster: the axes of
-  // the batch are then those of the rules.
+  // The axes that shard the batch, if they differ from those of the rules:
+  // MeshEvaluator also tries to shard the batch over the experts' axis, and
+  // sets this if the mesh then costs less. Otherwise empty.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why the mesh is illegal
@@ -86,8 +87,9 @@ struct FitMesh {
 };
 
 // Evaluates a target on the mesh for which it is compiled. `traffic` must be
-// made for the same target. If `compiled` has only one parameter of each group
-// of equal parameters, `representatives` must be given.
+// made for the same target. If `compiled` has only one of the parameters that
+// have the same layout and whose names differ only in numbers,
+// `representatives` must be given. It has the number of these parameters.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);

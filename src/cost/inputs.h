@@ -85,7 +85,8 @@ struct ParamClass {
   // dimensions.
   int64_t Matrices() const;
   // Returns the number of tensors of this class on the device that holds the
-  // most of them. The number is `count` unless the tensors are placed.
+  // most of them. The number is `count`, unless a rule with `place` puts each
+  // tensor on a part of the devices.
   int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
   // Returns the number of inputs of a weight's matrix. It is the size of
@@ -145,14 +146,18 @@ struct CostInputs {
   AxisGroup Kept(const AxisGroup& axes) const;
   // Returns those of `axes` that Kept(axes) does not return.
   AxisGroup Gathered(const AxisGroup& axes) const;
-  // Return Kept() and Gathered() for the axes of a parameter's dimension. A
-  // dimension of experts is an exception, because tokens are sent to the
+  // KeptAt returns the axes over which a dimension of a parameter stays sharded
+  // while the parameter is used. GatheredAt returns the other axes of the
+  // dimension. In most dimensions they are those that Kept() and Gathered()
+  // return.
+  //
+  // A dimension that counts experts differs, because tokens are sent to the
   // experts, and experts are not gathered. It stays sharded over its first axes
-  // that belong to the axis rule `expert`, even if they shard tokens. For
-  // example, with `expert: ep` and tokens sharded over ep and fsdp, a dimension
-  // sharded over (ep, fsdp) stays sharded over ep and is gathered over fsdp.
-  // Without rules, all axes of such a dimension are assumed to be experts'
-  // axes.
+  // as long as they belong to the axis rule `expert`, even if they shard
+  // tokens. For example, with `expert: ep` and tokens sharded over ep and fsdp,
+  // a dimension sharded over (ep, fsdp) stays sharded over ep and is gathered
+  // over fsdp. Without rules, all axes of such a dimension are assumed to be
+  // experts' axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   // Returns whether a parameter is gathered over any axis before it is used.
@@ -169,8 +174,9 @@ struct CostInputs {
   // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
   // Returns the number of layers with attention, which may be a fraction for a
-  // stage. Returns nullopt if the configuration does not define the number, as
-  // in a complete model in which all layers have attention.
+  // stage. Returns nullopt for a complete model if its configuration gives no
+  // separate number, because all layers have attention or because the number is
+  // unknown.
   std::optional<double> LayersWithAttention() const;
   // Returns the number of layers whose attention has a window or chunks, which
   // may be a fraction for a stage.
@@ -199,8 +205,9 @@ struct CostInputs {
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
 
-// Computes numbers of layers. Counting the experts reads all parameters, so the
-// object counts them only once and not for each parameter of an expert.
+// Counts the layers that apply a weight. For a weight of experts, this requires
+// the number of experts of a layer, for which all parameters are read. The
+// object finds that number only once.
 class LayerCounts {
  public:
   // The inputs must outlive this object, and their parameters must not change.
@@ -229,12 +236,13 @@ struct StackSlice {
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
 // Makes the inputs of a compiled target, with the specs of the mode. If the
-// plan does not have the mode, the specs of train are used. The specs of
-// attention lack axes that do not divide the model's heads, unless the policy
-// for illegal specs is `error` (legality.h). If `compiled` has only one
-// parameter of each group, `representatives` has the number of parameters in
-// each group. With `slices`, only the given layers of a layer stack are
-// included, and the layers become the first dimension.
+// plan does not have the mode, the specs of train are used. Axes that do not
+// divide the model's heads are dropped from the specs of attention, or shrunk,
+// if the policy for illegal specs is not `error` (DropUnevenHeads in
+// legality.h). If `compiled` has only one parameter of each group,
+// `representatives` has the number of parameters in each group. With `slices`,
+// only the given layers of a layer stack are included, and the layers become
+// the first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

@@ -111,8 +111,11 @@ class MatrixFinder {
     param.role.in_first = true;
   }
 
-  // Returns whether a projection of this role has this number of columns by the
-  // configuration: the number of its heads times a size of a head.
+  // Returns whether a projection of this role may have this number of columns.
+  // By the configuration, the number of columns is a number of heads times the
+  // size of a head: 32 query heads of size 128 have 4096 columns. The
+  // configuration may define several sizes, such as one for layers with a
+  // window.
   bool AreColumns(Role role, int64_t columns) const {
     if (!work_.model || !work_.model->heads) return false;
     const ModelConfig& model = *work_.model;
@@ -168,8 +171,9 @@ class MatrixFinder {
     }
   }
 
-  // Joins the heads of a projection from the latent to the heads. The
-  // projection is stored as [latent, heads, columns of a head].
+  // Changes a projection of latent attention (MLA) that computes the heads from
+  // the latent to a matrix: [latent, heads, columns of a head] becomes [latent,
+  // heads * columns].
   void JoinHeadsOfLatent(ParamClass& param, int layers) const {
     if (heads_apart_ ||
         (work_.model && work_.model->heads == SizeOf(param, layers + 1))) {

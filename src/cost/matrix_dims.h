@@ -14,9 +14,9 @@ namespace shardc::cost {
 // There are three cases: projections of attention with a dimension of heads,
 // fused gate and up projections with a dimension of size 2, and weights that
 // hold all experts in one matrix. The number of elements stays the same, in
-// total and on a device. Sets ParameterRole::expert of weights that only their
-// sizes show to be those of experts. `layer_dims` has the number of leading
-// dimensions of each parameter that count layers.
+// total and on a device. If only the sizes of a weight show that it belongs to
+// experts, and not its name, ParameterRole::expert is set. `layer_dims` has the
+// number of leading dimensions of each parameter that count layers.
 void FindMatrixDims(CostInputs& work, const std::vector<int>& layer_dims);
 
 }  // namespace shardc::cost

@@ -1,7 +1,7 @@
 // Computes the bytes that devices hold. Parameters, gradients and optimizer
-// states take the same bytes on every device, except for tensors placed at one
-// coordinate of an axis. If an axis does not divide a size, the bytes of cache,
-// activations and logits are computed for the fullest device.
+// states take the same bytes on every device, unless a rule with `place` puts
+// tensors on only a part of the devices. If an axis does not divide a size, the
+// bytes of cache, activations and logits are computed for the fullest device.
 //
 // For example, 7.5e9 parameters in bfloat16 are trained with adamw on 64
 // replicas. Each device holds:

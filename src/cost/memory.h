@@ -72,8 +72,9 @@ enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 struct Memory {
   // The bytes of the device that holds the most bytes, and of the device that
   // holds the fewest. In training, these are the bytes at the peak of the step.
-  // At the loss, a single device with one micro-batch may hold no gradients
-  // yet, so a peak at the loss then contains none.
+  // The peak may be while the loss is computed. A single device with one
+  // micro-batch may then have no gradients yet, so `most` and `least` include
+  // no gradients in this case.
   Held most, least;
   // The bytes of the gradients of all parameters; nullopt if a size is unknown.
   // At the peak of the step, only a part of these gradients may exist.

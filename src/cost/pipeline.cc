@@ -99,8 +99,9 @@ class Pipeline {
  private:
   using StageBounds = schedule::StageBounds;
 
-  // Returns true if the number of micro-batches divides the rows of a replica.
-  // Otherwise adds an error to `findings_` and returns false.
+  // Returns true if the rows (sequences) of the batch can be divided equally
+  // over the replicas, and the rows of a replica equally over the
+  // micro-batches. Otherwise adds an error to `findings_` and returns false.
   bool CheckRows() {
     const int64_t parts = work_.Parts(work_.Batch());
     const int64_t rows = *settings_.batch / parts;
@@ -148,8 +149,8 @@ class Pipeline {
                        settings_, units_, begin, end);
   }
 
-  // Returns one value for each rank that has the last stage: true if the rank
-  // has the first stage as well. Such a rank already has the embedding, whose
+  // Returns one value for each rank that runs the last stage: whether the rank
+  // runs the first stage as well. Such a rank already has the embedding, whose
   // weights the head may share. Returns no values for a single stage.
   std::vector<bool> SharedEnds() const {
     const schedule::Table& table = planned_.table;
@@ -281,8 +282,10 @@ class Pipeline {
       tried.push_back(DivisionOf(*found));
       if (!limit || tried.back().fit == Fit::kFits) break;
       // AssignUnits underestimates the bytes of a rank: it ignores the rank's
-      // other stages and the allocator's reserve. So the next limit for the
-      // fullest stage is lower by the bytes that exceed the capacity.
+      // other stages and the allocator's reserve. So the next search sets a
+      // lower limit for the bytes of a stage: those of the fullest stage of
+      // this division, minus the bytes by which the fullest rank exceeds the
+      // capacity.
       limit =
           FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }
@@ -467,7 +470,8 @@ class Pipeline {
   Findings& findings_;
   PipelineCost out_;
   bool timed_ = false;
-  // True if ZeRO stage 2 changed the reduction of gradients to once a step.
+  // True if the caller's settings reduce gradients in each micro-batch, and
+  // StageSettings() changed this to once a step because of ZeRO stage 2.
   bool reduces_once_ = false;
 };
 

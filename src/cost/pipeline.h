@@ -85,12 +85,13 @@ std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
                                      const Mesh& mesh);
 
 // Computes the cost of a pipeline. `stages` are the stages of the plan. With
-// StageBalance::kSearched, the layers are divided by the times of their tasks.
-// With `exposed`, a rank computes nothing while it sends. The number of
-// micro-batches comes from the table of `stages`, not from the settings. If the
-// settings have no profile, the mesh's profile is used. If the micro-batches do
-// not divide the batch's rows, adds the error microbatches-indivisible to
-// `findings` and returns nullopt.
+// StageBalance::kSearched, the division of the layers into stages is chosen by
+// the computed times of the stages. With `exposed`, a rank computes nothing
+// while it sends. The number of micro-batches is that of the schedule in
+// `stages`, not that of the settings. If the settings have no profile, the
+// mesh's profile is used. If the batch's rows cannot be divided equally over
+// the replicas and the micro-batches, adds the error microbatches-indivisible
+// to `findings` and returns nullopt.
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,

@@ -48,11 +48,12 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
          Real(work.Parts(work.Kept(param.AxesAt(dim))));
 }
 
-// Returns the number of parts of the hidden state that a product reads. Only
-// axes that do not shard the weight are considered. If such an axis shards the
-// hidden state, a device multiplies only its own part of it, and the results
-// are summed. Returns 1 for products of experts and for products that do not
-// read the hidden state.
+// Returns the number of parts into which the sharding of the hidden state
+// divides a product. Over an axis that shards the hidden state but not the
+// weight, a device multiplies only its own part of the hidden state, and the
+// results are summed. The number is the product of the sizes of these axes. It
+// is 1 for products of experts and for products that do not read the hidden
+// state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||
@@ -127,8 +128,9 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
 
 namespace {
 
-// Returns the number of layers of a stream that compute attention, which are
-// the layers with a projection of keys.
+// Returns the number of layers whose attention computes its keys from the
+// tokens of `stream`, for example from those of the encoder. These are the
+// layers with a projection of keys that is applied to these tokens.
 double AttentionLayers(const CostInputs& work, Stream stream) {
   LayerCounts layers(work);
   double out = 0;
@@ -187,8 +189,10 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const int64_t windowed_key = model->windowed_head_dim.value_or(key);
   const int64_t windowed_value =
       model->windowed_value_dim.value_or(narrow.value_or(windowed_key));
-  // Factors relative to `width`, for layers with full attention and for layers
-  // with a window. The latter may also have another number of heads.
+  // `width` is the size of a head's key plus that of its value. Some layers
+  // with full attention, or with a window, have heads of another size, and
+  // layers with a window may also have another number of heads. Their
+  // operations are multiplied by `full_width` or `windowed_width`.
   const double full_width =
       Real(model->full_head_dim.value_or(key)) / Real(key);
   const double windowed_width =

@@ -230,10 +230,11 @@ int64_t RowsOf(const StepInputs& inputs) {
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // Attention is by default a fused kernel for which the compiler inserts
-  // collectives (the global view). This default is used in three cases: the
-  // settings name no operation, the operation is written in the global view, or
-  // the mode uses the operation by default.
+  // By default, attention is computed by ops on global tensors, which the
+  // compiler partitions and for which it inserts collectives
+  // (AttentionView::kGlobal). This default is used in three cases: the settings
+  // name no operation, the operation that they name is also written for global
+  // tensors, or the mode uses the operation by default.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
@@ -329,9 +330,10 @@ std::optional<Communication> StepTraffic::On(
   return Lowered({}, *form, compiled, work.mode, representatives, why);
 }
 
-// Returns the communication of the lowered step, in which the few layers of
-// `fold` represent all layers of the model. Returns nullopt with an empty `why`
-// if they cannot represent all layers; the full program must then be lowered.
+// Returns the communication of the lowered step. Its graph has only the layers
+// that `fold` lists, and these represent all layers of the model. Returns
+// nullopt with an empty `why` if they cannot represent all layers; the program
+// of all layers must then be lowered.
 std::optional<Communication> StepTraffic::Lowered(
     const step::LayerFold& fold, const step::AttentionForm& form,
     const Compiled& compiled, Mode mode, const Representatives* representatives,

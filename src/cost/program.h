@@ -24,8 +24,9 @@
 
 namespace shardc::cost {
 
-// Returns the reason why a step with these settings cannot be described by a
-// program; an empty text if it can.
+// Returns the reason why a step with these settings cannot be built and lowered
+// to a program, for example because the batch is not given. Returns an empty
+// text if it can.
 std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
 // Returns the collectives of a program, grouped by part, kind, axes and pass.
@@ -47,10 +48,11 @@ Communication CommunicationOf(const step::Graph& graph,
 // micro-batches.
 class StepTraffic {
  public:
-  // `all` is the target compiled for any mesh. The object keeps references to
-  // `all`, `model` and `settings`. If `graphs` is null, the object makes new
-  // graphs. Otherwise `graphs` must be made for the same model description,
-  // configuration and manifest.
+  // `all` is the target compiled with all its parameters. The mesh for which it
+  // is compiled does not matter. The object keeps references to `all`, `model`
+  // and `settings`. If `graphs` is null, the object makes new graphs. Otherwise
+  // `graphs` must be made for the same model description, configuration and
+  // manifest.
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings,
               std::shared_ptr<StepGraphs> graphs = nullptr)

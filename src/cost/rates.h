@@ -44,8 +44,8 @@ bool IsUnfused(const Settings& settings, const Stack& stack);
 // profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Returns the peak rates, at which computation hides all collectives that can
-// be hidden.
+// Returns the peak rates. With these rates, a collective that computation can
+// hide adds time only if it takes longer than the computation.
 Rates BestRates(const Settings& settings);
 // Returns the rates of the worst published runs, derived from the expected
 // rates. With these rates, collectives of weights add their full time.

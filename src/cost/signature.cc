@@ -1,7 +1,8 @@
 // Writes the signature of a target: a text that has all shardings on which the
 // cost of a step depends. Targets with the same signature are evaluated only
-// once. For example, the rules of a pack and the rules that are suggested for a
-// mesh often define the same shardings.
+// once. For example, the rules that are bundled with the program for a family
+// of models and the rules that are suggested for a mesh often define the same
+// shardings.
 //
 // A signature begins with the mesh. A line follows for each class of
 // parameters, and the axes of activations come last. A line of parameters has

@@ -28,8 +28,8 @@ int64_t LayersOf(const LayerStackRange& stack, int64_t begin, int64_t end) {
                                   std::max(begin - 1, stack.first));
 }
 
-// Returns the configuration of a model that has only the `layers` layers of a
-// stage, of the `of` layers of the whole model.
+// Returns the configuration of a model that has only the layers of one stage.
+// The stage has `layers` layers, and the whole model has `of` layers.
 std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
                                       int64_t layers, int64_t of) {
   std::optional<ModelConfig> out = whole;
@@ -51,10 +51,11 @@ int64_t LayersWithKeys(const CostInputs& work) {
          work.LayersWith(Role::kFusedQkv);
 }
 
-// Sets the number of layers with attention of a stage that has `layers` of the
-// model's `of` layers. In a hybrid model, the layers with attention are those
-// with a projection of keys. Latent attention has no such projection, so its
-// layers are assumed to be spread evenly over the model.
+// Sets the number of layers with attention of a stage. The stage has `layers`
+// layers, and the whole model has `of` layers. In a hybrid model, the layers
+// with attention are those with a projection of keys. Latent attention has no
+// such projection, so its layers are assumed to be spread evenly over the
+// model.
 void SetAttentionLayers(const CostInputs& all, int64_t layers, int64_t of,
                         CostInputs& stage) {
   if (!all.model || !all.model->layers || of == 0) return;
@@ -102,10 +103,10 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     const PlannedParam& param = model.plan.params[i];
     const auto coordinate = model.plan.CoordinateOf(param);
     if (!coordinate) continue;
-    // The parameter is placed at one coordinate. ChosenInputs computes a
-    // coordinate as index * size / count, where `size` is the size of the axis.
-    // So `count` is set to the size, and the index to the coordinate: the
-    // result is then the coordinate itself.
+    // A rule with `place` puts the parameter at `coordinate` of the axis
+    // `along`. ChosenInputs computes a coordinate as index * size / count,
+    // where `size` is the size of the axis. So `count` is set to the size, and
+    // the index to the coordinate: the result is then the coordinate itself.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);

@@ -40,8 +40,8 @@ struct StepSizes {
 class StepGraphs {
  public:
   // Returns the graph of a step with these inputs, and builds it at the first
-  // call. The graph has the layers that `fold` builds, or all layers if no
-  // layers are identical. All calls must have the same model description,
+  // call. The graph has only the layers in LayerFold::layers, or all layers if
+  // this list is empty. All calls must have the same model description,
   // configuration and manifest. The graph stays valid as long as this object.
   const StepGraph& GraphOf(const StepInputs& inputs,
                            const step::LayerFold& fold,
@@ -58,8 +58,9 @@ class StepGraphs {
   // The inputs on which a graph depends, in addition to the model.
   struct Key {
     Mode mode = Mode::kTrain;
-    // True if there are several micro-batches. Their number changes only the
-    // factors of losses such as those of routers, and no collective.
+    // True if there are several micro-batches. Their exact number is not a part
+    // of the key, because it changes no collective. It changes only the
+    // constants by which some losses, such as those of routers, are multiplied.
     bool has_microbatches = false;
     step::Reduction reduction = step::Reduction::kSharded;
     step::Remat remat = {};

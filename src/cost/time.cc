@@ -110,8 +110,8 @@ double SwitchSeconds(const Network& network, const Place& place,
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
 }
 
-// Returns the lengths of the torus's rings over which mesh axes of these sizes
-// run. An axis that is longer than the longest side of a torus covers several
+// Returns the lengths of the rings of a torus that mesh axes of these sizes
+// span. An axis that is longer than the longest side of a torus covers several
 // dimensions of the torus, with a ring in each.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
@@ -224,9 +224,9 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
     out.near = out.members / out.domains;
   } else {
     // Neighbouring devices along an axis differ by `stride` in their numbers,
-    // and a domain is a contiguous range of numbers. Device numbers count the
-    // devices of a slice first, so only the part of an axis that is inside a
-    // slice can be in one domain.
+    // and a domain is a range of consecutive numbers. If the mesh has several
+    // slices, the devices of one slice have consecutive numbers. So only the
+    // part of an axis that is inside a slice can be in one domain.
     int64_t stride = 1;
     for (size_t i = mesh.axes.size(); i > 0;) {
       --i;
