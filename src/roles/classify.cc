@@ -89,8 +89,9 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
 
 // Returns the role that some part of the name sets for every parameter below
 // it, such as kAdapterDown for `lora_A`; kOther if no part sets a role. If
-// several parts set a role, a position takes precedence over an adapter, and an
-// adapter over a norm or sink.
+// several parts set a role, a role of positions takes precedence over a role of
+// adapters, and both take precedence over all other roles. So `q_norm.lora_A`
+// has the role of the adapter, not that of the norm.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {

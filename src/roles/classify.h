@@ -23,7 +23,8 @@ struct ParameterRole {
   Confidence confidence = Confidence::kNone;  // how sure `module_role` is
   bool expert = false;  // whether a part of the name is a word for experts
   bool counted_expert = false;  // whether each expert is a separate tensor
-  // Whether the name has a shared expert, which every token uses.
+  // Whether a part of the name is a word for shared experts, which every token
+  // uses.
   bool shared_expert = false;
   bool attention = false;  // whether a part of the name is a word for attention
   // Whether the parameter is in GPT-2's Conv1D, whose `weight` is [in, out].
@@ -63,9 +64,9 @@ struct MatrixSizes {
   int64_t width = 0;  // the model's width if a side has this size; otherwise 0
   // Whether the side that is not the width is the size of the vocabulary.
   bool vocabulary = false;
-  // Whether the name shows that the parameter is in a layer. Also true if no
-  // name in the model has a word of roles/words.h, because only the sizes give
-  // roles then.
+  // Whether the name shows that the parameter is in a layer. Also true if the
+  // names of the model have none of the words that the program knows
+  // (roles/words.h), because roles then follow from sizes only.
   bool in_layers = false;
 };
 
@@ -73,8 +74,8 @@ struct MatrixSizes {
 // becomes an up projection, or unknown if neither side is the model's width. A
 // square matrix is neither an embedding table nor an output head. A rectangular
 // matrix of unknown role, with the model's width on one side, becomes an
-// embedding if the other side counts tokens. Otherwise it becomes a projection
-// if it is in a layer.
+// embedding if its other side is the vocabulary. Otherwise it becomes a
+// projection if it is in a layer.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
 // OutDim() and InDim() return the index of the output and of the input

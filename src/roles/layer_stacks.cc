@@ -139,10 +139,10 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds the largest subtrees whose only evidence for a stack is a size that
-  // all parameters have in one dimension. Such a subtree is a likely stack if
-  // another stack has as many layers in the same dimension. Otherwise it is an
-  // undecided stack.
+  // Adds stacks for which Judge() finds no evidence. They are the largest
+  // subtrees whose parameters all have the same size in one dimension. Such a
+  // subtree is a likely stack if another stack has as many layers in the same
+  // dimension. Otherwise it is an undecided stack.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -233,9 +233,9 @@ class StackFinder {
     }
     const bool whole = signs.vectors > 0 || members.size() == outer.members;
     if (nested && (!signs.Block() || !whole)) return {};
-    // A common size of a later dimension may also be a width, or the columns of
-    // a head. It therefore needs more evidence than a size of the first two
-    // dimensions.
+    // If all parameters have the same size in a dimension after the second one,
+    // this size may also be a width, or the columns of a head. So such a
+    // dimension needs more evidence than one of the first two.
     const bool front = one.dim == 0 || one.dim == 1;
     if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};

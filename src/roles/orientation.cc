@@ -92,10 +92,12 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   return std::nullopt;
 }
 
-// Returns true if a weight that is packed along its input dimension is [in,
-// out], and false if it is [out, in]. Each scale belongs to a group of inputs,
-// so the other dimension of the scales is the output. Returns nullopt if the
-// weight is not a matrix, or if its module has no scales that fit.
+// Finds the orientation of a packed weight from the scales of its module. Each
+// scale belongs to one output and to a group of inputs. So one side of the
+// scales has the size of the weight's outputs, or a multiple of it if outputs
+// are packed. Returns true if the weight is [in, out], and false if it is [out,
+// in]. Returns nullopt if the weight is not a matrix, or if its module has no
+// scales that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {
@@ -222,9 +224,10 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // A leaf of an unknown word, such as the name of an expert's matrix, has no
-    // usual orientation. If the stacked matrices with this leaf have no votes,
-    // the votes of the unstacked matrices are used, and vice versa.
+    // If the last part of a name is not a known word such as `weight`, but for
+    // example the name of an expert's matrix, the matrix has no usual
+    // orientation. If the stacked matrices with this name have no votes, the
+    // votes of the unstacked matrices are used, and vice versa.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

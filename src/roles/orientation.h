@@ -41,11 +41,13 @@ class Widths {
   Widths(std::span<const ShapedParameter> parameters,
          std::optional<int64_t> hidden);
 
-  // Returns the side of a matrix, `first` or `last`, that is the width of its
-  // stack; 0 if neither is. A matrix in no stack gets the width of another
-  // stack: of the stacks whose width is one of its sides, the one whose path
-  // has the longest common prefix with `name`. `stack` is the path of the
-  // matrix's stack, as in ShapedParameter.
+  // Returns the model's width if a side of the matrix has this size, else 0.
+  // `first` and `last` are the sizes of the sides. `stack` is the path of the
+  // layer stack that contains the matrix, as in ShapedParameter, and the width
+  // is that of this stack. A matrix outside of all stacks, such as an
+  // embedding, may have the width of any stack. If the widths of several stacks
+  // fit, the stack whose path has the longest common prefix with `name`
+  // decides.
   int64_t Of(std::string_view name, int64_t first, int64_t last,
              std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {

@@ -31,7 +31,8 @@ enum class Role : uint8_t {
   kUp,
   kFusedGateUp,
   kDown,
-  // A matrix with the width on one side, whose name does not show what it does.
+  // A matrix that has the model's width on one side, and whose name does not
+  // show what it does.
   kProjection,
   kConvolution,
   kStateSpace,   // packed projections and convolutions of Mamba layers
@@ -59,8 +60,9 @@ bool IsAdapter(Role role);
 // Returns whether the role is the scale of a norm, inside attention or
 // elsewhere.
 bool IsNorm(Role role);
-// Returns whether the role is a vector with a number for each head, or for each
-// column of all heads.
+// Returns whether the role is a vector of attention with one number for each
+// head (sinks), or with numbers for the columns of heads (norms of queries or
+// keys).
 bool IsHeadVector(Role role);
 
 // TakesWidth() returns whether a projection of this role is known to read

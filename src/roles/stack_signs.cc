@@ -32,7 +32,8 @@ bool IsStackWord(std::string_view part) {
          part.starts_with("Scan");
 }
 
-// Adds the signs of a parameter that would be a matrix in one layer.
+// Updates `out`, the signs that the dimension `one` counts layers, for a
+// parameter that would be a matrix without this dimension.
 void AddMatrix(const StackMember& member, const StackDim& one,
                StackSigns& out) {
   const int at = FromFront(member.shape, one.dim);
@@ -51,8 +52,8 @@ void AddMatrix(const StackMember& member, const StackDim& one,
   out.output = out.output || role == Role::kOutput;
   out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
               role == Role::kLatentUp;
-  // kDown is not a sign, because the name `wo`, which has this role, may also
-  // be the output of attention.
+  // The role kDown is no sign of a feed-forward block, because the name `wo`,
+  // which has this role, may also be the output of attention.
   out.feed_forward = out.feed_forward || (IsMlp(role) && role != Role::kDown);
 }
 

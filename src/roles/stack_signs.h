@@ -76,8 +76,8 @@ StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
 // What the words in the common path of all members name. `experts` is set for a
 // word such as `experts`. `word` is set for a sure word for layers, such as
 // `layers`, and `weak_word` for an unsure one, such as `block`. `counted` is
-// set if the path has a counter. Words before a counter are ignored: the layers
-// that they name are separate tensors.
+// set if the path has a `*`, which stands for a number. Words before a `*` are
+// ignored: the layers in `layers.*.mlp`, for example, are separate tensors.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };

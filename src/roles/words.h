@@ -35,8 +35,9 @@ bool NamesAttention(std::string_view part);
 bool NamesNorm(std::string_view part);
 bool NamesExperts(std::string_view part, Confidence least);
 bool NamesSharedExpert(std::string_view part);
-// Return whether the part names a state space mixer, or one of the packed
-// parameters of a mixer.
+// NamesMixer returns whether the part names a state-space mixer, such as
+// `mamba`. NamesMixerWeight returns whether it names a parameter of such a
+// mixer, such as `in_proj`.
 bool NamesMixer(std::string_view part);
 bool NamesMixerWeight(std::string_view part);
 
