@@ -77,11 +77,12 @@ class Accumulator {
   }
 
  private:
-  // Finds the scale ops of losses that are means over a micro-batch, such as
-  // router losses, and the same ops of the backward pass. The factor of each op
-  // is later divided by the number of micro-batches. The losses then add up to
-  // the mean over all micro-batches. Returns false if a term of the loss after
-  // the first one is not a scaled value.
+  // The terms of the loss after the first one, such as router losses, must be
+  // means over a micro-batch times a constant. Finds the op that multiplies
+  // each of these terms by its constant, and the same op of the backward pass.
+  // The constants are later divided by the number of micro-batches, so that the
+  // terms add up to the mean over all micro-batches. Returns false if a term is
+  // not such a product.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -329,7 +330,8 @@ class Accumulator {
   std::vector<int32_t> producer_;
   // Indexed by op: 1 if the op counts tokens, else 0.
   std::vector<char> counts_;
-  // Indexed by op: 1 if the op scales a mean over a micro-batch, else 0.
+  // Indexed by op: 1 if the op multiplies a term of the loss by its constant
+  // (FindShares), else 0.
   std::vector<char> shares_;
   // The index of the op that computes 1 / number of tokens.
   int32_t divide_ = -1;

@@ -56,11 +56,11 @@ struct GradientSums {
 // by the number of tokens of all micro-batches, and router losses by the number
 // of micro-batches.
 //
-// Returns false, without a change, if the first term of the loss is not a sum
-// divided by the number of its tokens, or if another term is not a scaled
-// value. If `micro_batches` is 1, nothing changes. Without `sums`, each
-// gradient is the sum over micro-batches in their order. With `sums`, there
-// must be at least two micro-batches.
+// Returns false, without a change, if the loss does not have this form: a sum
+// over tokens that is divided by their number, plus any number of values that
+// are scaled by constants, such as router losses. If `micro_batches` is 1,
+// nothing changes. Without `sums`, each gradient is the sum over micro-batches
+// in their order. With `sums`, there must be at least two micro-batches.
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
                 GradientSums* sums = nullptr);
 // Changes the graph like Accumulate(), but writes the ops of only one

@@ -43,15 +43,17 @@ struct AttentionSettings {
   // Whether the slopes are multiplied by `scale`, like the scores.
   bool slopes_scaled = false;
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // The labels of the tokens of queries and keys; kNoLabel means the labels of
-  // the model's own tokens.
+  // The labels of the tokens of queries and of keys. kNoLabel means
+  // CommonLabels::query and CommonLabels::key, which are not those of an
+  // encoder.
   LabelId query = kNoLabel, key = kNoLabel;
   // Position biases that are added to the scores, with the labels [t, s, n] in
   // any order; kNoValue if there are none.
   ValueId near = kNoValue;
   AttentionForm form = {};
-  // The composite label (k copies) of KV heads and their copies; kNoLabel if KV
-  // heads are not copied.
+  // If KV heads are copied, the label of their dimension, (k copies). It is
+  // composed of k, the KV heads, and of the copies of each head. Otherwise
+  // kNoLabel.
   LabelId copied_heads = kNoLabel;
 };
 // Appends attention to the graph and returns its output. Queries and keys may

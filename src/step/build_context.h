@@ -79,15 +79,18 @@ struct BuildContext {
   int32_t layer = -1;
   bool failed = false;
 
-  // The position biases that several layers share, so that each is created
-  // once. A key is the table of the biases, and a number for the two stacks:
-  // 2 * (stack of the queries) + (stack of the keys).
+  // The position biases that have been created, so that layers with the same
+  // table share them. A key is the table of the biases, and a number for the
+  // stacks (decoder 0, encoder 1) of queries and keys: 2 * (stack of queries) +
+  // (stack of keys).
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  // A label whose size is a distance between query and key. All keys at this
-  // distance or farther have the same position bias, except that keys before
-  // and after the query may have different biases.
+  // A label whose size is a distance between a query and a key, the setting
+  // `distance`. All keys that are at least this far from the query have the
+  // same position bias, except that keys before and after the query may have
+  // different biases.
   LabelId distance = kNoLabel;
-  // The label of the frames in one token of an audio model.
+  // The label for the frames of one token of an audio model. Its size is the
+  // number of these frames.
   LabelId frames = kNoLabel;
   // The composite label of KV heads and their copies, (k copies).
   LabelId copied_heads = kNoLabel;

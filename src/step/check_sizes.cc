@@ -33,8 +33,9 @@ std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
 
 ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
   ModelSizes out;
-  // A KV heads label that has factors is (KV heads, copies). The number of
-  // copies was chosen to fit the mesh, so it is not checked.
+  // If KV heads were copied, their label has two factors: the KV heads, and the
+  // copies of each. The number of copies was chosen to fit the mesh, so it is
+  // not checked.
   if (op.kind == OpKind::kRepeat) {
     const auto& heads = As<HeadGroupAttributes>(op);
     if (!graph.labels[AsIndex(heads.kv_heads)].factors.empty()) return out;

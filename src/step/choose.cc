@@ -1,22 +1,22 @@
 // Decides for each mesh axis which dimension label of an op the axis shards.
 // The options of an axis are the labels that it shards in an operand, or in the
-// preferred sharding of the result. A single option is chosen, with one
-// exception: the axis is gathered before the op if this costs less and the
-// preferred sharding of the result does not use the axis.
+// preferred sharding of the result. If there is only one option, it is chosen,
+// except in one case: the axis is gathered before the op if this costs less and
+// the preferred sharding of the result does not use the axis.
 //
 // With several options, the policy decides. Under the policy `published`, a
 // data axis (a mesh axis of BATCH, QUERY_LENGTH or FSDP) keeps the label that
 // it shards in activations. Any other axis keeps the label that it shards in
-// weights. If this does not lead to a single label, the costs of the axis's
-// options are compared. Under the policy `cost`, the costs of all combinations
-// of the axes' options are compared.
+// weights. If there is not exactly one such label, or if the axis shards no
+// weight, the costs of its options are compared. Under the policy `cost`, the
+// costs of all combinations of the axes' options are compared.
 //
 // The cheapest combination sends the fewest bytes at real sizes. If several
 // send equally many, the fewest collectives decide, and then the fewest
 // elements of the local loop nest. If these are equal too, the first
-// combination is chosen. The order is that of the mesh's axes and of the op's
-// labels, with unsharded last, so it depends only on the input files. For
-// example:
+// combination is chosen. Combinations are in the order of the mesh's axes and,
+// for each axis, of the op's labels, with unsharded last. So the choice depends
+// only on the input files. For example:
 //
 //   linear of y [b:fsdp t d] and w [f:tp d:fsdp]: fsdp, a data axis, may shard
 //   b or d. `published` keeps b, so the weight is gathered.
@@ -281,12 +281,13 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, the major axis first. Their order is
-  // that of one value: of the operand, or the preferred result, that shards the
-  // label over the most of these axes. If there are several such values, the
-  // largest one decides, because the other values are cheaper to reshard. Among
-  // equally large values the preferred result comes first. The list ends before
-  // the first axis that does not divide the rest of the label's size.
+  // Returns the axes that shard a label, the major axis first. One value gives
+  // their order: the operand, or the preferred result, that shards the label
+  // over the most of these axes. If there are several such values, it is the
+  // largest one, because the other values are cheaper to reshard. Among equally
+  // large values the preferred result comes first. Axes that this value does
+  // not use for the label follow. The list ends before the first axis that does
+  // not divide the rest of the label's size.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

@@ -1,10 +1,11 @@
 // Computes sharding constraints of activations. The role of an activation is
 // its place in the model, such as `resid` (residual stream), `k` (keys) or
-// `moe_exp` (tokens in the queues of experts). A table assigns to each role
-// pairs of logical axes (label, axes). A dimension whose label has the first
-// logical axis of a pair is sharded over the mesh axes of the second logical
-// axis. All other dimensions are unsharded. In the following examples, a pair
-// of equal axes is written once:
+// `moe_exp` (tokens in the queues of experts). A table lists for each role
+// which dimensions are sharded. Each row of the list is a pair of logical axes:
+// the dimension with the first one is sharded over the mesh axes of the second
+// one. For example, the dimension QUERY_LENGTH of new keys is sharded over the
+// mesh axes of KV_LENGTH. All other dimensions are unsharded. In the following
+// examples, a pair of equal logical axes is written once:
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       BATCH, (QUERY_LENGTH, KV_LENGTH), KV_HEAD, ...
@@ -96,8 +97,9 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// Returns the second logical axis of the role's pair whose first logical axis
-// is `semantic`. Returns an empty text if there is no such pair.
+// Returns the logical axis whose mesh axes shard a dimension with the logical
+// axis `semantic` in a value of this role. For the keys (`k`) and QUERY_LENGTH,
+// it is KV_LENGTH. Returns an empty text if the dimension is unsharded.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {

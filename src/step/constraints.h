@@ -16,7 +16,8 @@
 
 namespace shardc::step {
 
-// The logical axes to which labels and roles refer.
+// The logical axes that dimension labels may have and that the constraints of
+// roles use.
 inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "BATCH",   "QUERY_LENGTH",     "KV_LENGTH",   "HEAD",
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
@@ -51,10 +52,11 @@ std::optional<Sharding> ConstrainedSharding(
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
-// Returns whether the constraint of an activation's role, such as `krep`,
-// applies to the forward pass only. Such a constraint determines where the
-// value is gathered. In the backward pass the gather becomes a reduce_scatter
-// of the gradient, so the gradient needs no constraint.
+// Returns whether the constraint of an activation's role applies to the forward
+// pass only. Such a constraint determines where the forward pass gathers a
+// value: `krep`, for example, gathers the keys before attention. In the
+// backward pass the gather becomes a reduce_scatter of the gradient, so the
+// gradient needs no constraint.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

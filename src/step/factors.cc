@@ -114,11 +114,11 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
 }
 
-// Returns the axes of the repeated heads. The axes of the preferred sharding
-// are returned if they begin with the KV heads' axes, or if the op is part of a
-// kernel, which runs on shards of the heads. They must also divide the number
-// of heads and must not shard another dimension. Otherwise the axes of the KV
-// heads are returned.
+// Returns the axes that shard query heads which are repeated from KV heads.
+// These are the axes of the preferred sharding if they begin with the axes of
+// the KV heads, or if the op is part of a kernel, which runs on shards of the
+// heads. They must also divide the number of query heads and must not shard
+// another dimension. Otherwise returns the axes of the KV heads.
 AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
                   const Sharding& from, const AxisList& kv,
                   const Sharding* wanted, size_t heads_dim) {

@@ -59,10 +59,10 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
 }
 
 // Returns the keys or values that attention reads. In the result, the label of
-// keys replaces the label of queries. `seen` is the stack of layers to whose
-// tokens the keys belong, which is another stack in cross-attention. Prefill
-// writes keys and values to a cache, and decoding reads them from the cache.
-// Self-attention that is not causal has no cache.
+// keys replaces the label of queries. `seen` is the layer stack whose tokens
+// attention reads: in cross-attention this is the encoder, and not the stack of
+// the queries. Prefill writes keys and values to a cache, and decoding reads
+// them from the cache. Self-attention that is not causal has no cache.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];

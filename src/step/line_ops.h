@@ -26,9 +26,9 @@ ValueId WriteRope(BuildContext& c, ValueId x);
 // Writes a mixture of experts, the line moe(x, ..) or moe_fused(x, ..).
 ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x);
 
-// Returns x times the weight that the line's argument number `role` names, plus
-// the bias of that role if it has one. Reports operands that have no dimension
-// in common.
+// Returns x times a weight, plus the weight's bias if it has one. `role` is the
+// index of the line's argument that names the role of the weight. Reports an
+// error if x and the weight have no dimension in common.
 ValueId CheckedLinear(BuildContext& c, const Line& line, ValueId x,
                       size_t role);
 

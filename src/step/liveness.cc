@@ -50,10 +50,10 @@ class BufferLiveness {
   }
 
  private:
-  // Returns the bytes of an instruction's result. The copies of a parameter may
-  // be cast to a narrower dtype than the stored parameter, and Value::bytes is
-  // the element size of the copies. The stored parameter has the element size
-  // of the updated parameter.
+  // Returns the bytes of an instruction's result. Value::bytes of a parameter
+  // is the element size of its copies, which may be cast to a narrower dtype
+  // than the stored parameter. The element size of the stored parameter is
+  // therefore read from the updated parameter, which is stored in its place.
   int64_t BytesOf(const Instruction& step) const {
     const Slot& of = program_.slots[AsIndex(step.out)];
     const Value& value = graph_.values[AsIndex(of.value)];

@@ -127,9 +127,11 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   };
   const int64_t middle = settings.width / 2;
   add(x, middle);
-  // Adds the products of shifted tokens with the other rows of the kernel,
-  // which has an odd number of rows. Tokens that are shifted forward by i
-  // places are multiplied by the row that is i rows before the middle row.
+  // Adds the products of shifted tokens with the rows of the kernel before and
+  // after its middle row. Tokens that are shifted forward by i places are
+  // multiplied by the row that is i rows before the middle row. In a kernel of
+  // three rows, for example, row 0 is multiplied by the token before each
+  // token.
   for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
     ValueId shifted = x;
     for (int64_t i = 1; i <= middle; ++i) {

@@ -79,8 +79,8 @@ struct RouterSettings {
   // experts whose logits are near its own logit. Two logits are near if they
   // differ by at most 2 * jitter times the larger of their magnitudes.
   double jitter = 0;
-  // For kSparseMixer only: a label of size 1, which counts the experts in the
-  // choice of the best expert.
+  // For kSparseMixer only: a label of size 1. A top-k op takes its k from the
+  // size of a label, and this label is used to choose the best expert only.
   LabelId first = kNoLabel;
   // True if the weights scale the experts' inputs, not their results.
   bool before = false;

@@ -89,7 +89,7 @@ using FlopsRule = double (*)(const Op& op, const OpExtent& extent);
 
 struct OpDef {
   OpKind kind = OpKind::kInput;
-  // The result as a formula of operands and attributes, in words.
+  // Explains the result in words, by the operands and attributes of the op.
   std::string_view text = {};
   // The index of the type of the attributes in OpAttributes (kTypeOf).
   size_t attributes = kTypeOf<NoAttributes>;

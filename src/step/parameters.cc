@@ -1,7 +1,8 @@
 // Creates an input of the graph for each parameter: first for the parameters
-// outside of layers, then for those of each layer. All layers of a stack may
-// share a parameter of the first layer, and then share its input. A role that
-// is tied to another role uses the other role's input:
+// outside of layers, then for those of each layer. If all layers of a stack
+// share one parameter, its input is created for the first layer, and the other
+// layers use this input. A role that is tied to another role uses the other
+// role's input:
 //
 //   lm_head, tied to embed  ->  lm_head uses the input of embed
 #include "step/parameters.h"

@@ -1,7 +1,7 @@
-// Plans the steps of a reshard. The next axis of a dimension is the axis with
-// which the dimension's list of axes must be extended next to get its target
-// list. Until the target is reached, the first of these steps that applies is
-// repeated:
+// Plans the steps of a reshard. Each dimension has a list of axes, and a list
+// that it must get. If the present list is a beginning of the target list, the
+// axis that follows in the target list is the next axis of the dimension. Until
+// the target is reached, the first of these steps that applies is repeated:
 //   1. slice, if the next axis shards no dimension and the value is not partial
 //      over it
 //   2. reduce_scatter, if the value is partial over the next axis

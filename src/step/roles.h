@@ -63,9 +63,10 @@ struct Roles {
   std::vector<int64_t> stack_layers = {};
   // The role of each tensor, indexed by row of the manifest.
   std::vector<TensorRole> tensors = {};
-  // The rows of the manifest that have a role, indexed by role * layers + layer
-  // and then by expert. Roles outside of layers use layer 0. A row is -1 for an
-  // expert without a tensor.
+  // The tensors of each role, as rows of the manifest. The layer of a role
+  // outside of layers is 0. The first index is role * layers + layer, and the
+  // second index is the number of the expert. A row is -1 for an expert without
+  // a tensor.
   std::vector<std::vector<int64_t>> rows = {};
   // The sizes of the description's dimensions; 0 for a dimension that no
   // parameter has or whose size is unknown.

@@ -56,14 +56,16 @@ class SettingsReader {
         formulas_(formulas),
         findings_(findings) {}
 
-  // Reads the model's settings, and creates the labels of expert routing.
-  // Reports errors and returns nullopt if, for example, a setting has an
-  // unknown value or contradicts another setting.
+  // Reads the model's settings, and creates the dimension labels of expert
+  // routing, such as `top_k` for the experts of a token. Reports errors and
+  // returns nullopt if, for example, a setting has an unknown value or
+  // contradicts another setting.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
-  // Reads the settings of a layer, and creates the label of a window in the
-  // first layer that has one. `layer` is the layer's number within its stack.
-  // Returns nullopt if an error was reported.
+  // Reads the settings of a layer. The first layer whose attention has a window
+  // also creates the dimension label whose size is the window's length. `layer`
+  // is the layer's number within its stack. Returns nullopt if an error was
+  // reported.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,

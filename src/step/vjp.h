@@ -13,7 +13,7 @@ namespace shardc::step {
 //
 // The op of a gradient has the sharding constraint `grad:ROLE`. The op of
 // another cotangent has the constraint of its forward value, unless that
-// constraint only determines where the forward pass gathers.
+// constraint applies to the forward pass only (IsForwardOnly).
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step
