@@ -103,8 +103,8 @@ class Compiler {
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
-  // The layouts of parameters without `like`, keyed by rule and type. The small
-  // cache `last_layouts_` is searched before the map `plain_layouts_`.
+  // The layouts of parameters whose rule has no `like`, keyed by rule and type
+  // (shape and dtype). The small cache `last_layouts_` is searched first.
   struct Known {
     uint64_t key = 0;
     uint32_t layout = kNoLayout;
@@ -113,14 +113,14 @@ class Compiler {
   std::array<Known, 1024> last_layouts_;
   // Indexed by layout: the number of parameters with this layout.
   std::vector<int64_t> counts_;
-  // Indexed by type: whether the type is a scalar.
+  // Indexed by type (shape and dtype): whether the type is a scalar.
   std::vector<bool> scalar_;
   // Indexed by rule: whether the rule has a `like`.
   std::vector<bool> has_like_;
-  // Indexed by rule: whether its parameters may be placed at a coordinate of an
-  // axis. They may if the rule has a `place`. They also may if the rule has a
-  // `like`, because the rule of the parameter that `like` names may have a
-  // `place`.
+  // Indexed by rule: whether its parameters may be placed, which means that
+  // only the devices at one coordinate of a mesh axis hold them. They may be
+  // placed if the rule has a `place`. They also may if the rule has a `like`,
+  // because the rule of the parameter that `like` names may have a `place`.
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
@@ -219,7 +219,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
   if (!out.problems.empty()) {
-    // The spec stays illegal: it is stored as resolved, without shard sizes.
+    // The illegal spec is stored uncorrected, without the sizes of its shards.
     out.spec = out.resolved;
     out.edits.clear();
     return out;
@@ -315,9 +315,9 @@ void Compiler::PlanParams() {
   }
 }
 
-// Returns the coordinate at which a tensor is placed, by the `place` of its own
-// rule or, if that rule has a `like`, of the rule at the end of the chain.
-// Returns nullopt if neither rule has a `place`.
+// Returns the coordinate at which a tensor is placed, by the `place` of its
+// rule or, if its rule only copies a spec (`like`), of the rule from which the
+// copied spec comes. Returns nullopt if neither rule has a `place`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
   auto at = AsIndex(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&

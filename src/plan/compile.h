@@ -63,8 +63,8 @@ struct Compiled {
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
   Compat CompatMode() const;
-  // Returns whether the spec of a parameter or of an attention tensor is
-  // illegal in one of the modes.
+  // Returns whether the spec of a parameter, or of a tensor of attention such
+  // as the query, is illegal in one of the modes.
   bool HasIllegal() const;
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };
@@ -78,9 +78,10 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   Findings& findings);
 
 // Compiles a target for another mesh, and reuses the matches of names in
-// `earlier`. `rules` may differ from the earlier rules only in axis rules.
-// Returns the same result and adds the same findings as Compile(). Neither
-// function divides the model into stages (divide.h).
+// `earlier`. `rules` may differ from the earlier rules only in axis rules,
+// which map logical axes such as HEAD to mesh axes. Returns the same result and
+// adds the same findings as Compile(). Neither function divides the model into
+// stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

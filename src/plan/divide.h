@@ -16,8 +16,8 @@ namespace shardc {
 //
 // `config` states which fraction of the experts a token uses. The work of a
 // layer with experts is estimated from this fraction. If `config` is null, all
-// experts are counted. `reads` gets the list of the files that were read, but
-// no errors.
+// experts are counted. The files that were read are noted in `reads`, but no
+// errors are added to it.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);
 

@@ -47,15 +47,16 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// The text of the members that all parameters of a layout share. Placement,
-// slices, stages and weight decay may differ between these parameters. They are
-// inserted into the text where the order of names requires it: dtype, modes,
+// Parts of the JSON text of a parameter's entry, which all parameters with the
+// same layout share. The members `placement`, `slices`, `stages` and
+// `weight_decay` may differ between these parameters. They are written between
+// the parts, because canonical JSON sorts members by name: dtype, modes,
 // placement, shape, slices, spec, stages, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  // The complete text after the name of a parameter that has only shared
-  // members.
+  // The complete entry of a parameter that has none of the members which may
+  // differ, with the quote and the colon that end the parameter's name.
   std::string whole;
 };
 
@@ -159,10 +160,11 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
 // Sums over a plan's parameters. CountParams() computes them in one pass.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
-  // Indexed by layout: the number of placed parameters.
+  // Indexed by layout: the number of placed parameters, which only the devices
+  // at one coordinate of an axis hold.
   std::vector<int64_t> placed;
-  // The bytes of placed parameters, by axis and coordinate. A parameter of
-  // unknown size adds 0.
+  // The bytes of placed parameters at each coordinate of each axis. A parameter
+  // of unknown size adds 0.
   HeldBytes placed_bytes;
 };
 

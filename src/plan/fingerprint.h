@@ -22,9 +22,10 @@ class JsonWriter;
 PlanSummary Summarize(const Plan& plan);
 
 // Writes the members of a plan that the fingerprint covers, as canonical JSON
-// (RFC 8785): attention specs, mesh, modes, and stages with their schedule's
-// table. Then, sorted by name, each parameter with its dtype, shape, spec,
-// other modes' specs, placement, stages and weight decay.
+// (RFC 8785). These are the attention specs, the mesh, the modes, the
+// parameters sorted by name, and the pipeline's stages with a digest of their
+// schedule. Each parameter is written with its dtype, shape, spec, other modes'
+// specs, placement, stages and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as

@@ -25,8 +25,9 @@ namespace {
 
 constexpr int64_t kUsualLength = 4096;
 
-// Returns the bytes of a parameter's element as it is stored, at least 1.
-// Returns 0 if the parameter has no tensor or its dtype is unknown.
+// Returns the bytes of one element of a parameter in the dtype that the
+// manifest states, but at least 1. Returns 0 if the manifest has no tensor for
+// this parameter of the graph, or if the dtype is unknown.
 int64_t StoredBytes(const Manifest& manifest, const step::Parameter& of) {
   if (of.manifest_rows.empty() || of.manifest_rows.front() < 0) return 0;
   const Tensor& tensor = manifest.tensors[AsIndex(of.manifest_rows.front())];

@@ -57,7 +57,8 @@ struct StepInputs {
   bool builds_one_microbatch = false;
   // The roles of the parameters. If null, BuildStep() assigns the roles.
   const step::Roles* roles = nullptr;
-  // Sharding constraints that override the axis rules of activations.
+  // Sharding constraints for activations. They override the constraints that
+  // follow from the axis rules, which map logical axes to mesh axes.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
@@ -101,8 +102,9 @@ std::optional<step::StepModel> BuildStepModel(
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
-// Lowers a graph with the given sizes of labels and specs of parameters.
-// Returns nullopt and sets `why` if the step has no program on this mesh.
+// Lowers a graph. `sizes` has the size of each dimension label, and `specs` the
+// spec of each parameter of the graph. Returns nullopt and sets `why` if the
+// step has no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const step::Graph& graph,
                                        const step::Sizes& sizes,

@@ -62,7 +62,8 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
-  // The texts that the rules' patterns can match (Sketch::texts).
+  // The texts that the rules' patterns can match (Sketch::texts), such as
+  // `mlp/a/kernel` and `mlp/b/kernel` for the pattern `mlp/(a|b)/kernel`.
   std::vector<PatternText> texts_;
   NearestIndex index_;
   std::vector<bool> dead_;

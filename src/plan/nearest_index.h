@@ -23,9 +23,11 @@ struct PatternText {
   uint32_t rule = 0;
   // The parts of the text, from the first part of the path to the last.
   std::vector<std::string> parts;
-  // Whether the first part must match completely (`^`).
+  // Whether the first part must be equal to a complete part of the name (`^`).
+  // Otherwise it may be only the end of that part.
   bool begin_anchor = false;
-  // Whether the last part must match completely (`$`).
+  // Whether the last part must be equal to a complete part of the name (`$`).
+  // Otherwise it may be only the beginning of that part.
   bool end_anchor = false;
 };
 
@@ -58,8 +60,9 @@ class NearestIndex {
     const std::string* text = nullptr;
   };
 
-  // Lists of texts, indexed by the number of a literal part in `words_`. The
-  // vector is only as long as the highest number with a text requires.
+  // Element n has the indices of the texts that are listed under one literal
+  // part: the part with number n in `words_`. The vector ends with the last
+  // part under which a text is listed.
   using TextsOfWords = std::vector<std::vector<uint32_t>>;
 
   // The lists for lookups that compare a fixed number of a name's last parts:
@@ -71,12 +74,13 @@ class NearestIndex {
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts in `fitting`, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // The texts that have only one or two compared parts, all of them literal.
-    // Such a text is listed under its rarest part. A lookup finds the text even
-    // if the part of the name has a typing error. Indexed by the listed part's
-    // LiteralPart::depth.
+    // The texts of which only one or two parts are compared with a name, all of
+    // them literal. Such a text is listed under its rarest part. A lookup finds
+    // the text even if the part of the name has a typing error. The array is
+    // indexed by the LiteralPart::depth of the rarest part.
     std::array<TextsOfWords, kDepth> texts;
-    // The texts with too few literal parts for the lists.
+    // The texts that are in no list, because at most one of their compared
+    // parts is literal. Every lookup returns them.
     std::vector<uint32_t> always;
   };
 
@@ -92,9 +96,10 @@ class NearestIndex {
   // levels_[i] is used for names of which i + 1 parts are compared. The last
   // level is also used for longer names.
   std::array<Level, kDepth> levels_;
-  // The literal parts under which Level::texts lists texts, indexed by depth.
-  // All levels share these lists of words, because a text of one part is in
-  // each level. MisspeltWords also finds a word that differs by a typing error.
+  // words_[d] assigns a number to each literal part of depth d. The numbers are
+  // indices into Level::texts[d]. All levels share these lists of words,
+  // because a text of one part is in each level. MisspeltWords also finds a
+  // word that differs by a typing error.
   std::array<MisspeltWords, kDepth> words_;
 };
 

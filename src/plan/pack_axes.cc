@@ -29,9 +29,10 @@ void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
                     const Mesh& mesh) {
   if (model == nullptr || !ChoosesByModel(rules)) return;
   std::optional<AxisValue>& given = rules.axes.given[kAt];
-  // A call for an earlier mesh may have set the axis rule. The rule is first
-  // removed, so that Value() returns the axes of heads. It is set again only if
-  // this mesh needs it.
+  // An earlier call of this function, for another mesh, may have set the axis
+  // rule `kv_head: null`. The rule is first removed, so that Value() returns
+  // the tensor-parallel axes, the default for KV heads. It is set again only if
+  // these axes cannot shard the KV heads.
   given.reset();
   const int64_t heads = model->kv_heads.value_or(1);
   const int64_t parts =

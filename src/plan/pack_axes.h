@@ -14,7 +14,7 @@ namespace shardc {
 bool ChoosesByModel(const RuleSet& rules);
 
 // Decides whether a pack with the axis rule `kv_head: null` replicates KV heads
-// on this mesh. If the axes of heads have several devices and divide the
+// on this mesh. If the tensor-parallel axes have several devices and divide the
 // model's number of KV heads, the axis rule is removed, and KV heads are
 // sharded over these axes. Otherwise the axis rule is kept, or set again if a
 // call for an earlier mesh has removed it. Does nothing if the axis rule is not

@@ -73,8 +73,9 @@ class Placements {
   // The pattern of each rule, indexed by rule; nullopt without `place`.
   std::vector<std::optional<IndexPattern>> index_patterns_;
   std::vector<int64_t> counts_;
-  // The indices in the tensors' names, for rules that do not state a count:
-  // indices_[indices_of_[rule]][tensor]. Rules with the same pattern share an
+  // indices_[indices_of_[rule]][tensor] is the index in the tensor's name, such
+  // as the number of an expert. Indices are stored only for rules that do not
+  // state how many indices there are. Rules with the same pattern share an
   // element of indices_.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;

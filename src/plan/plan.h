@@ -30,8 +30,9 @@ namespace shardc {
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // How the names in the rule's spec became mesh axes.
-  // The rule from which the spec comes; -1 if no rule matches. With `like`, it
-  // is the rule at the end of the chain and not the winning rule.
+  // The rule from which the spec comes; -1 if no rule matches. If the winning
+  // rule copies the spec of another parameter (`like`), it is the rule from
+  // which that parameter's spec comes.
   int32_t spec_rule = -1;
   // The spec before legalization. With `like`, it has one entry for each
   // dimension.
@@ -84,7 +85,8 @@ struct PlannedRule {
 struct AttentionLayout {
   std::string tensor;  // The name of the tensor, such as "query".
   Resolved why;
-  // The spec after legalization, or the resolved spec if it stays illegal.
+  // The spec after legalization. If the spec is illegal and was not corrected,
+  // this is the spec before legalization.
   Spec spec;
   std::vector<Edit> edits;
   std::vector<Edit> problems;  // Why the spec is illegal; empty if it is legal.
@@ -125,7 +127,8 @@ struct Plan {
   bool plain_names = false;
   std::vector<PlannedParam> params;
   // The coordinates of the placed parameters, indexed by PlannedParam::place.
-  // Each is a coordinate of the axis of the rule's `place`.
+  // Only the devices at this coordinate hold the parameter. The `place` of a
+  // rule states the axis of the coordinate.
   std::vector<int64_t> coordinates;
   // Indexed by parameter: whether it has weight decay; empty if every parameter
   // has it.
@@ -136,8 +139,9 @@ struct Plan {
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
   // The stages of a pipeline; nullopt for a plan without stages. With stages,
-  // no spec has the axis of the stages, and the bytes of a layout are those of
-  // a device whose stage has the complete parameter.
+  // no spec has the axis of the stages. The bytes in `layouts` are those of a
+  // device that holds all layers of a layer stack, even if each stage has only
+  // some of them.
   std::optional<PlanStages> stages;
   // The distinct sets of stages. Several parameters may share one set.
   std::vector<ParamStages> stage_sets;

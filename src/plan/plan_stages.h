@@ -41,9 +41,9 @@ struct StageShare {
 
 // The stages that have a parameter, in ascending order.
 struct ParamStages {
-  // For a tensor that holds a layer stack: the dimension that counts the
-  // layers, or the first of three such dimensions (virtual stages, ranks,
-  // layers of a stage).
+  // For a tensor that holds a layer stack: the dimension whose indices are the
+  // layers. If `dims` is 3, it is the first of the three dimensions [virtual
+  // stages, ranks, layers of a stage].
   std::optional<int64_t> dim;
   int64_t dims = 1;
   // The number of layers in the tensor; 0 if it holds no layer stack.
@@ -74,11 +74,14 @@ struct PlanStages {
   std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
   int64_t virtual_stages = 1;  // The number of stages on each rank.
-  // How stages are placed on ranks: "loop", "v", "both" or "listed".
+  // How stages are placed on ranks. On 2 ranks, the stages 0 to 3 are on the
+  // ranks 0 1 0 1 ("loop") or 0 1 1 0 ("v"). With "both" (DualPipe), each stage
+  // is on two ranks. With "listed", the schedule's file states the ranks.
   std::string placement;
   // The name of the schedule, or the path of its file.
   std::string schedule;
-  std::string table;  // `sha256:` and the hex digest of the table's CSV text
+  // "sha256:" and the hex digest of the schedule's table of tasks, as CSV text.
+  std::string table;
   int64_t microbatches = 0;
   // The axes that shard the width of the hidden state, which a stage sends to
   // the next one; nullopt if an earlier version of shardc wrote the plan

@@ -26,8 +26,9 @@
 namespace shardc {
 namespace {
 
-// The largest number of steps of the search for a division. The search takes
-// stages * units^2 steps.
+// The largest number of steps of the search for the best division into stages.
+// The search takes stages * units^2 steps, where the units are the embedding,
+// each layer, and the head.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
 
 bool Has(const AxisGroup& axes, const std::string& axis) {
@@ -306,10 +307,11 @@ class Planner {
     finding.params.emplace_back(compiled_.plan.names[param]);
   }
 
-  // Checks the axes that shard the dimension which counts the layers: they must
-  // divide the number of layers of each stage. If three dimensions count
-  // layers, the axes of the second one are checked. The second dimension counts
-  // the ranks, so a rank has one element of it.
+  // Checks the axes that shard the layer dimension of a layer stack: they must
+  // divide the number of layers of each stage. If the layers extend over the
+  // three dimensions [virtual stages, ranks, layers of a stage], the dimension
+  // of ranks is checked. A stage has one element of it, so no axis of several
+  // devices may shard it.
   bool CheckShares() {
     for (size_t i = 0; i < out_.units.of.size(); ++i) {
       const LayerStackRange* stack = out_.units.StackOf(i);

@@ -258,8 +258,8 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
-// Reads the member `slices` (the number of slices) and the member `dcn`, which
-// has for each axis the number of slices over which the axis is spread. Returns
+// Reads the member `slices`, the number of slices (pods) of the mesh, and the
+// member `dcn`, which states over how many slices each axis extends. Returns
 // false after a finding.
 bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
   const auto slices = value.Find("slices");

@@ -63,14 +63,15 @@ std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   EditedPlan edited, Findings& findings);
 
-// Returns a required member of the JSON of a plan or shard index. If the member
-// is absent or not of this kind, returns nullopt and adds a finding with the
-// code schema.
+// Returns a required member of a JSON object, for example of a plan or of the
+// index of a sharded checkpoint (shards.json). If the member is absent or not
+// of this kind, returns nullopt and adds a finding with the code schema.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
-// Reads the mesh of a plan or shard index: {"axes": [{"name", "size", "type"}],
-// "devices": 64, "processes": 8}. Returns nullopt after a finding.
+// Reads a mesh in the form that plans and shards.json have: {"axes": [{"name",
+// "size", "type"}], "devices": 64, "processes": 8}. Returns nullopt after a
+// finding.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 
 }  // namespace shardc

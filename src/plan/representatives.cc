@@ -114,9 +114,11 @@ class Grouping {
     }
   }
 
-  // Counts the placed parameters of each group by index, which is the number in
-  // the name. A parameter without a legal index is skipped. The compiler has
-  // already reported it, or the mesh lacks the axis and it is not placed.
+  // Counts the placed parameters of each group by the index in their names,
+  // such as the number of an expert. A parameter without a valid index is
+  // skipped: either the compiler has already reported the parameter, or the
+  // mesh lacks the axis of the rule's `place`, so that the parameter is not
+  // placed.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;

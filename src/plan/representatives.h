@@ -17,19 +17,21 @@ namespace shardc {
 // compiled for many meshes in place of the complete tree of parameters.
 struct Representatives {
   Manifest manifest;  // The representatives, in the order of the complete tree.
-  // The rules. Each `place` has the count of the complete tree, for example 256
-  // for 256 experts, although only one of them is in `manifest`.
+  // The rules. The `place` of a rule distributes tensors with an index, such as
+  // experts, over the devices of an axis. Its count is that of the complete
+  // tree, for example 256 for 256 experts, although only one of them is in
+  // `manifest`.
   RuleSet rules;
   // The number of parameters that each tensor of `manifest` represents. It is 0
   // for a tensor that is present only because another tensor copies its spec
   // (`like`).
   std::vector<int64_t> counts;
-  // Indexed by tensor of `manifest`: how `place` distributes the parameters of
-  // the tensor's group.
+  // Indexed by tensor of `manifest`: the parameters of the tensor's group, by
+  // the index that `place` finds in their names.
   struct Placed {
     // The number of indices, such as 256 for the experts 0 to 255.
     int64_t count = 0;
-    // The number of parameters of the group, keyed by index.
+    // Maps each index to the number of parameters of the group that have it.
     std::map<int64_t, int64_t> parameters = {};
     // Returns the number of parameters of the group at each coordinate of an
     // axis.

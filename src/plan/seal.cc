@@ -137,8 +137,9 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   json.EndObject();
   if (const auto stages = root.Find("stages")) {
     json.Key("stages");
-    // The member `schedule` is left out, because the fingerprint covers the
-    // schedule's table but not its name.
+    // The member `schedule`, the name of the pipeline schedule, is left out.
+    // The fingerprint covers the schedule's tasks instead, by the member
+    // `table`.
     WriteSorted(json, *stages, "schedule");
   }
   json.EndObject();
@@ -343,7 +344,8 @@ class Checker {
   const ReadPlan& plan_;
   const PlanClasses& classes_;
   Findings& findings_;
-  // Indexed by class: the number of parameters of the class.
+  // Indexed by class (parameters with the same entry, see PlanClasses): the
+  // number of parameters of the class.
   std::vector<int64_t> counts_;
   // Indexed by rule: the number of parameters that it is the first to match.
   std::vector<int64_t> won_;

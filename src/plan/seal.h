@@ -13,9 +13,10 @@
 namespace shardc {
 
 // The parameters of a plan's file, grouped into classes. Parameters with the
-// same entry are one class. `names` has all parameters in the file's order.
-// `class_of` is indexed by parameter, and its elements are indices into the
-// members of `params` in the JSON.
+// same entry are one class. `names` has the names of all parameters in the
+// file's order. `class_of` is indexed by parameter, and its elements are
+// numbers of classes. The entry of class c is member c of `params` in the JSON
+// that IsUnedited() gets.
 struct PlanClasses {
   std::span<const std::string_view> names;
   std::span<const uint32_t> class_of;

@@ -53,7 +53,8 @@ class StagePatterns {
                                    std::string_view name) const;
 
   char separator_ = '.';
-  // The patterns of each key; `layers_` has at most one.
+  // The patterns of the keys `layers`, `stacked`, `first` and `last` in the
+  // `stages:` section. `layers_` has at most one pattern.
   Patterns layers_, stacks_, first_, last_;
   bool has_first_ = false, has_last_ = false;
 };

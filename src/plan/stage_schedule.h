@@ -23,12 +23,12 @@ struct ScheduleRequest {
   bool declared = false;
 };
 
-// Makes the table, or reads it from a file. If `ranks` is nullopt, a schedule
-// that is not read from a file gets one rank. If `microbatches` is nullopt, the
-// schedule gets two micro-batches for each rank, or the nearest number that the
-// schedule allows. On failure, returns nullopt and adds a finding. Its code is
-// usage, unknown-name, limit or schedule-refuses, or a code of reading the
-// file.
+// Makes the schedule's table of tasks, or reads it from a file. If `ranks` is
+// nullopt, a schedule that is not read from a file gets one rank. If
+// `microbatches` is nullopt, the schedule gets two micro-batches for each rank,
+// or the nearest number that the schedule allows. On failure, returns nullopt
+// and adds a finding. Its code is usage, unknown-name, limit or
+// schedule-refuses, or a code of reading the file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);
 

@@ -71,8 +71,8 @@ class UnitReader {
   }
 
   bool ReadLayers() {
-    // The number of parameters of each chain, keyed by the part of the name
-    // before the layer's number, such as `model.layers`.
+    // The number of parameters whose names have the same text before the
+    // layer's number, keyed by this text, such as `model.layers`.
     std::map<std::string_view, int64_t> chains;
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (patterns_.has_layers()) {
@@ -226,9 +226,9 @@ class UnitReader {
     return layers.value();
   }
 
-  // Returns the number of dimensions that count layers. If a rank has several
-  // stages, three dimensions may count the layers: [virtual stages, ranks,
-  // layers of a stage].
+  // Returns over how many dimensions the layers of a tensor extend. This is 1,
+  // or 3 if a rank has several stages and the dimensions from `dim` on are
+  // [virtual stages, ranks, layers of a stage].
   int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;
@@ -264,7 +264,8 @@ class UnitReader {
     }
   }
 
-  // Reports all parameters that belong to no unit as one finding.
+  // Reports all parameters that belong to no unit (to no layer and to neither
+  // end of the model) as one finding.
   void CheckOutside() {
     if (outside_.empty()) return;
     std::string subject = ShortQuote(outside_[0]);

@@ -22,7 +22,8 @@ struct LayerStackRange {
   int dim = 0;
   int64_t first = 0;  // The index in the model of the stack's first layer.
   int64_t layers = 0;
-  // How many dimensions, from `dim` on, together count the layers: 1 or 3.
+  // Over how many dimensions, from `dim` on, the layers extend: 1, or 3 for
+  // [virtual stages, ranks, layers of a stage].
   int dims = 1;
 };
 

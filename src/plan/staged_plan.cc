@@ -179,10 +179,11 @@ class PlanStager {
     PlaceStacks();
   }
 
-  // Returns the unit of a parameter that is not a layer stack. If the name has
-  // no number of a layer of the parameter's stage, returns the first or the
-  // last unit of the model, if the stage has this unit. Otherwise assumes the
-  // first layer of the stage.
+  // Returns the unit of a parameter that is not a layer stack. If the number in
+  // the name is a layer of the parameter's stage, the unit is this layer.
+  // Otherwise it is the first unit of the model (the embeddings) or the last
+  // unit (the head), if the stage has that unit. If the stage has neither, the
+  // first layer of the stage is assumed.
   int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
     const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
     const auto layer = LayerOf(param.name, out_.separator);

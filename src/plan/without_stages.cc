@@ -20,9 +20,9 @@ namespace shardc {
 namespace {
 
 // Returns whether the layers are divided evenly over the ranks in ascending
-// order, as a spec would shard them. If three dimensions count the layers
-// ([virtual stages, ranks, layers of a stage]), the second dimension counts the
-// ranks, so the layers are always divided evenly.
+// order, as a spec would shard them. This is always so if the layers extend
+// over the dimensions [virtual stages, ranks, layers of a stage], because each
+// rank then has one index of the second dimension.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;
   if (std::ssize(param.of) != stages.ranks) return false;

@@ -10,9 +10,10 @@
 namespace shardc {
 
 // Removes the parameter's stages, and keeps the parameter on the same devices
-// by a placement or a spec. A parameter of one rank is placed at the rank's
-// coordinate of the stages' axis. A tensor that holds layers is sharded over
-// this axis. A parameter of all ranks needs no other change.
+// by a placement or a spec. If one rank of the pipeline holds the parameter, it
+// is placed at the rank's coordinate on the stages' axis. A tensor that holds a
+// layer stack is sharded over this axis. If all ranks hold the parameter,
+// nothing else is changed.
 //
 // Returns false if this is not possible: the parameter is on several ranks but
 // not on all, it is on one rank and is placed along another axis, or its layers

@@ -18,8 +18,10 @@ bool Uses(const Spec& spec, const std::string& axis) {
   });
 }
 
-// Appends to the spec those axes of `tokens` that the spec does not use, and
-// returns the result. The sizes of `tokens` must be above 1.
+// Appends to one dimension of the spec those axes of `tokens` that the spec
+// does not use, and returns the result. `tokens` are the mesh axes over which
+// batch and sequence are sharded, and their sizes must be above 1. Axes that
+// divide no dimension are left out.
 Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
               const AxisGroup& tokens) {
   AxisGroup replicas;

@@ -125,10 +125,11 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  // A parameter of a stage is only on the devices of some ranks. If these are
-  // the same ranks in both plans, each rank reshards the parameter among its
-  // own devices. A parameter that gets another shape gets other elements, which
-  // no device holds.
+  // With pipeline stages, only the devices of some ranks (coordinates of the
+  // pipeline's axis) hold a parameter. If both plans have the same stages on
+  // the same ranks, each rank reshards the parameter among its own devices. No
+  // cost is computed for a parameter that gets another shape, because no device
+  // holds its new elements.
   if (!was.placement && !now.placement && same_stages_ &&
       was.type.shape == now.type.shape) {
     const MoveCost& cost = costs_.Of(now.type, a, b);

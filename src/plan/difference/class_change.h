@@ -76,7 +76,8 @@ class ClassComparison {
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after);
 
 // Sets `detailed` of each member of `fields` whose difference is also described
-// by `type`, `rule` or `specs`.
+// by `type`, `rule` or `specs`. Reports omit these members, so that no
+// difference is reported twice.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
 // Returns for example "[4096, 4096] BF16", with `?` for an unknown shape or

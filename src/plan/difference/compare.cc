@@ -237,8 +237,9 @@ class ParamsComparison {
                      field.substr(0, field.find('.'))) != modes_of_one_.end();
   }
 
-  // Marks changes of stages as detailed if the list of moved layers, or the
-  // member `stages` of the plans, already describes them.
+  // Sets `detailed` of a change of a parameter's stages if the list of moved
+  // layers, or the change of the plans' member `stages`, already explains this
+  // change. Reports then omit it.
   void MarkStages(size_t before, size_t after, ClassChange& change) const {
     const ReadParam& was = ClassComparison::ParamOf(classes_->before(), before);
     const ReadParam& now = ClassComparison::ParamOf(classes_->after(), after);

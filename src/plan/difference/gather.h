@@ -41,8 +41,8 @@ class Gatherer {
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;
-    // Set only for a plan with stages, because its ranks hold different
-    // parameters.
+    // The bytes of the group on the devices of each pipeline rank. Set only for
+    // a plan with stages, because its ranks hold different parameters.
     std::optional<BytesByRank> ranks_before, ranks_after;
   };
 

@@ -63,8 +63,9 @@ std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
 MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
     : before_(before),
       after_(after),
-      // Two meshes with equal axes number devices differently if their slices
-      // are along different axes.
+      // Two meshes with equal axes may have their devices in different orders.
+      // If a mesh consists of several slices (pods), the order depends on the
+      // axes along which the slices are arranged.
       same_mesh_(SameAxes(before, after) &&
                  DeviceOrder(before) == DeviceOrder(after)) {
   if (!same_mesh_) joint_ = JointMesh::Of(before, after);

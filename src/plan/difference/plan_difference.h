@@ -63,11 +63,12 @@ struct NamedGroup {
   std::optional<int64_t> held;
 };
 
-// Parameters whose spec, placement, bytes per device or devices differ. If only
-// the mesh differs, `before` and `after` are equal.
+// Parameters whose spec or placement differs, or of which a device holds
+// another number of bytes or another block. If only the mesh differs, `before`
+// and `after` are equal.
 struct SpecChange : NamedGroup {
   // The modes in which the spec changes in this way. If two modes of one plan
-  // are compared, only the second mode.
+  // are compared, the list has only the second mode.
   std::vector<Mode> modes;
   Spec before, after;
   // The placements of the group's first parameter; nullopt if it is not placed.

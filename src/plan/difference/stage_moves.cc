@@ -98,10 +98,11 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
     AddValue(member, before, a, b, to);
   }
   const bool stated = to.fields.size() > fields;
-  // The schedule's name and the numbers in the other members determine the
-  // schedule's table. The table is therefore compared only if the other members
-  // are equal. LayerMoves() compares the layers of stages, unless one of the
-  // plans is invalid.
+  // The member `table` is a digest of the pipeline schedule, which lists the
+  // tasks of each rank in order. The schedule's name and the numbers in the
+  // other members determine this digest, so it is compared only if the other
+  // members are equal. LayerMoves() compares the layers of stages, unless one
+  // of the plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

@@ -31,8 +31,8 @@ bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
 // Appends the differences in the member `stages` to `to.fields`, and sets the
 // places of `to.layers`. Does nothing if one of the plans has no stages. The
 // member `copies` is not compared. The layers of stages are compared only if
-// one of the files is not a valid plan. The digest of the schedule's table is
-// compared only if the other members are equal.
+// one of the files is not a valid plan. The member `table`, a digest of the
+// pipeline schedule's tasks, is compared only if the other members are equal.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
