@@ -21,9 +21,9 @@ namespace shardc::schedule {
 // Where the receives are placed in the programs of the ranks.
 enum class Receives : uint8_t {
   // In the order of the sends, as in PyTorch's pipelines. The programs are
-  // built from the cells (tasks) of the table, one cell of each rank in turn.
-  // When a cell sends a message, the receive of this message is appended to the
-  // other rank's program.
+  // built by visiting the ranks in turn and appending the next task of each
+  // rank. If the task sends a message, the receive of the message is appended
+  // to the receiving rank's program at the same time.
   kInSendOrder,
   kAtUse,  // Directly before the task that reads the message.
   // Placed as with kAtUse. Neighbouring sends and receives form one batch.

@@ -15,7 +15,9 @@ namespace shardc::schedule {
 struct Turns {
   int64_t warm = 0;    // number of forward tasks before the first backward task
   bool split = false;  // whether each backward task B is split into I and W
-  int64_t delay = 0;   // number of turns from the first I to the first W
+  // With `split`: how many turns (one forward and one backward task each) the
+  // weight gradients (W) of a micro-batch come after its input gradients (I).
+  int64_t delay = 0;
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
                std::vector<Cell>& row);

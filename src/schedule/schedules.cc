@@ -52,8 +52,9 @@ void FillOneForwardOneBackward(const Extent& extent, int32_t rank,
   FillTurns(extent, rank, {.warm = extent.ranks - 1 - rank}, row);
 }
 
-// Returns the number of forward tasks that a rank runs for one round of
-// micro-batches (RoundSize) in all of its stages except the last one.
+// Returns the number of forward tasks that a rank runs in a round before it
+// reaches its last stage. In each of its earlier stages, it runs all
+// micro-batches of the round (RoundSize).
 int64_t EarlierChunks(const Extent& extent) {
   return int64_t{extent.virtual_stages - 1} * RoundSize(extent);
 }

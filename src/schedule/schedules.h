@@ -17,9 +17,10 @@ struct Schedule {
   int32_t virtual_stages = 1;  // the default number of stages on each rank
   bool fixed_virtual = true;   // true if no other number is accepted
   Placement placement = Placement::kLoop;
-  // Returns why the schedule does not accept the sizes; empty if it accepts
-  // them. The number of virtual stages is not checked here, but by Refusal().
-  // The pointer is null if the schedule accepts all other sizes.
+  // Returns why the schedule does not accept the numbers of ranks and
+  // micro-batches; empty if it accepts them. The number of virtual stages is
+  // not checked here, but by Refusal(). The pointer is null if the schedule
+  // accepts all numbers of ranks and micro-batches.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   // Appends the tasks of one rank to its row.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
@@ -29,8 +30,9 @@ struct Schedule {
 std::span<const Schedule> Schedules();
 const Schedule* FindSchedule(std::string_view name);
 
-// Returns why a schedule does not accept the sizes, such as "zbv places exactly
-// 2 stages on a rank, not 3". Returns nullopt if it accepts them.
+// Returns why a schedule does not accept the numbers of ranks, virtual stages
+// and micro-batches in `extent`, such as "zbv places exactly 2 stages on a
+// rank, not 3". Returns nullopt if it accepts them.
 std::optional<std::string> Refusal(const Schedule& schedule,
                                    const Extent& extent);
 // Returns the number of micro-batches, from 1 to kMostTasks, that the schedule

@@ -53,8 +53,8 @@ struct Timeline {
   double LongestRank() const;
   // StepBubble() returns the idle fraction of the step, averaged over the
   // ranks: 0.25 means a quarter. A rank is idle while it neither computes nor,
-  // if Times::exposed is set, sends. RankBubble() is StepBubble() for a step
-  // that takes only the time LongestRank().
+  // if Times::exposed is set, sends. RankBubble() returns the idle fraction of
+  // the time LongestRank() instead of the time of the step.
   double StepBubble() const;
   double RankBubble() const;
 };

@@ -18,7 +18,8 @@
 namespace shardc::schedule {
 namespace {
 
-// Computes which forward task and which backward task a rank runs as its k-th.
+// Numbers the forward tasks of a rank, and separately its backward tasks, from
+// 0 in the order in which the rank runs them. Nth() returns task number k.
 class TaskOrder {
  public:
   TaskOrder(const Extent& extent, int32_t rank)

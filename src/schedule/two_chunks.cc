@@ -24,10 +24,10 @@ namespace {
 // Appends the next tasks of two chunks to a row.
 class ChunkRow {
  public:
-  // `stages` has the stage of each chunk, and `first` the first micro-batch of
-  // each chunk. F, B, I and W do not append a task whose micro-batch is `limit`
-  // or larger, but they count the task. A fixed sequence of calls can therefore
-  // write a row for few micro-batches.
+  // `stages` has the stage of each chunk, and `first` the number of the first
+  // micro-batch that runs through each chunk. F, B, I and W count every task,
+  // but they append only tasks of micro-batches below `limit`. A sequence of
+  // calls for many micro-batches can therefore also write the row for fewer.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -84,10 +84,10 @@ class ChunkRow {
   std::vector<Cell>& row_;
 };
 
-// Writes the row of one rank in the eight phases of DualPipe. `half` is the
-// number of ranks from an end of the model to its middle. `h` is the number of
-// ranks between this rank and that end of the model. `main` is the number of
-// iterations of the main phase.
+// Writes the row of one rank in the eight phases of DualPipe. `h` is 0 on a
+// rank that has the first and the last stage of the model, 1 on its neighbour,
+// and so on, up to `half` - 1 on a rank that has the middle stages. `main` is
+// the number of iterations of the main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
   for (int32_t i = 0; i < 2 * above; ++i) row.F(0);
