@@ -92,9 +92,9 @@ SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
-  // On 64-bit Arm, all compiled targets may need AES instructions and
-  // carry-less products. A processor without these instructions can run none of
-  // the targets.
+  // This file is compiled for several instruction sets (targets). On 64-bit
+  // Arm, all of them may need AES instructions and carry-less products. A
+  // processor without these instructions can run none of the targets.
   if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }

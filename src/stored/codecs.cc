@@ -27,11 +27,12 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// Returns the limit on a result that another codec still has to decode. The
-// completely decoded chunk has `size` bytes. The limit is above `size`, because
-// incompressible data grows when it is compressed: DEFLATE adds 5 bytes for
-// each block of 16 KiB or more, Zstandard 3 bytes for each block of 128 KiB,
-// and blosc some tens of bytes for each block.
+// Returns the limit on the bytes that a codec may return if another codec
+// decodes these bytes next. The completely decoded chunk has `size` bytes. The
+// limit is above `size`, because incompressible data grows when it is
+// compressed: DEFLATE adds 5 bytes for each block of 16 KiB or more, Zstandard
+// 3 bytes for each block of 128 KiB, and blosc some tens of bytes for each
+// block.
 int64_t LimitBefore(int64_t size) {
   return (Size(size) + size / 256 + (1 << 16)).value();
 }

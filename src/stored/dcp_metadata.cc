@@ -305,9 +305,9 @@ class MetadataReader {
     return true;
   }
 
-  // Returns the target of a name, or null if `state_dict_metadata` does not
-  // list the name. Many pieces share one text of the pickle as their name, so
-  // each text is looked up only once.
+  // Returns the tensor or the other value that has a name, or null if
+  // `state_dict_metadata` does not list the name. Many pieces refer to the same
+  // string of the pickle as their name, so each string is looked up only once.
   const Target* Find(const PickleValue& name) {
     const auto [known, is_new] = targets_.try_emplace(name.id(), nullptr);
     if (is_new) {
@@ -455,7 +455,7 @@ class MetadataReader {
   DcpMetadata out_;
   size_t pieces_ = 0;
   std::unordered_map<std::string_view, Target> names_;
-  // The targets of names, keyed by the id of a name's text in the pickle.
+  // The results of Find(), keyed by the id of the name's string in the pickle.
   std::unordered_map<uint32_t, const Target*> targets_;
   std::unordered_map<uint32_t, uint32_t> files_;
   std::unordered_map<std::string, uint32_t> file_names_;

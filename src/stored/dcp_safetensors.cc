@@ -357,7 +357,7 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
-  // The largest end of a tensor of the current file, in bytes after the header.
+  // Where the last tensor of the current file ends, in bytes after the header.
   int64_t end_ = 0;
 };
 

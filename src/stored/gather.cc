@@ -19,7 +19,7 @@ namespace {
 // The contiguous runs of a box, described as nested loops over the dimensions
 // outside a run. All runs have the length `run`. Each loop has one stride in
 // the source region and one in the target region. Lengths and strides are
-// counted in units: elements, or groups of elements.
+// counted in units, which are elements or bytes.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;

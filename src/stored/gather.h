@@ -11,8 +11,8 @@ namespace shardc {
 
 // Copies `part` from the buffer `from` to the buffer `to`. The buffer `from`
 // contains `from_region` in row-major order, and `to` contains `to_region`.
-// Both regions must contain `part`. They consist of units of `unit_bytes`
-// bytes, which are elements or groups of elements.
+// Both regions must contain `part`. Indices of regions are counted in units of
+// `unit_bytes` bytes, which are elements or single bytes.
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes);
 

@@ -148,9 +148,10 @@ class OrbaxTree {
     return !findings_.HasErrors();
   }
 
-  // Returns false after a finding if an earlier leaf has the same name as this
-  // leaf in manifests or in the storage. Empty nodes may share a name in the
-  // storage.
+  // Checks that no earlier leaf has the same name in manifests (the keys joined
+  // by `/`) or in the storage (the keys joined by `.`). An empty node may share
+  // its name in the storage, because nothing is stored for it. Returns false
+  // after a finding.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
     const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);

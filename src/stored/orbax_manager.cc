@@ -1,8 +1,8 @@
-// Finds the trees in the folders that orbax creates around them. The root
-// folder of a CheckpointManager contains one folder for each step, named by its
-// number. The folder of a step contains one folder for each item. The v1 API
-// stores a single tree as the item `state`. It stores each of several trees as
-// an item of its own.
+// Finds the trees of arrays in the nested folders of an orbax checkpoint. The
+// root folder of a CheckpointManager contains one folder for each step, named
+// by its number. The folder of a step contains one folder for each item. The v1
+// API stores a single tree as the item `state`. It stores each of several trees
+// as an item of its own.
 //
 //   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
 //

@@ -36,7 +36,7 @@ class PickleBytes {
   // Reads the length of a text, which is an integer of `length_bytes` bytes,
   // and skips the text. Sets `*begin` to the position of the text.
   bool Text(size_t length_bytes, size_t* begin, uint32_t* length);
-  // Reads the length of a frame. As many bytes must follow the length.
+  // Reads the length of a frame. Refuses the pickle if fewer bytes remain.
   bool Frame();
 
   // Returns the number of bytes that have not been read yet.

@@ -17,9 +17,9 @@ struct Region {
   int64_t Units() const;
   static Region Intersect(const Region& a, const Region& b);
   static bool Overlap(const Region& a, const Region& b);
-  // Returns the number of units (elements, or groups of elements) that precede
-  // the first unit of `inner` in the row-major order of this region. This
-  // region must contain `inner`.
+  // Returns the number of units (elements or bytes) that precede the first unit
+  // of `inner` in the row-major order of this region. This region must contain
+  // `inner`.
   int64_t OffsetOf(const Region& inner) const;
 };
 

@@ -24,10 +24,10 @@ namespace shardc::stored {
 // of its name between `/`.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
-// Finds the complete lists of a tree, whose elements are all written. Libraries
-// fill a list in the order of its elements. A missing element would shift the
-// elements after it or make the list unreadable. An incomplete list is
-// therefore written as a dictionary.
+// Finds the complete lists of a tree. A list is complete if all its elements
+// are written. Libraries fill a list in the order of its elements. A missing
+// element would shift the elements after it or make the list unreadable. An
+// incomplete list is therefore written as a dictionary.
 class CompleteLists {
  public:
   // Adds the path of an array or a leaf. `in_sequence` states for each key

@@ -112,7 +112,7 @@ class MetadataPickle {
   }
 
  private:
-  // Pushes a new record of a class, without state.
+  // Pushes a new object of a class, whose fields are not set yet.
   void NewRecord(std::string_view module, std::string_view name) {
     out_.Global(module, name);
     out_.Op(pickle::kEmptyTuple);
@@ -183,8 +183,9 @@ class MetadataPickle {
     out_.Op(pickle::kBuild);
   }
 
-  // Adds the name of a path and its keys. A key that is the index of a list is
-  // written as an integer, unless elements of the list are missing.
+  // Adds an entry of `planner_data`: the name of a tensor or value, and the
+  // keys of its path. A key that is the index of a list is written as an
+  // integer, unless elements of the list are missing.
   void AddPath(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence) {
     out_.Text(StorageName(path));

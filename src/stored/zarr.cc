@@ -54,7 +54,8 @@ std::string FloatBytes(double number, Dtype dtype) {
   return out;
 }
 
-// Returns whether the dtype is a float type whose values FloatBytes can write.
+// Returns whether the dtype is a float type to which FloatBytes() can convert a
+// double.
 bool IsWide(Dtype dtype) {
   return CanConvert(Dtype::kF64, dtype) || dtype == Dtype::kF64;
 }
