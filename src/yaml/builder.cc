@@ -57,8 +57,9 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // The bracket may belong to the second collection from the top. In `[a 'b`,
-  // the list contains an implicit mapping of one pair, which is at the top.
+  // Find the open bracket. It may belong to the second collection from the top
+  // of the stack. In `[a 'b`, the list contains an implicit mapping of one
+  // pair, which is at the top and has no bracket.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
     const size_t begin = stack_[open - up].node.begin;

@@ -213,8 +213,9 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
                "quote the text");
     return;
   }
-  // In `match: long text: end`, the long text is a value and not a key. The
-  // line up to the error then contains `: `.
+  // If the line has more bytes before the error than a key may have, it begins
+  // with a key that is too long. This is not so if `: ` comes before the error,
+  // as in `match: long text: end`: the long text is then a value.
   const size_t line = LineBegin(text, failure.offset);
   const std::string_view before = text.substr(line, failure.offset - line);
   if (reason.starts_with("illegal map value") &&

@@ -37,8 +37,8 @@ struct YamlNode {
   // scalar with a tag. All other tags are refused while parsing.
   std::string tag;
   // The byte range in the source. If a null is omitted, the range is that of
-  // its key or of its dash. Without key and dash, it is at most one byte of the
-  // text after the null.
+  // its key or of its dash. If the null has neither, the range is empty, or is
+  // the byte after the null, such as the colon in `{: 4}`.
   size_t begin = 0;
   size_t end = 0;
   std::vector<YamlNode> items;      // the items of a sequence
@@ -59,8 +59,8 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  // The largest number of nodes in all values with anchors together with the
-  // copies that aliases add.
+  // The largest sum of two numbers: the nodes of all values with an anchor
+  // (`&a`), and the nodes of all copies that aliases (`*a`) make.
   static constexpr size_t kAliasBudget = 100000;
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
