@@ -55,9 +55,11 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// Inserts a mesh axis into a spec. If the factor of its placement is 4, inserts
-// it after the first axes of the dimension whose sizes multiply to 4. Returns
-// false if no such axes exist. The caller inserts the mesh's last axis first.
+// Inserts a mesh axis into the list of axes that shard its dimension. The
+// caller inserts the mesh's last axis first, so the list already has the axes
+// that come later in the mesh. If the factor of the placement is 4, the axis is
+// inserted after the first axes of the list whose sizes multiply to 4; if it is
+// 1, at the front. Returns false if the list has no such axes.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);

@@ -38,9 +38,10 @@ struct NamedRule {
   ImportedRule made;  // the rule, whose pattern is still empty
 };
 
-// Adds rules for parameters. Their specs may be bundles (named sets of specs),
-// or contain axis rules. Parameters whose names differ only in numbers share
-// one rule if their specs are equal. The names are not key paths of JAX.
+// Adds rules for parameters. A spec may be a bundle (a named set of specs), or
+// a list that names logical axes such as HEAD or axis rules such as
+// `decode_head`. Parameters whose names differ only in numbers share one rule
+// if their specs are equal. The names are not key paths of JAX.
 bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 
@@ -62,10 +63,11 @@ std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 
-// Sets the slices (pods) of the mesh so that its devices, in row-major order,
-// have the numbers in `devices`. `member` is the key under which the source
-// lists the numbers. Returns false after a finding (inexpressible) if no
-// division into slices has this order.
+// Divides the mesh into slices (pods) so that the devices, in the row-major
+// order of the mesh, have the numbers in `devices`. For example, 0, 2, 1, 3 are
+// the devices of a mesh a:2, b:2 whose two slices are along b. `member` is the
+// key under which the source lists the numbers. Returns false after a finding
+// (inexpressible) if no division into slices has this order.
 bool AddDeviceOrder(std::span<const int64_t> devices, std::string_view member,
                     const Place& place, Mesh& mesh, Findings& findings);
 

@@ -250,9 +250,10 @@ class TpPlan {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // The keys are sorted by these tuples. The first element is the smallest
-    // index among the key and the keys that are its ending, so that `mlp.up` is
-    // not sorted after `up`. If the first elements are equal, keys with a
-    // layer's number come first, and then keys with more parts.
+    // index, in the plan, of the key and of all keys with which it ends. If
+    // `up` has the index 0, it is 0 for `mlp.up` too. If the first elements are
+    // equal, keys with a layer's number come first, and then keys with more
+    // parts, so that `mlp.up` precedes `up`.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
@@ -321,10 +322,12 @@ class TpPlan {
     size_t rank = 0;
   };
 
-  // Adds a rule for each pair of a key and a last part of a name in the
-  // manifest. Sets `all` to whether each parameter has a rule. Returns false
-  // after a finding (inexpressible) if a style shards different dimensions of
-  // two parameters of one rule.
+  // Adds the rules for the parameters of the manifest. If a key names a module,
+  // the module's parameters get one rule for each last part of their names,
+  // such as `weight` and `bias`. Sets `all` to whether each parameter has a
+  // rule. Returns false after a finding (inexpressible) if the parameters of
+  // one rule have different ranks, so that the style shards different
+  // dimensions of them.
   bool AddMatching(Imported& out, bool& all, Findings& findings) {
     bool numbered = false;  // whether some key contains a layer's number
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -383,10 +386,10 @@ class TpPlan {
     return match;
   }
 
-  // Returns the sharded dimension, or nullopt. A vector (a tensor of rank 1) of
-  // a module has no input dimension, so `rowwise` leaves it replicated. A
-  // vector with its own key, such as attention sinks, is sharded unless it is a
-  // bias.
+  // Returns the dimension that the style shards, or nullopt if the parameter is
+  // replicated. A vector (a tensor of rank 1) has no input dimension, so a
+  // vector of a `rowwise` module is replicated. If the key names the vector
+  // itself, such as attention sinks, the vector is sharded unless it is a bias.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool own =

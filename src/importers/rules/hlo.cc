@@ -385,8 +385,9 @@ class HloShardings {
   }
 
   // Reads the devices after `device_ids=(`, such as `[2,2,2]T(1,0,2)),` or
-  // `0,2,1,3),`. Sets the slices of `mesh`, unless the import already has a
-  // mesh.
+  // `0,2,1,3),`. Divides `mesh` into slices (pods) so that its devices have
+  // this order. If the mesh of the import is already known, their order is not
+  // used.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     const bool iota = scan.Take("[");

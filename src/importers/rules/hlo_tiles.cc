@@ -37,8 +37,9 @@ bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
   return mesh.Parts(group) == parts;
 }
 
-// One digit of a device's position in the mesh: the coordinate on an axis of
-// this size, which is position / stride % size.
+// A device's position in the mesh is a number with one digit for each axis. The
+// digit of an axis is the coordinate on this axis, position / stride % size,
+// where `size` is the size of the axis.
 struct Digit {
   int64_t stride = 1, size = 1;
 };

@@ -29,7 +29,8 @@ size_t ClassEnd(std::string_view text, size_t at, bool glob) {
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
-// Returns the number of a repetition without leading zeros, as RE2 requires it.
+// Returns a count of a repetition, such as the 2 in `{02}`, without leading
+// zeros, which RE2 does not accept. Returns 0 for an absent count.
 std::string Count(std::string_view digits) {
   const size_t first = digits.find_first_not_of('0');
   return first == std::string_view::npos ? "0"

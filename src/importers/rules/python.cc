@@ -25,8 +25,10 @@ namespace {
 
 constexpr std::ptrdiff_t kMostComments = 40;
 
-// Returns the axis rule that resolves a logical axis in the modes decode and
-// insert. Returns nullopt if the same axis rule is used in all modes.
+// Returns the axis rule from which a logical axis takes its mesh axes while
+// tokens are generated (in the modes decode and insert), such as `decode_head`
+// for HEAD. Returns nullopt if the logical axis has the same axis rule in all
+// modes.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   const Token* token = FindToken(name);
   if (token == nullptr || !token->rule) return std::nullopt;
@@ -34,13 +36,14 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// Keeps the meaning of a spec that Python code resolves in one fixed `mode`. In
-// Python, the mesh axes of such a spec are the same in every mode of the plan.
-// In a rule, a logical axis such as HEAD may have other mesh axes in decode
-// than in train. If `mode` is decode or insert, each logical axis is therefore
-// replaced by its decode axis rule (`decode_head`), whose axes are the same in
-// every mode. For any other `mode`, the rule gets explicit specs for decode and
-// insert if the axes there would differ from those of `mode`.
+// Python code may resolve a spec in one fixed `mode`, so that its mesh axes do
+// not depend on the mode in which the program runs. In a rule, a logical axis
+// such as HEAD may have other mesh axes in decode than in train. This function
+// gives the rule the axes of `mode` in every mode. If `mode` is decode or
+// insert, logical axes are replaced by decode axis rules such as `decode_head`,
+// whose axes never depend on the mode. For any other `mode`, the rule gets
+// explicit specs for decode and insert if their axes would differ from those of
+// `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -197,8 +200,9 @@ class RulesModuleReader {
   }
 
   // Returns the symbols that `--symbol` names, by their full name or by its
-  // last part. A symbol that a class inherits is returned only for its full
-  // name, or if no class itself defines a symbol of this name.
+  // last part: `rules` names `Llama.rules`. For a last part, symbols that a
+  // class inherits are returned only if no class itself defines a symbol of
+  // this name.
   std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> own, inherited;
     for (const PySymbol& symbol : symbols) {
@@ -309,9 +313,10 @@ class RulesModuleReader {
     return true;
   }
 
-  // Adapts a rule to the mode in which Python resolves its spec. A bundle (a
-  // named set of specs) is not changed, because eformer uses the bundle's own
-  // mode. Returns false after a finding.
+  // Python may resolve a spec in one fixed mode. Gives the rule the axes of
+  // this mode (KeepMode). A bundle (a named set of specs) is not changed: it
+  // has its own mode, which eformer uses instead. Returns false after a
+  // finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;

@@ -119,9 +119,10 @@ void AddEntered(PyNode entered, std::optional<PyNode> target,
   PyStatement binds;
   binds.begin = entered.begin;
   binds.names = NamesOf(*target);
-  // The value of `target` may be an argument of the call `entered`, and the
-  // body may change it. The value is therefore the result of a call of an
-  // unknown function with these arguments. This call makes them unknown.
+  // In `with f(x) as y`, the value of `y` may be `x`, so a change of `y` in the
+  // body may change `x`. Therefore `y` is bound to the result of a call of an
+  // unknown function with the argument `x`. After such a call, the value of `x`
+  // is unknown.
   PyNode unknown = NodeOf(PyKind::kOther, entered, {});
   std::vector<PyNode> arguments;
   if (entered.kind == PyKind::kCall) {

@@ -28,8 +28,8 @@ bool Leaves(const std::vector<PyStatement>& body);
 void AddSources(const PyNode& source, PyStatement& made);
 // Adds the statements that `with entered as target: body` runs besides the
 // body: the calls of `entered.__enter__()` and `entered.__exit__()`, and the
-// assignment to `target`. An argument of the call `entered` may be the value of
-// `target`, so that a change of `target` in the body changes this argument.
+// assignment to `target`. In `with f(x) as y`, `f` may return `x`, so a change
+// of `y` in the body changes `x`.
 void AddEntered(PyNode entered, std::optional<PyNode> target,
                 std::vector<PyStatement>& header);
 

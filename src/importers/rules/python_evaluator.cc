@@ -28,7 +28,9 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
-// Returns whether `list` is shared by this value or by a value nested in it.
+// Returns whether `list` is the list of items of this value, or of a value
+// nested in it. It must share memory with that list (SharesWith); an equal copy
+// does not count.
 bool Holds(const PyValue& value, const PyList<PyValue>& list) {
   if (value.items.SharesWith(list)) return true;
   const auto in = [&](const PyValue& one) { return Holds(one, list); };
@@ -273,7 +275,8 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    // If this is `args` of `def f(*args)`, it may no longer be empty.
+    // The text kPyStarred marks the value of `args` in `def f(*args)`, which is
+    // empty. The mark is removed, because this statement may add elements.
     at->second.text.clear();
     ForgetCalls(one, scope, owner);
     return;
@@ -353,7 +356,8 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    // If this is `args` of `def f(*args)`, it may no longer be empty.
+    // The text kPyStarred marks the value of `args` in `def f(*args)`, which is
+    // empty. The mark is removed, because this statement may add elements.
     at->second.text.clear();
     ForgetCalls(one, scope, owner);
     return;

@@ -71,8 +71,9 @@ struct PyNames {
 
 class PyEvaluator {
  public:
-  // `names` are the names of the module. They may be added while Step runs the
-  // module's statements. All arguments must outlive the evaluator.
+  // `names` are the names of the module. The caller may add names while it runs
+  // the module's statements with Step. All arguments must outlive the
+  // evaluator.
   PyEvaluator(std::string_view text,
               const std::map<std::string, std::string>& values,
               const PyNames& names)

@@ -55,9 +55,9 @@ bool IsSpecName(std::string_view name);
 bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes.
-// `given` has the arguments. If it has `dynamic_axes`, these replace `axes` and
-// `mode` in two cases: if `axes` is absent, and if `axes` is a list and `mode`
-// is absent.
+// `given` has the arguments. The result has either `axes` and `mode`, or only
+// `dynamic_axes`. It has `dynamic_axes`, if these are given, in two cases:
+// `axes` is absent, or `axes` is a list and `mode` is absent.
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports

@@ -193,9 +193,9 @@ bool PyEvaluator::ChangesArguments(const PyStatement& function,
   if (const auto at = changing_.find(key); at != changing_.end()) {
     return at->second;
   }
-  // This entry ends the search if the function passes itself on, as `map(f, x)`
-  // does inside `f`. Such a call changes only what the function's other
-  // statements change.
+  // If the search reaches the same function again, as for `map(f, x)` inside
+  // `f`, it finds this entry and ends there. Such a call changes only what the
+  // function's other statements change.
   changing_[key] = false;
   const bool changes = std::any_of(
       function.parameters.begin(), function.parameters.end(),

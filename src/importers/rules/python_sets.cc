@@ -35,8 +35,9 @@ bool HasRules(const PyValue& value) {
              });
 }
 
-// Returns whether a part of a function's value depends on a flag that is not
-// set, and the function's name suggests that it returns a tree of specs.
+// Returns whether the function's name suggests that it returns a tree of specs,
+// and a part of the result is unknown because it depends on a flag to which
+// `--set` assigns no value.
 bool MayHaveTree(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && HangsOnFlag(symbol.value) &&
@@ -44,11 +45,11 @@ bool MayHaveTree(const PySymbol& symbol) {
           name.find("sharding") != std::string::npos);
 }
 
-// Returns the unknown part of a value that may be a rule set. The part is the
-// complete value, or the pattern in a pair such as (f(), P()). If `named` is
-// true, it may also be the spec in a pair such as ("a", f()). `named` states
-// whether the name of the value suggests rules. Returns null if no part is
-// unknown.
+// If the value may be a rule set, returns the part of it that could not be
+// evaluated. This is the complete value, or the pattern of a pair such as
+// `(f(),P())`. If `named` is true, it may also be the spec of a pair such as
+// `("a",f())`. `named` states whether the name of the value suggests rules.
+// Returns null if there is no such part.
 const PyValue* UnknownPart(const PyValue& value, bool named) {
   if (value.is == PyIs::kUnknown) return &value;
   if (value.is != PyIs::kSequence) return nullptr;

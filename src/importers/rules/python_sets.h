@@ -17,9 +17,9 @@ bool IsPatternLike(const PyValue& value);
 // instead.
 std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols);
 
-// Returns the unknown part of a symbol that probably contains rules, either by
-// its name or because it is made of PartitionSpecs. Returns null for other
-// symbols.
+// If the symbol is probably a rule set, returns the part of its value that
+// could not be evaluated. A symbol is probably a rule set if its name suggests
+// rules, or if its value contains PartitionSpecs. Otherwise returns null.
 const PyValue* UnknownRules(const PySymbol& symbol);
 
 }  // namespace shardc::imports

@@ -14,8 +14,9 @@
 namespace shardc::imports {
 namespace {
 
-// The limit on the sum of the sizes of all values that are read through names.
-// It limits the time for code that doubles the size of a value with each line.
+// Each time a variable is read, the size of its value is added to a sum. This
+// is the limit on the sum. It limits the time for code that doubles the size of
+// a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
 
 // Returns whether two keys of a dict are equal. Only texts and numbers are

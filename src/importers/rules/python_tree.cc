@@ -17,8 +17,9 @@
 namespace shardc::imports {
 namespace {
 
-// Parses a call that changes a value into a statement: `rules.append(x)`,
-// `rules.extend(x)` or `tree.update(x)`. Returns false for other expressions.
+// Converts a call such as `rules.append(x)`, `rules.extend(x)` or
+// `tree.update(x)`, which changes the value of a variable, to a statement.
+// Returns false for other expressions.
 bool Method(PyNode& call, PyStatement& made) {
   std::string name = ChangedName(call);
   if (name.empty() || call.items.size() != 2) return false;

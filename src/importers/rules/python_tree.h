@@ -38,8 +38,9 @@ enum class PyKind : uint8_t {
   kFormat,  // an f-string; items: texts and the values between them
   // A comprehension. `items` are its element (in a dict: key and value), then
   // the target and the iterated value of each `for`, and the condition of each
-  // `if`. `keywords` has one of `item`, `key`, `value`, `for`, `in` and `if`
-  // for each of the items.
+  // `if`. `keywords` states what each item is. For `[f(x) for x in y if z]`,
+  // the items are `f(x)`, `x`, `y`, `z`, and the keywords `item`, `for`, `in`,
+  // `if`. In a dict, the first two keywords are `key` and `value`.
   kEach,
   // A lambda. `items` are its body and then, for each of its parameters in
   // `keywords`, the default, or a node of the kind kNone if there is none.
@@ -72,8 +73,8 @@ enum class PyAct : uint8_t {
   kBlock,   // with, try, else or finally, whose body is run
   // A statement such as `while` or `match`. Afterwards the values of `names`
   // are unknown. If `returns` is true, the function may also end there.
-  // `target`, `value` and `calls` may contain calls that change their
-  // arguments.
+  // `target`, `value` and `calls` may contain calls such as `f(rules)`, which
+  // may change the value of `rules`.
   kUnknown,
 };
 

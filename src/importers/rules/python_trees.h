@@ -26,8 +26,8 @@ bool IsSpecLike(const PyValue& value);
 // values.
 bool HoldsSpecs(const PyValue& value);
 
-// Returns whether a value, or a value nested in it, depends on a flag that was
-// not set.
+// Returns whether a value, or a value nested in it, is unknown because it
+// depends on a flag to which `--set` assigns no value.
 bool HangsOnFlag(const PyValue& value);
 
 // Returns whether a dict contains specs inside a further dict, list or object,
@@ -43,8 +43,9 @@ std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);
 
-// Returns the symbols (named values) except those whose specs are all part of
-// another symbol's value. For example, a function may return a part of a tree.
+// Returns the symbols (named values). Omits a symbol if all of its specs are
+// also part of another symbol's value. For example, if one function returns a
+// tree and another returns a part of the same tree, only the first is returned.
 std::vector<const PySymbol*> WithoutParts(
     const std::vector<const PySymbol*>& symbols);
 

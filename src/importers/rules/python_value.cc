@@ -297,8 +297,9 @@ class ModuleSymbols {
       } else if (one.act == PyAct::kAssign || one.act == PyAct::kFor ||
                  one.act == PyAct::kUnknown) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
-        // For `a = b = value`, `b` is listed as inherited. The value is then
-        // found as one rule set, and not as two.
+        // For `a = b = value`, `b` is marked as `is_inherited`, as if it were a
+        // name of a base class. The value is then found as one rule set, `a`,
+        // and not as two.
         Add(one.name, prefix, scope, false, listed, out);
         const bool same = one.act == PyAct::kAssign && !one.name.empty();
         for (const std::string& name : one.names) {

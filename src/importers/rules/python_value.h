@@ -47,8 +47,8 @@ class PyList {
   bool SharesWith(const PyList& other) const {
     return all_ != nullptr && all_ == other.all_;
   }
-  // Makes an empty list that can be shared. SharesWith returns true for this
-  // list and its copies.
+  // Allocates memory for an empty list, so that SharesWith returns true for
+  // this list and its copies. Without memory, SharesWith returns false.
   void Allocate() {
     if (all_ == nullptr) all_ = std::make_shared<std::vector<T>>();
   }
