@@ -137,8 +137,9 @@ void Join(Joined& joined, Finding& into, LintFinding&& more) {
     MakeSeveral(more, joined);
   }
   into.message = joined.before + ListText(joined.subjects) + joined.after;
-  // One parameter can have several of these findings: an axis that three
-  // dimensions share is repeated twice.
+  // One parameter may be in several of the joined findings: if three dimensions
+  // share an axis, two findings report the repeated axis. Each name is added
+  // once.
   for (std::string& name : more.params) {
     if (joined.params.insert(name).second) {
       into.params.push_back(std::move(name));

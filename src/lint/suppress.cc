@@ -277,8 +277,9 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    // An ignore that is unused here is not reported if it is in a built-in
-    // pack, because it may be needed on other meshes or for other models.
+    // An ignore that is unused here is not reported if it is in a pack (rules
+    // inside the program), because it may be needed on other meshes or for
+    // other models.
     if (ignore.used || IsPackName(ignore.place.source->name())) {
       continue;
     }

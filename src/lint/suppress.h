@@ -48,7 +48,7 @@ void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
 // Reports one finding for each ignore that names no diagnostic, or that
 // suppressed nothing although its lint ran. `ran` has the numbers of the lints
-// that ran. Ignores in packs are not reported.
+// that ran. Ignores in packs (rules inside the program) are not reported.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 

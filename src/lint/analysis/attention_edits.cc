@@ -15,15 +15,15 @@
 namespace shardc {
 namespace {
 
-// A problem that legalization found in a spec, whether or not the policy
-// corrected the spec. Equal problems of several tensors and modes become one
-// finding.
+// A problem in the spec of an attention tensor, such as an axis that the mesh
+// lacks. `illegal` is false if the policy of the rules file corrected the spec.
+// Equal problems of several tensors and modes become one finding.
 struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
-  // Text for the message about the default axis rules that cause the problem
-  // (DefaultsText). Empty if a file sets one of the axis rules.
+  // If no file sets the axis rules that cause the problem, a text for the
+  // message about their default values (DefaultsText). Otherwise empty.
   std::string defaults;
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
@@ -42,8 +42,8 @@ void AddOnce(std::vector<T>& items, T item) {
   }
 }
 
-// Returns the place of the registration that defines a logical axis. The place
-// has no position if no registration defines it.
+// Returns the place in the section `register:` of a rules file that defines a
+// logical axis. The place has no position if no file defines it.
 Place RegisteredPlace(const Facts& facts, const std::string& name) {
   for (const Registration& one : facts.compiled().rules.registrations) {
     if (one.name == name || "__" + one.name + "__" == name ||
@@ -54,12 +54,13 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
   return {};
 }
 
-// Returns the line of a rules file that determines how a name is resolved. This
-// is the line that registers the name, or else the line of its axis rule. If
-// the axis rule has its default value, it is the line of the rule from which
-// the default comes: `tensor_parallel` for `head`. The default of `batch` joins
-// two rules, of which the first that a file sets is used. If no file sets any
-// of these rules, the place has no position.
+// Returns the line of a rules file that determines the mesh axes of a name.
+// This is the line in the section `register:` that defines the name, or else
+// the line that sets its axis rule. If no file sets that rule, its default
+// comes from another rule, whose line is returned: `tensor_parallel` for
+// `head`. The default of `batch` comes from `fully_sharded_data_parallel` and
+// `data_parallel`, of which the first that a file sets is used. If no file sets
+// any of these rules, the place has no position.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;
@@ -106,10 +107,10 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
   return dims;
 }
 
-// Returns a text that names the axis rules which caused an edit, such as "
-// (defaults of the axis rules `batch` and `head`)". It is used if these rules
-// have their default values. Returns an empty text if no axis rule caused the
-// edit.
+// Returns a text that names the axis rules which caused a problem of a spec,
+// such as " (defaults of the axis rules `batch` and `head`)". The message has
+// this text if no file sets these rules. Returns an empty text if no axis rule
+// caused the problem.
 std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {

@@ -21,13 +21,14 @@ namespace shardc {
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Returns whether a file determines how a name is resolved: it registers the
-// name, or sets the name's axis rule, or sets a rule from which this axis rule
-// takes its default. The five rules that name the axes of a kind of
-// parallelism, such as `tensor_parallel: tp`, are ignored.
+// Returns whether a file determines the mesh axes of a name: it defines the
+// name in `register:`, sets the name's axis rule (such as `head` for HEAD), or
+// sets a rule from which this axis rule takes its default. The five rules that
+// name the axes of a kind of parallelism, such as `tensor_parallel: tp`, are
+// ignored.
 bool Written(const Facts& facts, const NameTrace& trace);
-// Returns whether a file, and not only a default, sets one of the axis rules
-// that determine the axes of dimension `dim` of an attention tensor.
+// Returns whether a file, and not only a default, determines the mesh axes of
+// one of the names in dimension `dim` of an attention tensor.
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim);
 
@@ -53,21 +54,22 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
 // Returns what a user must change to shard a dimension in another way, as a
-// phrase for a message. If a file registers a name of the dimension, returns
-// "this registration". If a file sets the axis rule of such a name, returns
-// that rule, such as "`decode_kv_head`". Otherwise the rules have their default
-// values, and the name of the axis rule `standard` is returned.
+// phrase for a message. If a file defines a name of the dimension in
+// `register:`, returns "this registration". If a file sets the axis rule of
+// such a name, returns that rule, such as "`decode_kv_head`". If no file sets
+// it, returns the name of the axis rule that the caller passes as `standard`.
 std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard);
 
-// Reports the problems with this reason that legalization found in attention's
-// specs. Equal problems are one finding. It is at the line that causes the
-// problem, or at the mesh if the cause is a default axis rule. `observe`
-// returns the message for a subject, such as "attention's `key` and `value`",
-// and an Edit, which describes the problem. The modes are appended. If the spec
-// is illegal, the finding has the code's level. If the policy corrected the
-// spec, the finding is a warning.
+// Reports the problems with this reason that legalization found in the specs of
+// attention tensors. Equal problems are one finding. It is at the line that
+// causes the problem, or at the mesh if the cause is a default axis rule.
+// `observe` returns the message. Its arguments are the names of the tensors as
+// text, such as "attention's `key` and `value`", and the problem. The modes are
+// appended to the message. If the spec is illegal, the finding has the level of
+// `code`. If the policy of the rules file corrected the spec, the finding is a
+// warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

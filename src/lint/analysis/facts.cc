@@ -284,10 +284,10 @@ void Facts::FindNaming() {
 }
 
 // Searches for the reason why rules match nothing. Each such rule (a dead rule)
-// is matched with one parameter of every group. First it is read with the other
-// separator, `.` for `/` or `/` for `.`; then case is ignored. Rules of
-// built-in packs are skipped. All rules are matched together, so the time is
-// linear in the number of names and of rules.
+// is matched with one parameter of every group. First its pattern is matched
+// with the other separator, `.` for `/` or `/` for `.`; then case is ignored.
+// Rules of packs (rules inside the program) are skipped. All rules are matched
+// together, so the time is linear in the number of names and of rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {

@@ -75,7 +75,7 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 
 struct RuleFacts {
   Sketch sketch;
-  bool builtin = false;  // whether the rule is in a built-in pack
+  bool builtin = false;  // whether the rule is inside the program (in a pack)
   int64_t won = 0;       // parameters whose first match is this rule
   int64_t found = 0;     // parameters that match the rule's pattern
   // The bytes of the `won` parameters; a parameter of unknown size adds 0.
@@ -124,7 +124,7 @@ class Facts {
   const LayerStacks& stacks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
   // Returns whether a rule is in a file that the user can change. Returns false
-  // for -1 and for a rule of a built-in pack.
+  // for -1 and for a rule of a pack (rules inside the program).
   bool IsEditable(int32_t rule) const {
     return rule >= 0 && !rule_facts_[static_cast<size_t>(rule)].builtin;
   }
@@ -166,8 +166,8 @@ class Facts {
   // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
   // Returns whether lints can judge the group's specs. The specs must be legal,
-  // and a rule must match the group. Without a rule, lints can judge the group
-  // only if the policy replicates unmatched parameters.
+  // and a rule must match the group. If no rule matches it, lints can judge the
+  // group only if the rules file has the policy `unmatched: replicate`.
   bool Judged(const ParameterGroup& group) const;
 
   // Returns a rule's spec in a mode, before legalization fits it to a shape.

@@ -42,13 +42,13 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
 
 struct Claim {
   NearRule near;
-  int64_t edits = 0;  // edit distance of `near` (EditsOf)
+  int64_t edits = 0;  // edits from the rule to the name (EditsOf)
   size_t group = 0;   // index into FallThrough::groups
 };
 
-// Finds the dead rule (a rule that matches nothing) that is nearest to each
-// group of `open`. Returns the groups, keyed by this rule. Rules in `named` are
-// skipped.
+// Finds, for each group in `open`, the dead rule (a rule that matches nothing)
+// that is nearest to the group's name. Rules in `named` already have a group
+// and are skipped. Returns the groups, keyed by this rule.
 std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
                                                const FallThrough& fall,
                                                std::span<const size_t> open,

@@ -19,7 +19,9 @@ inline constexpr int64_t kLargeElements = 65536;
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // A second group. Its name needs at most one edit more than that of `group`.
+  // A second group, to which the rule is almost as near. The edit distance from
+  // the rule to its name is at most 1 more than the distance to the name of
+  // `group`.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };

@@ -12,10 +12,12 @@ namespace shardc {
 
 // Each group of devices along a mesh axis is inside one block of consecutive
 // device numbers. Returns the length of such a block. A block begins at a
-// multiple of its length. Inside a slice, the length is the product of the
-// sizes of the axis and of all later axes. If the axis spans slices, the length
-// is the devices of a slice times the slices along the axis and all later axes.
-// The slices, and the devices of a slice, are numbered row-major:
+// multiple of its length. If the axis does not span slices, the length is the
+// product of the sizes that the axis and all later axes have inside a slice. If
+// the axis spans slices, a block consists of complete slices. The number of
+// slices in a block is the product of the numbers of slices along the axis and
+// along all later axes. The slices, and the devices of a slice, are numbered
+// row-major:
 //
 //   tp=4 dp=2, two slices along dp   blocks of 4 along tp, and of 8 along dp
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
@@ -33,10 +35,11 @@ inline int64_t DevicesPerHost(const Mesh& mesh) {
   return mesh.processes > 0 ? mesh.devices / mesh.processes : mesh.devices;
 }
 
-// Returns whether a group of devices along an axis is on several hosts. Hosts
-// have consecutive device numbers. If the size of a block (SpanOf) divides the
-// devices of a host, each block is on one host. Otherwise some block is on two
-// hosts, and so is one of its groups:
+// Returns whether some group of devices along an axis is on several hosts.
+// Hosts have consecutive device numbers. If the length of a block (SpanOf)
+// divides the number of devices of a host, each block is on one host. Otherwise
+// some block is on two hosts. A group of devices in this block is then on two
+// hosts, too:
 //
 //   dp=3 tp=3 fsdp=6 on two hosts of 27 devices   the block of 18 devices along
 //                                                 tp, 18 to 35, is on both

@@ -14,10 +14,10 @@ namespace shardc {
 
 // Reports the problems with this reason that legalization found in specs, one
 // finding for each group and each distinct problem. `observe` returns the
-// message for the group, the layout of the problem's mode, and the Edit that
-// describes the problem. If the spec is illegal, the finding has the code's
-// level. If the policy corrected the spec, the finding is at most a warning,
-// and its message states the cost of the correction.
+// message. Its arguments are the group, its layout in the mode with the
+// problem, and the problem. If the spec is illegal, the finding has the level
+// of `code`. If the policy of the rules file corrected the spec, the finding is
+// at most a warning, and its message states the cost of the correction.
 void ReportEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const ParameterGroup&, const ModeLayout&,

@@ -47,8 +47,10 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Finds the pipeline rank that needs the most memory. Sets `use` to the rank's
-// parameters in the mode of `use`, and to the cache of the rank's layers.
+// Finds the pipeline rank that needs the most memory in the mode `use.mode`,
+// and sets `use.rank` to it. Sets `use.parameters` to the bytes of the rank's
+// parameters, and `use.cache` to the bytes of the KV cache of the rank's
+// layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      MemoryUse& use) {
   const int64_t whole = use.cache;

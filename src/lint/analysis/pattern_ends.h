@@ -34,10 +34,10 @@ struct PatternEnds {
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);
 
-// Returns the rule's pattern with an assertion at its end, so that it matches
-// only up to the end of a word. The assertion is `$` if the pattern then still
-// matches all names of `words`, or else `\b`. Returns nullopt if it does not
-// match all of them with `\b` either.
+// Appends `$` or `\b` to the rule's pattern, so that it matches only up to the
+// end of a word. Appends `$` if the pattern then still matches all names in
+// PatternEnds::words. If not, appends `\b` under the same condition. Returns
+// nullopt if the condition holds for neither.
 std::optional<std::string> EndedPattern(const Facts& facts, size_t rule);
 
 }  // namespace shardc

@@ -85,7 +85,8 @@ std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
   const bool first = shape[AsIndex(dims[0])] == size;
   const bool last = shape[AsIndex(dims[1])] == size;
   // If only one dimension has the size of all heads, it holds the heads. If
-  // both have this size, the orientation in `role` decides.
+  // both have this size, `role.in_first` decides: it states whether the matrix
+  // is [in, out] or [out, in].
   std::optional<bool> heads_last;
   if (first != last) heads_last = last;
   if (first && last && role.in_first) heads_last = *role.in_first == out;

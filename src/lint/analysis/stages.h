@@ -17,9 +17,10 @@ namespace shardc {
 std::string StageAxis(const Facts& facts);
 Place StagesPlace(const Facts& facts);
 
-// Returns the end of a message about the bytes that the devices of all ranks
-// send: ", each added over the 4 ranks of the pipeline". Returns an empty text
-// for a single rank.
+// Returns the end of a message that states how many bytes a device sends. If
+// the stages of a pipeline are on several ranks, each number is the sum over
+// the ranks: ", each added over the 4 ranks of the pipeline". Otherwise the
+// text is empty.
 std::string AddedOverRanks(const Facts& facts);
 
 // TimesText returns a factor as text: "1.21". PartText returns a percentage as

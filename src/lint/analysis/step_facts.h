@@ -45,15 +45,15 @@ struct ModeStep {
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
   // Returns the bytes that a device would send with other specs of parameters
-  // or with other sharding constraints. Returns nullopt if that step has no
-  // program.
+  // or with other sharding constraints. Returns nullopt if that step cannot be
+  // lowered.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
       const std::vector<step::ShardingConstraintOverride>& constraints = {})
       const;
 };
 
-// The reason why a mode's step has no program.
+// The reason why the step of a mode could not be built or lowered.
 struct StepRefusal {
   Mode mode = Mode::kTrain;
   Place place;
@@ -69,12 +69,13 @@ class StepFacts {
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }
-  // Returns whether a built-in pack, and not the user's file, describes the
-  // model.
+  // Returns whether a pack (rules inside the program), and not the user's file,
+  // describes the model.
   bool builtin() const;
   const step::Roles& roles() const { return roles_; }
-  // Returns the step of a mode. Returns null if the plan does not have the
-  // mode, or if the mode's step has no program.
+  // Returns the step of a mode. Returns null if the plan or the model's
+  // description does not have the mode, or if the step could not be lowered
+  // (refusals()).
   const ModeStep* Find(Mode mode) const;
   const std::vector<StepRefusal>& refusals() const { return refusals_; }
   const ParameterGroup& GroupOf(int64_t row) const;

@@ -1,10 +1,11 @@
-// Finds LoRA adapters that are sharded unlike the matrix that they adapt, the
-// base. An adapter adds the product B * A to the base: A reads the base's
-// input, and B writes the base's output. The dimension that A and B share is
-// the adapter's rank, the shorter dimension of both matrices. It must not be
-// sharded. The longer dimension must be unsharded, or sharded like the same
-// dimension of the base. Only tensor-parallel axes are compared. Square
-// matrices are skipped, because their dimensions cannot be distinguished:
+// Finds LoRA adapters whose sharding does not fit their base, which is the
+// matrix that they adapt. An adapter adds the product B * A to the base: A
+// reads the base's input, and B writes the base's output. The dimension that A
+// and B share is the adapter's rank, the shorter dimension of both matrices. It
+// must not be sharded. The longer dimension must be unsharded, or sharded like
+// the same dimension of the base. Only tensor-parallel axes are compared.
+// Square matrices are skipped, because their dimensions cannot be
+// distinguished:
 //
 //   q_proj [in, out] over [null, tp]: lora_B [r, out] may be unsharded, or
 //                                     sharded over [null, tp]

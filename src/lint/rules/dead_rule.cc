@@ -28,9 +28,10 @@ extern const Lint kDeadRule;
 namespace {
 
 // Parts of names that mark a parameter as optional, because only some models of
-// a family have it. A part in kOptionalLeaves is the last part of a name, as in
-// `q_proj/bias`. A module in kOptionalModules is the last part, or a part in
-// kLeaves follows the module, as in `lm_head/kernel`.
+// a family have it. The last part of the name is in kOptionalLeaves, as in
+// `q_proj/bias`, or in kOptionalModules, as in `lm_head`. If the last part is
+// in kLeaves, the part before it may be in kOptionalModules, as in
+// `lm_head/kernel`.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -57,7 +58,7 @@ bool IsNorm(std::string_view word) {
          word.starts_with("ln_") || word == "ln";
 }
 
-// Returns the literal characters of a text in which the others are wildcards.
+// Returns the text without kWild and kAnyChar, which represent wildcards.
 std::string Literal(std::string text) {
   std::erase(text, Sketch::kWild);
   std::erase(text, Sketch::kAnyChar);
@@ -92,8 +93,9 @@ struct NearName {
   const ParameterGroup* group = nullptr;
   std::string rewrite;
   int64_t edits = 0;
-  // Another rewrite, which needs at most one edit more than `rewrite`. Empty if
-  // there is none.
+  // The pattern rewritten to match a second name, whose edit distance to the
+  // pattern is at most 1 more than that of the first name. Empty if there is no
+  // such name.
   std::string also;
 };
 

@@ -28,7 +28,8 @@ extern const Lint kHeadVectorReplicated;
 
 namespace {
 
-// A vector of numbers for heads, and the block of attention that has it.
+// A vector that belongs to the heads of an attention block: attention sinks, or
+// the scale of the norm of the query or key.
 struct HeadVector {
   Role role;  // kSink, kQueryNorm or kKeyNorm
   // The path of the attention block with its last separator, such as
@@ -113,10 +114,10 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
               "over that axis, or leave the projection unsharded");
 }
 
-// Returns the blocks in which the query is normalised head by head. In these
-// blocks the key is normalised head by head as well. The key's norm is not
-// reported there, although it is as wide as the key if there is only one KV
-// head.
+// Returns the blocks in which the query is normalised head by head, so that its
+// norm is shorter than the query. The key is then normalised head by head as
+// well. With a single KV head, such a key norm is as long as the key. It is not
+// reported, because it is correctly replicated.
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {

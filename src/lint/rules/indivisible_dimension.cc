@@ -38,8 +38,9 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       "pad the dimension, use an axis that divides it, or drop the axis with "
       "`illegal: shrink`",
       sink);
-  // A finding with a lower level than the code's is about a spec that the
-  // policy corrects. Its help does not suggest the policy again.
+  // If a policy of the rules file, such as `illegal: shrink`, corrects the
+  // spec, the level of the finding is lowered. Its help does not suggest the
+  // policy again.
   for (size_t i = before; i < sink.size(); ++i) {
     if (sink[i].level == kIndivisibleDimension.code.level) continue;
     sink[i].help =

@@ -19,8 +19,8 @@ void CheckRoleNeverUsed(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   LintFinding finding = FindingAt(kRoleNeverUsed.code);
-  // If the role is described by a built-in pack, the finding is a note, because
-  // users may have changed the model.
+  // If a pack (rules inside the program) describes the role, the finding is a
+  // note, because users may have changed the model.
   if (step->builtin()) finding.level = Level::kNote;
   std::vector<std::string> texts;
   for (const step::RoleProblem& problem : step->roles().problems) {

@@ -8,8 +8,9 @@ extern const Lint kScalarSpec;
 
 namespace {
 
-// Returns the spec that a rule lists. Returns null if the rule lists none, but
-// names a bundle (a named set of specs), for example. The bundle Replicated
+// Returns the rule's spec if it is a list. Returns null if it is, for example,
+// the name of a bundle (a named set of specs). A list without axes, such as
+// [null], is reported for a scalar. The bundle Replicated is not, because it
 // fits any shape.
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);

@@ -57,8 +57,9 @@ std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
 // Returns the largest number of copies of a part of the pattern, which is the
 // largest product of nested counts.
 int64_t Copies(std::string_view pattern) {
-  // The largest number of copies of a part so far, for the complete pattern and
-  // then for each open group.
+  // A stack with one number for the complete pattern, and one for each group
+  // that is open at `i`. The number is the largest product of nested counts in
+  // it so far.
   std::vector<int64_t> most = {1};
   size_t i = 0;
   while (i < pattern.size()) {

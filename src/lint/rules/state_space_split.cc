@@ -55,8 +55,9 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
     const auto member = MemberOf(group, facts.separator());
     if (!member) continue;
     const int64_t size = facts.Elements(group);
-    // The sizes are those of vectors. Mamba-1 mixers are skipped: their A_log
-    // is a matrix, and their convolution has a single part.
+    // This loop visits only vectors. In Mamba-1 mixers, A_log is a matrix, so
+    // `heads` stays 0 and the mixer is skipped. Its convolution has a single
+    // part.
     if (member->part == "A_log") out[member->mixer].heads = size;
     if (member->part == "norm") out[member->mixer].inner = size;
   }

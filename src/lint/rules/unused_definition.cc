@@ -1,7 +1,7 @@
 // Reports bundles and registrations that nothing uses. All names that specs,
 // bundles, registrations, attention's tensors and the `model:` section use are
 // collected. Surrounding underscores of a name are ignored. Definitions in
-// packs are not reported. For example:
+// packs (rules inside the program) are not reported. For example:
 //
 //   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV` is unused
 #include <set>
