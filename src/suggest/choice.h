@@ -78,8 +78,7 @@ struct Choice {
 };
 
 struct Choices {
-  // The choice for each parameter group, with the index of the group in
-  // Tree::groups.
+  // The choice for each parameter group, indexed as Tree::groups.
   std::vector<Choice> groups;
   AxisRules axes;  // the `axes:` section of the rules file
   bool heads_unsharded = false;

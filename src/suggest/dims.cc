@@ -263,9 +263,10 @@ void SetFacts(const Widths& widths, ModelDims& dims) {
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
 }
 
-// Sets `layers_shown` of each group: whether the same dimensions count layers
-// in `used` (the layer stacks in use) and `shown` (those found without
-// --scan-axis). Stacks in `shown` whose confidence is kUndecided are ignored.
+// Sets `layers_shown` of each group: whether the same dimensions of the group
+// count layers in `used` and in `shown`. `used` are the layer stacks that
+// --scan-axis may have determined, and `shown` those found without this flag.
+// Stacks in `shown` whose confidence is kUndecided are ignored.
 void MarkShownLayers(const LayerStacks& used, const LayerStacks& shown,
                      ModelDims& dims) {
   for (size_t k = 0; k < dims.groups.size(); ++k) {

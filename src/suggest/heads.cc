@@ -206,9 +206,11 @@ class HeadInference {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // If the number of shards is not a power of two, it may divide the number
-    // of heads for one likely head size but not for another. A head size that
-    // is a multiple of all likely sizes is safe.
+    // The assumed head size may be wrong: 768 columns are 12 heads of 64 or 8
+    // heads of 96. Three shards divide 12 heads, but not 8. If the number of
+    // shards is not a power of two, the assumed size is a multiple of all
+    // likely sizes that divide the columns, so that no shard ends inside a
+    // head.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {

@@ -41,8 +41,9 @@ struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  // The index, among the counters (`*`) of `words`, of the counter whose
-  // numbers the pattern lists; -1 if it lists no numbers.
+  // If the pattern lists numbers in place of a counter (`*`) of `words`, as in
+  // `layers\.(0|3)\.w`, the index of the counter: 0 for the first `*`.
+  // Otherwise -1.
   int counter = -1;
   // The pattern of the listed numbers; null if no numbers are listed. It points
   // to a string of NumberTexts, so that equal patterns have equal addresses.
@@ -56,9 +57,10 @@ struct Ending {
   }
 };
 
-// Stores each pattern of listed numbers once, keyed by a name and one of its
-// counters. Endings of a rule with the same name and counter list the same
-// numbers, so they share the stored pattern.
+// Stores patterns of listed numbers, such as `(0|3)`, keyed by the name of a
+// group and the index of a counter in it. If several groups of a rule have the
+// same name, their endings list the numbers of all of them, and share the
+// stored pattern.
 class NumberTexts {
  public:
   explicit NumberTexts(const NameIndex& names) : names_(names) {}

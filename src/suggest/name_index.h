@@ -51,14 +51,15 @@ class NameIndex {
   // Marks a name or a digit string that occurs in several rule groups.
   static constexpr size_t kSeveral = SIZE_MAX;
 
-  // The groups that have one name, in ascending order, and the index of their
-  // rule group; kSeveral if they are in several rule groups.
+  // All groups with the same name, in ascending order, and the index of the
+  // rule group that contains them; kSeveral if they are in several rule groups.
   struct Name {
     std::vector<uint32_t> groups;
     size_t rule_group = kSeveral;
   };
-  // Maps each digit string at one counter of a name to the rule group of the
-  // tensors that have it, or to kSeveral.
+  // Maps each number in place of one counter, such as "3", to the rule group of
+  // the tensors with this number; to kSeveral if they are in several rule
+  // groups.
   using Owners = std::unordered_map<std::string_view, size_t>;
 
   std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;

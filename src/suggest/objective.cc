@@ -108,8 +108,9 @@ class CostCounter {
     }
   }
 
-  // Returns the number of shards of the experts over axes that also shard
-  // tokens: ep but not tp. Returns 1 if no such axis divides the experts.
+  // Returns the number of shards into which ep divides the experts, or fsdp if
+  // it distributes complete experts. These axes also shard tokens. Shards over
+  // tp are not counted, because tp does not shard tokens.
   double ExpertShards(const ShardedGroup& piece,
                       const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);

@@ -43,8 +43,9 @@ std::string ClassOf(const std::string& digits) {
 }
 
 std::string TrieText(const Trie& trie) {
-  // Maps the pattern of the remaining digits to the digits before it. For the
-  // numbers 10 to 29, it maps `\d` to "12".
+  // Maps the pattern of the remaining digits to the list of digits that may
+  // precede it. For the numbers 10 to 29, it maps `\d` to "12": first a digit 1
+  // or 2.
   std::map<std::string, std::string> digits;
   std::vector<std::string> order;
   for (const auto& [digit, child] : trie.next) {

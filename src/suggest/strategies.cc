@@ -24,9 +24,10 @@ namespace shardc::suggest {
 namespace {
 
 // How much memory another strategy must save to justify its communication.
-// Slices of the width must save more than kWorthSlices thousandths of a
-// device's fully sharded bytes. Any other strategy must reduce the bytes of the
-// block by a factor of more than kWorthOther.
+// Slices of the width must save more than kWorthSlices thousandths of the bytes
+// that a device holds if the complete model is fully sharded. Any other
+// strategy must reduce the bytes of the block by a factor of more than
+// kWorthOther.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 

@@ -50,10 +50,10 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   return 0;
 }
 
-// Separates group k from groups of the same name in other rules. The first
-// counter (`*`) is chosen at which k shares no number with these groups. The
-// pattern lists the numbers of k there. If there is no such counter, the
-// pattern lists complete names.
+// Decides how the pattern of group k excludes groups of the same name in other
+// rules. It lists the numbers of k in place of one counter (`*`): the first for
+// which all numbers of k differ from the numbers of those groups. If there is
+// no such counter, the pattern lists complete names.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const size_t counters = CountersIn(names.GroupAt(k).name);
   for (size_t c = 0; c < counters; ++c) {

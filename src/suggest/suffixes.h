@@ -24,10 +24,10 @@ struct Suffix {
   bool by_names = false;  // whether the pattern lists each complete name
 };
 
-// Returns a short suffix of the name of group `k` with which no different name
-// in another rule ends; the complete name if there is no such suffix. If
-// another rule has a group with the same name, the suffix also lists numbers or
-// complete names.
+// Returns a short suffix of the name of group `k` that is not the ending of a
+// different name in another rule; the complete name if there is no such suffix.
+// If another rule has a group with the same name, the pattern must also list
+// numbers or complete names (Suffix::counter, Suffix::by_names).
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
 // Lengthens suffixes so that one pattern can match several groups of a rule.

@@ -31,8 +31,8 @@ constexpr int64_t kSmallFraction = 50;
 // - kSmallShare for projections to a latent and weights of a state space mixer
 // - kTableShare for groups of unknown role, and for embeddings and output heads
 //   whose vocabulary tp does not divide
-// IsSmall() compares kSmallShare with the bytes times the number of devices of
-// a replica.
+// IsSmall() compares the bytes of the group with kSmallShare thousandths of the
+// bytes that a device holds if the model is fully sharded.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
 // If tp cannot shard the KV heads, keys and values are replicated over tp,
@@ -254,9 +254,10 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    // The sum, over the axes, of the position in `dims` of the dimension that
-    // the axis shards. Axes of size 1 count a quarter. The sum is 0 if every
-    // axis shards the dimension that is preferred most.
+    // How far this assignment is from the preferred one. Each axis adds the
+    // index, in `dims`, of the dimension that it shards: 0 for the preferred
+    // dimension, and the length of `dims` for no dimension. Axes of size 1 add
+    // a quarter of this number.
     size_t moved = 0;
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {

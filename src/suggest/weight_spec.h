@@ -78,9 +78,10 @@ class SpecChooser {
   // most kSmallElements. Large tensors therefore do not raise the limit below
   // which IsSmall() returns true.
   int64_t elements_ = 0;
-  // The modules with projections that linting compares, keyed by sibling path.
-  // `first` is the role of the first projection. `several` is true if the
-  // module also has projections of other roles.
+  // The modules with projections that linting compares. They are keyed by
+  // sibling path, in which `?` replaces the role: `attn.?.weight` for
+  // `attn.q_proj.weight`. `first` is the role of the first projection.
+  // `several` is true if the module also has projections of other roles.
   struct Siblings {
     Role first = Role::kOther;
     bool several = false;
