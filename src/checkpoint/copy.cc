@@ -139,10 +139,11 @@ class Copier {
     return true;
   }
 
-  // Returns the region of a source that is read for a block. The region is one
-  // run in the file and contains all rows that the parts need. It is empty if
-  // the parts need no row of the source. Sets `*in_one` to whether the region
-  // is read by one call instead of row by row.
+  // Returns the region of a source piece that is read for a block. It is one
+  // run of bytes in the file, and contains all rows of the block that the
+  // output parts `parts` need. It is empty if they need no row of the source.
+  // Sets `*in_one` to whether the region is read by one call instead of row by
+  // row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,

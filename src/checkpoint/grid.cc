@@ -16,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Returns whether every source piece and every part contains the complete
-// dimension.
+// Returns whether no source piece and no output part splits the dimension
+// `dim`: each of them contains all of its indices.
 bool SpansDimension(const TransferTensor& tensor, size_t dim) {
   const auto spans = [&](const Box& box) {
     return box.shape[dim] == tensor.shape[dim];

@@ -1,9 +1,10 @@
 // Opens a checkpoint of another system (orbax, zarr, PyTorch DCP), which is
 // called a stored tree. The elements of the tree's arrays are read later. No
-// chunk is decoded here, but the place of every chunk is looked up:
+// chunk is decoded here, but the place of every chunk is looked up. For an
+// orbax array `w` of 4 chunks in the file d/4f1a, the result contains:
 //
-//   orbax array `w` of 4 chunks in the file d/4f1a  ->  tensor `w`; the files
-//   manifest.ocdbt and d/4f1a; a digest of the chunks' files and offsets
+//   the tensor `w`, with a digest of the files and offsets of its 4 chunks
+//   the files manifest.ocdbt (metadata) and d/4f1a (the chunks)
 //
 // A run that continues an interrupted run recognises the unchanged tree by this
 // digest and by the sizes and times of the files.
@@ -112,8 +113,9 @@ class TreeInput {
   }
 
  private:
-  // Adds a record of the tree (lists, strings, empty nodes) to the metadata of
-  // the safetensors files that are written.
+  // The output is safetensors files, which store only a flat list of tensors.
+  // Records the rest of the tree in their metadata, such as lists, strings and
+  // empty nodes, so that the tree can be restored later (tree_record.h).
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();

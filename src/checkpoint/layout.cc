@@ -3,7 +3,8 @@
 //
 // - One file for each device. A replicated part is stored in several files.
 // - One file for each process. Each part is stored in one file only. If several
-//   processes hold a part of a tensor, they take turns from tensor to tensor.
+//   processes hold a part, one of them stores it: the first process for tensor
+//   0, the second for tensor 1, and so on in turn.
 // - One file for each shard, which is a set of devices. It stores the parts
 //   that exactly these devices hold.
 //

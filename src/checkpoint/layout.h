@@ -24,7 +24,8 @@ struct LaidSlice {
 };
 
 // The parts of one tensor. `placement` is set if only the devices at one
-// coordinate of a mesh axis hold the tensor.
+// coordinate of a mesh axis hold the tensor, such as an expert's weights, which
+// only the devices at ep=3 hold.
 struct TensorLayout {
   std::vector<LaidSlice> slices;
   std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
@@ -41,7 +42,8 @@ struct TensorLayout {
 struct PartLayout {
   uint32_t tensor = 0;
   uint32_t part = 0;
-  // Devices that read the part; set only if each process has one file.
+  // The devices that hold the part; set only if there is one file for each
+  // process. Otherwise all devices of the file hold each of its parts.
   std::vector<int64_t> devices;
 };
 
@@ -51,11 +53,12 @@ struct FileLayout {
   std::vector<PartLayout> parts;  // in the order of the tensors
 };
 
-// Returns the files with their parts. PlaceOf (model/mesh.h) assigns devices to
-// processes. If `per` is a process or a shard, each part is in exactly one
-// file. If several processes hold a part, the tensor's index selects one of
-// them in turn, so that replicated tensors are distributed evenly. A file for a
-// shard contains all parts that exactly the same devices hold.
+// Returns the files with their parts. PlaceOf (model/mesh_layout.h) assigns
+// devices to processes. If `per` is a process or a shard, each part is in
+// exactly one file. If several processes hold a part, the one that stores it
+// changes from tensor to tensor, so that replicated tensors are distributed
+// evenly. A file for a shard contains all parts that exactly the same devices
+// hold.
 std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
                                     const Mesh& mesh, Per per);
 

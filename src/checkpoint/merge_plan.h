@@ -27,8 +27,9 @@ struct MergeOptions {
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
   // Returns whether the tensor of this name is merged; null: all are merged.
   std::function<bool(const std::string&)> select;
-  // Whether the output is a tree (`--to`). In a tree, each element of a packed
-  // type takes one byte.
+  // Whether the output is a tree such as orbax (`--to`), not safetensors files.
+  // In a tree, each element of a dtype of less than 8 bits, such as F4, takes
+  // one byte.
   bool tree = false;
 };
 

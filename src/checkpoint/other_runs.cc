@@ -158,8 +158,9 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
         "cannot list `" + transfer.directory + "`: " + error.message());
     return true;
   }
-  // An index under another name lists the files of an older set. This run does
-  // not replace such an index, so it is reported as a foreign file.
+  // A merge writes its index as `index_name`. An index with any other name
+  // lists the files of an earlier set. The merge does not replace that index,
+  // so it is reported as a foreign file.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {
     const bool index = indexed && !name.starts_with('.') &&

@@ -64,18 +64,20 @@ class OutputSet {
   // index before the first rename. A set without an index gets none. The caller
   // writes the new index afterwards. Returns false after a finding.
   bool Publish(Findings& findings);
-  // Cleans up after a failure. Removes the hidden files. If the index is
-  // kResumeIndex, it marks the set as unfinished, so the renamed files are
-  // kept. Otherwise removes the renamed files that have replaced no file.
-  // Returns false if one of these could not be removed. The folder then
-  // contains files of an incomplete set that no index marks as unfinished.
+  // Cleans up after a failure. Removes the hidden files. Also removes the files
+  // that Publish has renamed, except those that replaced an earlier file. If
+  // the index is kResumeIndex, which marks the set as unfinished, all renamed
+  // files are kept. Returns false if a renamed file could not be removed. The
+  // folder then contains files of an incomplete set that no index marks as
+  // unfinished.
   bool Discard();
 
  private:
   struct State {
     bool part = false;      // whether the hidden file exists
     bool complete = false;  // whether the file has its final name
-    bool created = false;   // whether Publish renamed it and replaced no file
+    // Whether Publish renamed the hidden file to a name that no file had.
+    bool created = false;
   };
   bool Refuse(const std::string& path, Findings& findings) const;
   // Writes kResumeIndex under the name of the index, if the set has an index.

@@ -79,8 +79,9 @@ PartsInWork PieceWriter::Begin(size_t tensor) {
   for (size_t part = 0; part < copied.parts.size(); ++part) {
     parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
     parts.left_.push_back(parts.bytes_[part]);
-    // A finding about the journal is dropped here. If the journal cannot be
-    // written, the next part that is completed reports it.
+    // For an empty part, Finish fails only if the journal cannot be written.
+    // This finding is dropped here, because the next part that is completed
+    // fails for the same reason and reports it.
     Findings findings;
     if (parts.left_[part] == 0) Finish(parts, part, findings);
   }

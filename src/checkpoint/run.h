@@ -44,8 +44,8 @@ using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
 // Adds a finding (usage) and returns true if a file that will be written is
 // also an input. Both the final and the hidden names of outputs are checked.
-// Files are compared by device and inode, so links and other names of the
-// directory are found too.
+// Files are compared by device and inode, so an input is recognised even if its
+// path is written in another way or leads through a link.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
 // Calls RefuseInputs and runs the transfer. After a failure, earlier outputs

@@ -188,8 +188,9 @@ class Planner {
     }
   }
 
-  // Returns the metadata of the index. If tensors are renamed, the record of
-  // their tree in the metadata is written again with the new names.
+  // Returns the metadata of the index. It may record the tree, such as orbax,
+  // from which the tensors were converted (tree_record.h). If tensors are
+  // renamed, this record is written again with the new names.
   Metadata IndexMetadata() const {
     std::vector<NewName> names;
     bool same = true;
@@ -218,9 +219,10 @@ class Planner {
                       MeshText(job_.index.mesh));
   }
 
-  // Appends the parts of one slice of the tensor to `boxes`. The slice begins
-  // at index `begin` of dimension `dim`. `ranks` are the pipeline ranks that
-  // hold the slice. Returns false after a finding.
+  // Appends the parts of one slice of the tensor to `boxes`. A slice is the
+  // complete tensor, or the layers of one pipeline stage. It begins at index
+  // `begin` of dimension `dim`. `ranks` are the pipeline ranks that hold it.
+  // Returns false after a finding.
   bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
                 size_t dim, int64_t begin, std::vector<int32_t> ranks,
                 TensorLayout& laid, std::vector<Box>& boxes) {
@@ -375,7 +377,8 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
-  // The metadata of each file. Only the index contains the record of the tree.
+  // The metadata of each file, without the record of the tree from which the
+  // tensors were converted (tree_record.h). Only the index has this record.
   const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;

@@ -27,14 +27,15 @@ struct ShardOptions {
   DtypeOf dtype;  // returns the dtype to cast a tensor to; null: no casts
   // Returns whether the tensor of this name is written; null: all are written.
   std::function<bool(const std::string&)> select;
-  // Whether the output is a tree (`--to`). In a tree, each element of a packed
-  // type takes one byte.
+  // Whether the output is a tree such as orbax (`--to`), not safetensors files.
+  // In a tree, each element of a dtype of less than 8 bits, such as F4, takes
+  // one byte.
   bool tree = false;
 };
 
 struct ShardJob {
   Transfer transfer;
-  ShardsIndex index;  // the index, without checksums
+  ShardsIndex index;  // the content of `shards.json`, without checksums
   std::vector<std::string> notes;
 };
 

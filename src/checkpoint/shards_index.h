@@ -32,7 +32,8 @@ struct IndexedParam {
   Spec spec;
   std::optional<ReadPlacement> placement;
   // The pipeline ranks that hold the parameter, if the plan has pipeline
-  // stages. `of` lists these ranks: their coordinates on the mesh axis `axis`.
+  // stages. A rank is a coordinate on the mesh axis `axis`; `of` lists the
+  // ranks.
   struct Ranks {
     std::string axis;
     std::vector<int32_t> of;

@@ -126,8 +126,9 @@ class PiecesReader {
   }
 
  private:
-  // Returns true after a finding if the folder has no index and its files show
-  // the reason: a run is unfinished, or the files are shards of split tensors.
+  // Adds a finding and returns true if the folder has no index and the names of
+  // its files explain this: a run is unfinished, or the files are shards of
+  // split tensors.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;

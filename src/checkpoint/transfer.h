@@ -64,7 +64,8 @@ struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  // The dtype of the outputs. It is `from`, or CanConvert(from, to) is true.
+  // The dtype of the outputs. If it differs from `from`, the tensor is cast,
+  // and CanConvert(from, to) is true.
   Dtype to = Dtype::kF32;
   std::vector<SourcePiece> sources;  // disjoint; together they cover the tensor
   std::vector<Box> parts;            // distinct parts that outputs contain

@@ -191,8 +191,9 @@ class TreeCopier {
     });
   }
 
-  // Writes the overlap of a part and a tile. `bytes` has the elements of the
-  // region `held`, which contains the overlap, in row-major order.
+  // Writes the elements that a part and a tile have in common. `bytes` has the
+  // decoded elements of the region `held` in row-major order. `held` is the
+  // tile, or for a tile of one chunk the complete chunk with its padding.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {

@@ -1,8 +1,9 @@
-// Writes a transfer as a tree (orbax or DCP). The written chunks are the parts
-// of the plan. If the source's chunks are smaller than a part, the part is
-// divided along the edges of these chunks. For each chunk, the writers of the
-// directory `stored` read one box of elements. Boxes that need the same source
-// chunk are read one after another. For example:
+// Writes a transfer as a tree (orbax or DCP). A sharding plan divides each
+// tensor into parts, and each part is written as one chunk. If the source's
+// chunks are smaller than a part, the part is divided along the edges of these
+// chunks. For each chunk, the writers of the directory `stored` read one box of
+// elements. Boxes that need the same source chunk are read one after another.
+// For example:
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
@@ -100,11 +101,11 @@ class TransferSource : public stored::BoxSource {
   std::vector<InputFile> inputs_;      // open if the sources are files
 };
 
-// Returns the size of the written chunks along a dimension of `size` elements.
-// This is the source's chunk size `source` if it is smaller than the part and
-// divides the part, or if it is smaller than a part that is the full dimension.
-// Otherwise it is the part's size. A part of 8192 with `source` 1024 gives
-// 1024, and a part of 8 with `source` 64 gives 8.
+// Returns the size of the written chunks along a dimension of `size` elements,
+// for parts of size `part` and source chunks of size `source`. It is `source`
+// if source chunks are smaller than the part and none of them spans two parts.
+// Otherwise it is `part`. A part of 8192 with `source` 1024 gives 1024, and a
+// part of 8 with `source` 64 gives 8.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
@@ -126,11 +127,12 @@ int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   return chunk * std::max<int64_t>(count, 1);
 }
 
-// Joins small chunks within the parts of the plan, beginning with the last
-// dimension. For example, a part [2048, 8] of source chunks [1, 64] is written
-// as one chunk instead of 2048 chunks. A source chunk that several parts share
-// stays in the cache until the last of these parts is written. Chunks are
-// joined only as far as these source chunks fit in `cache_bytes` bytes.
+// Joins small chunks of the same part, beginning with the last dimension. For
+// example, a source with chunks [1, 64] is written in parts [2048, 8]. Each
+// part is then one chunk instead of 2048 chunks [1, 8]. A source chunk that
+// several parts share stays in the cache until the last of these parts is
+// written. Chunks are joined only as far as these source chunks fit in
+// `cache_bytes` bytes.
 void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
                 int64_t cache_bytes, stored::ArrayToWrite& array) {
   Shape& chunk = array.chunk;

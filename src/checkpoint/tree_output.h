@@ -46,10 +46,11 @@ struct TreeOutput {
 
 // Writes the transfer's tensors and the leaves (values that are not arrays) as
 // a tree. Ignores `transfer.outputs`. The chunks of a tensor are its parts or
-// smaller. The path of a tensor is TransferTensor::in_tree. If safetensors
-// files record no path, the tensor's name is split at `/`. Returns false after
-// a finding of the writer, or after the finding dtype or unreadable (also for a
-// source that has changed).
+// smaller. The path of a tensor in the tree is TransferTensor::in_tree. If this
+// is empty, because the source is safetensors files without a recorded tree,
+// the tensor's name is split at `/`. Returns false after a finding of the
+// writer, or after the finding dtype or unreadable (also for a source that has
+// changed).
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,
