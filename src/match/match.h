@@ -32,7 +32,8 @@ namespace shardc {
 struct Pattern {
   std::string_view text;
   Place place;  // The place of the text, for messages.
-  // The character between the parts of a name in `text`: `/` or `.`.
+  // The character with which the pattern `text` separates the parts of a name:
+  // `/` or `.`.
   char separator = '/';
 };
 

@@ -85,8 +85,8 @@ class Worker {
     if (tables.nfa) automaton_.emplace(*tables.nfa, sets_, limits);
   }
 
-  // Sets numbers[i] for each name i to the number in sets() of the set of
-  // patterns that match the name.
+  // Finds the set of patterns that match each name. Sets numbers[i] to the
+  // number that sets() gives to the set of name i.
   void Scan(Texts names, char separator, std::span<uint32_t> numbers) {
     for (size_t i = 0; i < names.size(); ++i) {
       numbers[i] = NumberOf(names[i], separator);

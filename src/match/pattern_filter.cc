@@ -41,9 +41,9 @@ namespace {
 constexpr int64_t kAllBytes = int64_t{256} << 20;
 constexpr int64_t kLeastBytes = int64_t{128} << 10;
 
-// Returns `pattern` compiled again, with its share of the memory. Returns
-// `pattern` itself if its present limit is not larger than the share, or if it
-// does not compile with the share.
+// Returns `pattern` compiled again, with an equal share of kAllBytes as its
+// memory limit. Returns `pattern` itself if its limit is not larger than this
+// share, or if it does not compile with the share.
 std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
                                      size_t patterns) {
   RE2::Options options = pattern->options();
@@ -105,10 +105,11 @@ void PatternFilter::State::FindKeys() {
       for (const uint32_t text : any) ++used[text];
     }
   }
-  // Returns the cost of a requirement as the key of a pattern. It is the number
-  // of requirements that contain the most common text of the requirement. If
-  // the costs of two requirements are equal, the one whose shortest text is
-  // longer is preferred, because short texts are in many names.
+  // Returns a pair of numbers, the cost. The key of a pattern is its
+  // requirement with the lowest cost. The first number is how many requirements
+  // of all patterns contain the most common text of this requirement. The
+  // second number is lower if its shortest text is longer, because short texts
+  // are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;

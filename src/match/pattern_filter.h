@@ -24,8 +24,10 @@ class PatternFilter {
   PatternFilter& operator=(PatternFilter&&) noexcept;
 
   struct Scratch {
-    std::vector<uint32_t> found;  // Indices of the required texts in the name.
-    // Indexed by required text: whether `found` has the text.
+    // The filter lists all literal texts that a pattern requires. These are the
+    // indices in that list of the texts that occur in the name.
+    std::vector<uint32_t> found;
+    // Indexed like that list: whether the text is in `found`.
     std::vector<bool> has;
   };
   // Appends the indices of the patterns that match `text` to `out`, in any

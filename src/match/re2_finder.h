@@ -36,7 +36,9 @@ class Re2Finder {
     // RE2::Set matches all patterns at once. If the set fails, RE2 matches each
     // pattern separately.
     kTogether,
-    kFiltered,  // RE2 matches each pattern whose required texts were found.
+    // RE2 matches one pattern at a time, but only the patterns whose required
+    // literal texts occur in the name (pattern_filter.h).
+    kFiltered,
   };
 
   // Makes a finder for those of `patterns` whose indices are in `numbers`. The

@@ -28,7 +28,7 @@ struct Sketch {
   bool end_anchor = false;    // Whether the pattern ends with `$`.
   // True if every text consists only of kWild and kAnyChar, and the pattern is
   // known to match every name. False for `^[^/]*$`: its text is kWild, but it
-  // matches only names of one part.
+  // matches no name that contains a `/`.
   bool catch_all = false;
 };
 

@@ -1,18 +1,18 @@
 // Finds optimizer states that a rule misses because its pattern is anchored.
-// The path of a parameter is its name without a leading `params/`. A table has
-// the paths of the parameters whose first matching pattern is anchored. A name
-// is a state if it has a prefix and then one of these paths. One more part may
-// follow the path. For example, the anchored pattern `^params/dense` is the
-// first that matches params/dense/kernel, whose path is dense/kernel:
+// The path of a parameter is its name without a leading `params/`. A name is a
+// state if it consists of a prefix and the path of a parameter whose first
+// matching pattern is anchored. One more part may follow the path. For example,
+// the anchored pattern `^params/dense` is the first that matches
+// params/dense/kernel, whose path is dense/kernel:
 //
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
 //   opt_state/0/mu/dense/kernel/row  has one more part: another missed state
 //
-// The name of a parameter of a module may end in the path of another parameter:
-// layers.0.norm.weight ends in norm.weight. Names are therefore grouped by
-// their first part, such as `layers`. A name is a state only if at least half
-// of the names of its group end in the path of a parameter outside of the
-// group.
+// Some names that end in the path of another parameter are parameters, not
+// states: layers.0.norm.weight ends in norm.weight. Names are therefore grouped
+// by their first part, such as `layers` or `opt_state`. The names of a group
+// are states only if at least half of them end in the path of a parameter of
+// another group.
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -64,17 +64,18 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// Counts for the names with the same first part, such as `layers`. `names` is
-// the number of these names. `copies` is the number of those among them that
-// end in the path of a parameter with another first part.
+// Two numbers about the names with the same first part, such as `layers`.
+// `names` is the number of these names. `copies` is how many of them end in the
+// path of a parameter with another first part.
 struct Copies {
   size_t names = 0;
   size_t copies = 0;
 };
 
 // Removes from `missed` the names that are not states. A name is removed if it
-// ends in a longer path of another parameter. It is also removed if fewer than
-// half of the names with its first part are copies (Copies).
+// ends in the path of another parameter that is longer than the path of
+// MissedState::parameter. It is also removed if fewer than half of the names
+// with its first part are copies (Copies).
 void RemoveOthers(std::span<const std::string_view> names, char separator,
                   std::vector<MissedState>& missed) {
   Cores all;

@@ -72,9 +72,9 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   for (const CharSet& set : sets) refine(set);
   for (const CharSet& set : extra) refine(set);
 
-  // A stretch is a range of characters. A symbol is no longer used if all its
-  // stretches now have other symbols. The symbols in use are renumbered, so
-  // that their numbers are consecutive.
+  // A stretch is a range of characters. The sets above have given new symbols
+  // to stretches, so some symbols may have no stretch left. The other symbols
+  // are renumbered, so that their numbers are consecutive.
   std::unordered_map<uint32_t, uint32_t> number;
   for (Stretch& stretch : stretches_) {
     const auto next = static_cast<uint32_t>(number.size());

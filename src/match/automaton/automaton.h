@@ -26,11 +26,11 @@ class Automaton {
   // `nfa` and `sets` must outlive this object.
   Automaton(const Nfa& nfa, RuleSets& sets, const AutomatonLimits& limits = {});
 
-  // Returns the set of patterns that match `name`, as a number in `sets`. The
-  // bytes of `name` must stay valid until the next call. Returns nullopt if the
-  // caller must match the name by RE2, for one of three reasons: the bytes that
-  // decide the result are not UTF-8, they are not ASCII and a pattern has `\B`,
-  // or a limit was reached.
+  // Returns the set of patterns that match `name`, as the number of this set
+  // (RuleSets::Number). The bytes of `name` must stay valid until the next
+  // call. Returns nullopt if the caller must match the name by RE2, for one of
+  // three reasons: the bytes that decide the result are not UTF-8, they are not
+  // ASCII and a pattern has `\B`, or a limit was reached.
   std::optional<uint32_t> Find(std::string_view name);
 
   // Returns the number of states that are in memory.

@@ -33,13 +33,14 @@ constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// The largest recursion depth of PlaceAll(). Each level adds a common prefix of
-// fewer patterns. At the limit, the rest of each pattern gets separate nodes.
+// The largest recursion depth of PlaceAll(), which builds the nodes of a prefix
+// that several patterns share, and calls itself for what follows this prefix.
+// At the limit, the rest of each pattern gets separate nodes.
 constexpr size_t kDeepestShared = 200;
-// PlaceAll() groups patterns that continue with the same part, and builds the
-// nodes of this part once for each group. It makes at most this many groups for
-// parts that are not a literal code point, such as `\d+`. The patterns that
-// remain have separate nodes.
+// PlaceAll() groups patterns whose next part (a literal character, or for
+// example `\d+`) is the same, and builds the nodes of this part once for each
+// group. It makes at most this many groups for parts that are not a literal
+// character. Patterns for which no group is left have separate nodes.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -88,11 +89,13 @@ class Builder {
   char wanted_ = 0;       // The separator of the current pattern.
   uint32_t pattern_ = 0;  // The pattern whose nodes are being built.
   Nfa nfa_;
-  // Indexed by pattern: the syntax tree of the pattern, a sequence.
+  // Indexed by pattern: the syntax tree of the pattern. The root is always a
+  // sequence: a pattern of one part, such as `a`, is a sequence of one part.
   std::vector<PatternTree> trees_;
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
-  // Indexed by code point: the number of the set with only this code point.
+  // Indexed by ASCII code point: the index in sets_ of the set that contains
+  // only this code point.
   std::array<std::optional<uint32_t>, 128> points_;
 };
 
@@ -116,8 +119,8 @@ uint32_t Builder::SetNumber(CharSet set) {
   return at->second;
 }
 
-// Returns the number of the set that has only one code point. Most parts of a
-// pattern are such literals, so the numbers are cached by code point.
+// Returns the index in sets_ of the set for the literal character `point`. Most
+// parts of a pattern are literals, so these indices are cached.
 uint32_t Builder::PointNumber(uint32_t point) {
   const auto own = static_cast<unsigned char>(separator_);
   const auto wanted = static_cast<unsigned char>(wanted_);
@@ -342,7 +345,8 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  // The last element is for nodes that several patterns share.
+  // `asserts` is indexed by pattern. Nodes that several patterns share belong
+  // to no single pattern. They use this last element, the union of all others.
   nfa_.asserts.push_back(static_cast<uint8_t>(assertions));
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {

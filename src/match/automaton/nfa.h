@@ -16,7 +16,8 @@ namespace shardc {
 
 struct NfaPattern {
   std::string_view text;
-  // The character between the parts of a name in `text`: `/` or `.`.
+  // The character with which the pattern `text` separates the parts of a name:
+  // `/` or `.`.
   char separator = '/';
 };
 

@@ -35,7 +35,8 @@ class StateTable {
   // further byte can change the result.
   using State = int32_t;
   static constexpr State kNotMade = 0;
-  // The value in expected() for a state that expects no byte.
+  // Element n of expected() has this value if no ASCII byte leads from state n
+  // to state n + 1.
   static constexpr uint8_t kNone = 0x80;
   // The number of bytes that may be read beyond the end of expected().
   static constexpr size_t kPadding = 8;
@@ -65,8 +66,8 @@ class StateTable {
   // May drop all other states; forgotten() is then incremented.
   State Make(State from, uint32_t symbol, uint8_t byte, int64_t allowed);
 
-  // Returns the set of patterns that match if the text ends in this state, as a
-  // number in `sets`.
+  // Returns the set of patterns that match if the text ends in this state, as
+  // the number of this set (RuleSets::Number).
   uint32_t AtEnd(State state);
 
   size_t size() const { return states_.size() - 1; }
@@ -78,9 +79,10 @@ class StateTable {
     size_t begin = 0;  // The index in nodes_ of the entry's first node.
     size_t size = 0;
     uint64_t hash = 0;
-    // Numbers of sets in sets_. `found` has the patterns that have matched
-    // before this state or at it. `at_end` has the patterns that match if the
-    // text ends here; it is kUnknown until it is first needed.
+    // Two sets of patterns, as numbers that sets_ has given them. `found` is
+    // the set of patterns that have matched before this state or at it.
+    // `at_end` is the set of patterns that match if the text ends here; it is
+    // kUnknown until it is first needed.
     uint32_t found = 0;
     int32_t at_end = kUnknown;
     Neighbour before = Neighbour::kEdge;
@@ -123,7 +125,8 @@ class StateTable {
   // Indexed by pattern: whether the pattern has already matched. Its nodes are
   // then skipped.
   std::vector<bool> dead_;
-  // The number in sets_ of the set of patterns whose element in dead_ is true.
+  // The set of patterns whose element in dead_ is true, as the number that
+  // sets_ has given it.
   std::optional<uint32_t> dead_set_;
   // The patterns that the current step has found.
   std::vector<uint32_t> found_;

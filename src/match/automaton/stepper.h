@@ -35,10 +35,10 @@ class Stepper {
   Stepper(const Nfa& nfa, Begin begin);
 
   // Sets `to` to the NFA's state after it has read `symbol` in the state
-  // `from`. `dead` is indexed by pattern: no match of a dead pattern begins
-  // here. Patterns whose match ends just before or just after the symbol are
-  // appended to `found`, some possibly twice. Nodes of these patterns may
-  // remain in `to`.
+  // `from`. `dead` is indexed by pattern: the step begins no new match of a
+  // dead pattern. Patterns whose match ends just before or just after the
+  // symbol are appended to `found`, some possibly twice. Nodes of these
+  // patterns may remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
@@ -59,9 +59,10 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  // All assertions, as bits, of the patterns whose first node is an assertion
-  // other than kTextBegin. If one of these assertions depends on the kind of
-  // the character before a position, every state records this kind.
+  // All assertions, as bits, of the patterns that begin with an assertion other
+  // than kTextBegin, such as `\b`. Such a pattern may begin at every position.
+  // If one of the assertions depends on the kind of the character before a
+  // position, every state therefore records this kind.
   unsigned begin_asserts_ = 0;
   // Indexed by node: the value of round_ when the node was last visited.
   std::vector<uint32_t> seen_;

@@ -21,8 +21,9 @@ struct LiteralEnds {
 // Returns the literal ends of a pattern. `begin` is empty unless the pattern
 // begins with `^`, and `end` is empty unless the pattern ends with `$`. Both
 // are empty if the automata do not support the pattern. With
-// `either_separator`, names may have the other separator: `begin` stops before
-// the first `/` or `.`, and `end` has only the text after the last one.
+// `either_separator`, a name may have `.` where the pattern has `/`, or the
+// reverse. Therefore `begin` stops before the first `/` or `.`, and `end` has
+// only the text after the last one.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
 // A list to which rules are added one by one. Before a rule is added, Count()

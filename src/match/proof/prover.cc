@@ -261,11 +261,13 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
 
 // Compares two lists of rules. For each rule of the first list and each rule of
 // the second list with another outcome, searches for a name whose first matches
-// are these two rules. Each list is treated as if it had "no rule" as its last
-// rule. The equal rules at the beginning of both lists are left out, because a
-// name that one of them matches has the same first match in both lists. Two
-// rules of the equal ends of the lists are not compared, because a name that
-// only these ends match has the same first match, too.
+// are these two rules. The case that no rule of a list matches the name is
+// treated like a last rule of the list. Rules that need no search:
+//
+// - Both lists may begin with equal rules. A name that one of these matches has
+//   the same first match in both lists.
+// - Both lists may end with equal rules. If the first match is one of these in
+//   both lists, it is the same rule in both.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,

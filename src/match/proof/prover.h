@@ -81,7 +81,8 @@ class Prover {
   // work therefore does not increase with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
-  // Returns whether work is left for further searches.
+  // Returns whether further searches are allowed: the searches so far have
+  // visited fewer nodes than ProofLimits::work.
   bool HasWork() const { return limits_.work > 0; }
   const Matcher& matcher() const { return matcher_; }
 
