@@ -32,7 +32,8 @@ bool IsOneOf(Names names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Returns "there are total, all_gather and ppermute".
+// Returns the names of all entries that a budget may have, as a text such as
+// "there are total, activations_gathered, all_gather and ppermute".
 std::string EntriesText(Names collectives) {
   std::string out = "there are ";
   for (const std::string_view sum : kSums) out += std::string(sum) + ", ";

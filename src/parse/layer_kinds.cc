@@ -142,8 +142,9 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
 // state-space mixer, linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   if (fields.IsA(config_families::kAttentionTwice)) {
-    // The number of layers is read from `num_layers`. transformers also writes
-    // `num_hidden_layers`, which is the number of attention blocks.
+    // Each layer of these models has two attention blocks. `num_layers` is the
+    // number of layers. In the files that transformers writes,
+    // `num_hidden_layers` is the number of attention blocks.
     if (const auto layers = fields.Count("num_layers").value) {
       config.layers = layers;
     }

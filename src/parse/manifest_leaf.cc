@@ -63,9 +63,9 @@ std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
   return shape;
 }
 
-// Returns whether the numbers of elements and bytes fit in int64_t, and the
-// last dimension consists of complete blocks of the dtype. If not, adds a
-// finding.
+// Returns whether the numbers of elements and bytes fit in int64_t. If the
+// dtype is stored in blocks, such as Q4_K, the size of the last dimension must
+// also be a multiple of the block size. If not, adds a finding.
 bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
           Findings& findings) {
   if (!type.shape) return true;

@@ -26,8 +26,8 @@ bool IsMeshText(std::string_view text);
 // file. A list of four sizes has the axes dp, fsdp, tp and sp. A list of five
 // sizes has dp, fsdp, ep, tp and sp. One size may be -1, and is then computed
 // from the number of devices. `devices` is the value of the flag --devices.
-// `texts`, if not null, has texts that are read instead of files. Returns
-// nullopt after a finding.
+// `texts`, if not null, has texts that replace the content of files, such as an
+// editor's unsaved buffers. Returns nullopt after a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);

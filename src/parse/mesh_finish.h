@@ -26,7 +26,7 @@ struct MeshDraft {
     std::string name;
     int64_t size = 1;  // -1: computed from the other sizes
     AxisType type = AxisType::kAuto;
-    Place place;  // place of the size or of the axis's entry
+    Place place;  // the size in a YAML file, or the entry `dp:2` in a string
   };
   std::vector<Axis> axes;
   std::optional<Counted64> devices;

@@ -12,8 +12,8 @@
 namespace shardc {
 
 // The YAML nodes of the values. A node is null if its value is absent or
-// invalid. The value of a node may be the YAML value null, which removes an
-// inherited value.
+// invalid. The value of a node may be the YAML value null, which removes the
+// value that is inherited from the `model:` section named in `extends`.
 struct ModelLoss {
   const YamlNode* kind = nullptr;
   const YamlNode* chunk = nullptr;  // number of tokens of a device in one chunk

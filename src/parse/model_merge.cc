@@ -4,11 +4,11 @@
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
 //
-// The order of entries matters. The model step that is built from the section
-// has its parameters and dimension labels in the order of the roles and
-// dimensions. Blocks (named lists of ops) are inserted after merging. A section
-// that replaces the block `mlp` therefore changes each inherited list that uses
-// this block.
+// The order of entries matters, because a model step is built from the section.
+// The order of the roles, such as `q`, is the order of the step's parameters.
+// Its dimension labels have the order of the dimensions. Blocks (named lists of
+// ops) are inserted after merging. A section that replaces the block `mlp`
+// therefore changes each inherited list that uses this block.
 #include "parse/model_merge.h"
 
 #include <algorithm>

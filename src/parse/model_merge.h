@@ -23,7 +23,8 @@ ModelSection MergeSections(ModelSection base, ModelSection own,
 // Converts a merged section to a model description. Replaces the name of a
 // block in a list of ops by the ops of the block. Adds the roles of biases.
 // Checks that dimensions and blocks exist. Returns null after findings: schema,
-// unknown-name, cycle, limit. The caller sets the separator.
+// unknown-name, cycle, limit. The caller sets `separator` (`/` or `.`, for the
+// names of parameters) in the result.
 std::shared_ptr<ModelDescription> DescribeModel(const ModelSection& section,
                                                 Findings& findings);
 

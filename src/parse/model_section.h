@@ -15,8 +15,9 @@
 
 namespace shardc {
 
-// An entry of a mapping that is merged with an inherited mapping. An entry
-// without a value (null) removes the inherited entry of the same name.
+// An entry of a mapping in a `model:` section. The mapping is merged with the
+// same mapping of the section that this section extends. An entry without a
+// value (null) removes the entry of the same name in that mapping.
 template <class T>
 struct SectionEntry {
   std::string name;

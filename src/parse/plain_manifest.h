@@ -19,12 +19,12 @@ namespace shardc {
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 // Reads a file in shardc's JSON through a window of `window_bytes` bytes.
-// Returns the same manifest as ReadPlainManifest, but its source has no text.
-// Keeps only names and types, so the full text need not be in memory. Returns
-// nullopt if parameters are nested objects instead of a list or an object of
-// full names, for unusual syntax, for a parameter that is longer than the
-// window, and if the file cannot be read. The default window fits in a
-// second-level cache.
+// Returns the same manifest as ReadPlainManifest, except that Manifest::source
+// has the file's path but an empty text. Keeps only names and types, so the
+// full text need not be in memory. Returns nullopt if parameters are nested
+// objects instead of a list or an object of full names, for unusual syntax, for
+// a parameter that is longer than the window, and if the file cannot be read.
+// The default window fits in a second-level cache.
 std::optional<Manifest> StreamPlainManifest(const InputFile& file,
                                             size_t window_bytes = size_t{1}
                                                                   << 18);

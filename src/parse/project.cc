@@ -367,7 +367,8 @@ class ProjectReader {
   std::string path_;
   Boundary boundary_;
   const FileTexts* texts_;  // may be null
-  // Maps each file that the current target names to the place of the name.
+  // For each file that the current target uses (by its path): the place in the
+  // project file where the target names it.
   std::map<std::string, Place> named_at_;
 };
 

@@ -19,7 +19,8 @@ namespace shardc {
 std::optional<std::string> FindProject(const std::string& directory);
 // Reads a project file. A path in the file that leads out of the project's
 // repository is a finding unless `allow_outside` is true. `texts`, if not null,
-// has texts that are read instead of files. Returns nullopt after a finding.
+// has texts that replace the content of files, such as an editor's unsaved
+// buffers. Returns nullopt after a finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);

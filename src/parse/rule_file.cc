@@ -292,8 +292,9 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // The resolver reports registrations of built-in names, but gets only the
-    // last registration of each name. The earlier one is checked here.
+    // `step` replaces `at`, the earlier registration of the same name. The
+    // resolver reports registrations of built-in names, but never gets `at`, so
+    // `at` is checked here.
     if (is_registered && !at.override_existing &&
         FindToken(at.name) != nullptr) {
       context_.findings.Add(code::kDuplicateKey, at.place,

@@ -28,9 +28,10 @@ struct RuleFile {
   AxisRules axes;
   std::array<Place, kAxisRuleCount> axes_places;
   std::vector<Registration> registrations;
-  // Entries of `register` that unregister a name with `missing_ok: false`, if
-  // the name is not registered by this file at that point. A file that this
-  // file extends must then register the name.
+  // Entries of `register` that unregister a name with `missing_ok: false`,
+  // although no earlier entry of this file registers it. It is an error if no
+  // file that is read later, such as one that this file extends, registers the
+  // name.
   std::vector<Registration> required;
   std::vector<Bundle> bundles;
   Policy policy;

@@ -32,9 +32,10 @@ using PackLookup = std::function<SourceRef(std::string_view name)>;
 // is reached twice is read once. A file takes precedence over all files that
 // are read later: the first value of each setting is used. A file that extends
 // itself is a finding (cycle). All files must be inside `boundary`. `texts`, if
-// not null, has texts that are read instead of files. Returns nullopt after an
-// error. `despite_errors`, if not null, then receives the parts that could be
-// read, so that their patterns can be checked, too.
+// not null, has texts that replace the content of files, such as an editor's
+// unsaved buffers. Returns nullopt after an error. `despite_errors`, if not
+// null, then receives the parts that could be read, so that their patterns can
+// be checked, too.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,
