@@ -181,10 +181,11 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
 
 // Gives the unnamed file its name. linkat() fails if the name exists. An
 // existing target is therefore replaced in two steps: the file is linked to the
-// name `next`, and `next` is renamed to the target. A file with the name `next`
-// is always complete, so one writer may delete the `next` of another writer. If
-// a run is killed between the steps, the next run that replaces the same target
-// removes `next`. If linking fails, the file is copied.
+// name `next`, and `next` is renamed to the target. If `next` exists already,
+// another writer of the same target is between the steps, or was killed there.
+// Its `next` is deleted. If that writer still runs, its rename fails, and it
+// links its file to `next` again. If linking fails for another reason, the file
+// is copied.
 int FileSink::Name() {
   const std::string from = NameOf(fd_);
   const auto link = [&](const std::string& to) {

@@ -182,7 +182,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
                     "a number is too large even for a double");
       return false;
     }
-    // A safetensors file, whose JSON follows a number, may look like a pickle.
+    // A safetensors file (begin_ is 8) may begin with the bytes of a pickle.
     if (begin_ == 0 && ReportOtherText(document_.source_, findings_)) {
       return false;
     }
@@ -342,7 +342,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
   size_t begin_;
   JsonLimits limits_;
   Findings& findings_;
-  std::vector<uint32_t> open_;  // node indices of containers without their end
+  std::vector<uint32_t> open_;  // nodes of containers that are not closed yet
   std::vector<std::pair<size_t, uint32_t>> keys_;  // hash and node of each key
   bool duplicates_ = false;
 };

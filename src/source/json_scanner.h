@@ -44,7 +44,7 @@ class JsonScanner {
   size_t most_nodes_;
   bool good_ = true;
   bool just_opened_ = false;
-  std::vector<uint32_t> open_;  // node indices of containers without their end
+  std::vector<uint32_t> open_;  // nodes of containers that are not closed yet
   std::vector<std::string_view> keys_;
 };
 

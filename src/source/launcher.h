@@ -25,8 +25,8 @@ using Variable = std::function<const char*(const char* name)>;
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  // The number of processes. 0, with an `index` of 0, if a text is not a number
-  // or the index is not from 0 to count - 1.
+  // The number of processes. If a text is not a number, or the index is not
+  // from 0 to count - 1, then `index` and `count` are both 0.
   int64_t count = 0;
 };
 

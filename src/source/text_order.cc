@@ -146,9 +146,9 @@ class Sorter {
     }
   }
 
-  // Sorts texts whose next eight bytes are equal. Texts that end within these
-  // bytes differ only in trailing zero bytes: they are sorted by length and
-  // come first. The longer texts form a new run.
+  // Sorts texts whose next eight bytes, padded with zeros, are equal. The texts
+  // that end within these bytes are equal except for zero bytes at their ends.
+  // They are sorted by length and come first. The longer texts form a new run.
   void SplitEqualKeys(const Run& run, std::span<Key> keys, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
