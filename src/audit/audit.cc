@@ -385,9 +385,10 @@ class Auditor {
   }
 
   // Returns the tensor that a collective moves: the entry parameter from which
-  // the operand comes. The search back from the operand may end earlier, for
-  // example at a value that a loop updates. For gathers, and for reductions in
-  // the backward pass, a parameter is then found by the operand's shape.
+  // the operand comes. The search back from the operand does not always reach
+  // one: it ends, for example, at a value that a loop updates. For gathers and
+  // for reductions in the backward pass, the operand's shape is then compared
+  // with the shapes of the entry parameters.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

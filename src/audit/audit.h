@@ -52,13 +52,14 @@ struct Traffic {
   // once.
   Size calls = 0;
   Size sent = 0;  // bytes that the busiest device sends in all
-  // The estimated time. It is nullopt without a profile, or if no mesh axes
-  // describe the groups of devices.
+  // The estimated time. It is nullopt without a profile, or if the collective's
+  // groups of devices are not the groups along any mesh axes.
   std::optional<double> seconds;
 };
 
-// An instruction for which the report has only a bound or counts no bytes. The
-// totals of the report are then not exact.
+// An instruction whose bytes are not counted exactly: a loop that is counted
+// with one iteration, a conditional of which one branch is counted, or a
+// transfer that is not counted. The totals of the report are then not exact.
 struct Remark {
   std::string name;  // name of the instruction
   hlo::SourceLine line;

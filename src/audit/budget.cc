@@ -1,7 +1,7 @@
 // Compares the bytes that a program sends with the limits of a budget. The
 // bytes are added up by route (a kind of collective over a set of axes), in
-// total, and for gathers of activations. Each limit applies to one of these
-// sums or to several routes:
+// total, and for gathers of activations. A limit applies to one of these sums,
+// or to the sum of several routes:
 //
 //   all_gather: {dp+fsdp: 1GiB}   the route all_gather over exactly dp and fsdp
 //   all_gather: 1GiB              all routes of all_gather

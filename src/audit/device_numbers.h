@@ -21,12 +21,12 @@ class DeviceNumbers {
       : graph_(graph), tracer_(tracer), mesh_(mesh) {}
 
   // Returns the mesh axes, in the mesh's order, over which a `dynamic-slice`
-  // takes each device's shard. The position of the slice differs along these
-  // axes. If the position cannot be evaluated, the result is a subset of
-  // `among`. The sizes of the axes must multiply to the number of shards: the
-  // operand's size divided by the slice's size. On a:2, b:4, for example, a
-  // slice of a quarter can only be over b. Returns nullopt if the product
-  // differs, or if not exactly one subset of `among` has this product.
+  // takes each device's shard: the axes along which the position of the slice
+  // differs. The product of their sizes must be the number of shards, which is
+  // the operand's size divided by the slice's size; otherwise returns nullopt.
+  // If the position is unknown, returns the only subset of `among` with this
+  // product, or nullopt if there are several or none. On a:2, b:4, for example,
+  // a slice of a quarter can only be over b.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:

@@ -8,8 +8,9 @@
 // The gradient of a parameter is not a parameter itself. Its parameter is found
 // by comparing shapes. For example, dimension 1 of the parameter above is
 // sharded over fsdp:2, and a loop runs over the four layers of dimension 0. In
-// the loop, the gradient of one layer is reduced with the shape 32 x 64. It has
-// no dimension 0, and its 32 rows are the 16 rows of each of 2 devices.
+// the loop, the gradient of one layer is reduced over fsdp. Before the
+// reduction it has the shape 32 x 64: it has no layer dimension, and its 32
+// rows are not sharded yet.
 #include "audit/entry.h"
 
 #include <algorithm>

@@ -63,8 +63,8 @@ struct Partial {
   AxisGroup axes;
   // The axes over which each device keeps only its slice of the value.
   AxisGroup taken;
-  // Whether the program itself all-reduces the slices, over axes that are not
-  // in `taken`.
+  // Whether the program already reduces the slices by an all-reduce, over axes
+  // that are not in `taken`. If not, the rewrite may add such an all-reduce.
   bool sums_slice = false;
   uint8_t rewrites = 0;
   // The instructions that hold this value. There are several if several equal
@@ -94,7 +94,8 @@ class Rewriter {
         Add(one);
       }
     }
-    // Moves the partial values as far as possible, in the program's order.
+    // Moves each all-reduce behind the consumers of its result, as far as
+    // possible, in the program's order.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
     while (!waiting.empty()) {
@@ -173,8 +174,8 @@ class Rewriter {
   }
 
   std::optional<int64_t> GatherElement(const Traffic& one) const {
-    // The result of an asynchronous gather is a tuple that begins with the
-    // gather's operands, so an operand's number does not select its result.
+    // An asynchronous gather returns a tuple of its operands, then its results.
+    // An operand's index is therefore not the index of its result.
     if (graph_.At(one.node).opcode.ends_with("-start")) return std::nullopt;
     return ElementOf(PointOf(one));
   }
@@ -219,7 +220,7 @@ class Rewriter {
   }
 
   // Returns whether all consumers have the same opcode and use the value as the
-  // operand of the same index. A sharding constraint is never equal.
+  // operand of the same index. Returns false if one is a sharding constraint.
   bool AllEqual(std::span<const Uses::Consumer> all) const {
     const hlo::Instruction first = graph_.At(all[0].user);
     return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
@@ -230,8 +231,9 @@ class Rewriter {
     });
   }
 
-  // Moves a partial value past its consumers. Returns the index of the partial
-  // value that the consumers compute, or nullopt if the value cannot be moved.
+  // Moves the all-reduce of a partial value behind the consumers of the value.
+  // Returns the index in `partial_` of the value that the consumers compute, or
+  // nullopt if the all-reduce cannot be moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
@@ -298,10 +300,10 @@ class Rewriter {
     return out;
   }
 
-  // Replaces the operands of an addition by their sum, as one partial value.
-  // Returns nullopt if the operands are not all partial over the same axes, are
-  // sliced over different axes, are not computed equally often, or have another
-  // consumer.
+  // Replaces the all-reduces of the operands of an addition by one all-reduce
+  // of the sum. Returns nullopt if the operands are not all partial over the
+  // same axes, if they are sliced over different axes, if their all-reduces do
+  // not run equally often, or if an operand has another consumer.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;

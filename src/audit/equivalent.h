@@ -34,7 +34,8 @@ struct Sending {
   bool named = false;  // whether mesh axes describe its groups of devices
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  // The number of elements of one member's operand, and the bits of an element.
+  // The number of elements of the operand on one device, and the bits of an
+  // element.
   int64_t elements = 0, bits = 0;
   bool integral = false;
   int64_t times = 1;

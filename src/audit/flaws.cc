@@ -41,8 +41,9 @@ bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
 }
 
-// Returns whether the rule about dtypes checks this kind of collective. It
-// checks collectives that only move data, except broadcasts.
+// Returns whether an operand of this collective is checked for a cast to a
+// wider dtype. This is the case for collectives that only move data, except
+// broadcasts.
 bool IsMover(Collective kind) {
   return !DefOf(kind).reduces && kind != Collective::kBroadcast;
 }
@@ -103,7 +104,8 @@ class Search {
     return arrays.empty() ? hlo::Array() : arrays[0];
   }
 
-  // Returns the index of the operand's result in the collective's tuple, or
+  // A collective with several operands returns a tuple with one result for each
+  // operand. Returns the index of the operand's result in this tuple, or
   // nullopt if the collective has a single operand.
   std::optional<int64_t> ElementOf(const Traffic& one) const {
     const bool several = graph_.Operands(one.node).size() > 1;
@@ -111,8 +113,8 @@ class Search {
   }
 
   // Returns whether a collective is inside of `shard_map`. The author wrote
-  // such a collective (`lax.all_gather`) on purpose, so only the rule about
-  // dtypes reports it.
+  // such a collective (`lax.all_gather`) on purpose, so it is not reported as
+  // an unnecessary gather or reduction.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }
@@ -258,9 +260,9 @@ class Search {
     return out + "@" + std::to_string(value.node);
   }
 
-  // Returns the computation in which an instruction runs. A fusion or an
-  // asynchronous start is part of the computation that calls it, so that
-  // computation is returned.
+  // Returns the computation in which an instruction runs. Instructions inside
+  // of a fusion or an asynchronous operation run in the computation that
+  // contains the fusion or the `async-start`.
   Block RunBy(Node node) const {
     Block block = graph_.BlockOf(node);
     for (const Call* call = graph_.CallOf(block);
@@ -356,7 +358,7 @@ class Search {
   Uses uses_;
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
-  unsigned passes_ = 0;  // the phases of all collectives, a bit set of Phase
+  unsigned passes_ = 0;  // one bit for each Phase that a collective has
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };

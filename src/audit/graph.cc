@@ -202,8 +202,9 @@ const Graph::Links& Graph::LinksOf(Block block) const {
     }
   }
   links.first.push_back(static_cast<uint32_t>(links.operands.size()));
-  // The hash table of a large computation needs as much memory as the links. It
-  // is not needed after the links are built, so it is freed.
+  // For a large computation, the hash table needs as much memory as the lists
+  // of operands in `links`. It is not needed after they are built, so it is
+  // freed.
   if (names_.size() > kKeptSlots) names_ = {};
   return links;
 }

@@ -100,8 +100,8 @@ class Graph {
   std::vector<uint32_t> call_of_;
   // Whether several calls reach the block; indexed by block.
   std::vector<bool> shared_;
-  // The operands of each computation, which are resolved when one of them is
-  // first looked up. Most computations are never traced.
+  // The operands of each computation. Their names are resolved when one of them
+  // is first looked up, because most computations are never looked at.
   mutable std::unordered_map<Block, Links> links_;
   // A hash table with linear probing. It has the names of the computation whose
   // operands are being resolved.

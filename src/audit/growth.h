@@ -27,7 +27,8 @@ using TrafficRoute = std::pair<std::string, std::string>;
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
 // The bytes that a program sends, keyed by route. Within a route, they are
-// keyed by the tensor and the function of the source line.
+// keyed by the tensor that is sent, and by the function of the user's source
+// that sends it.
 struct Sent {
   struct Cause {
     std::string what;   // "layers/gate", "activation"

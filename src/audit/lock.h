@@ -39,9 +39,10 @@ struct Lock {
   bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);
-// Returns one line for each difference of two summaries: in the stage, in the
-// number of devices, in the findings, and in each route. A route may differ in
-// its bytes, or in the tensors or functions that send them.
+// Returns one line for each difference of two summaries: in the stage
+// (partitioned or optimised), in the number of devices, in the findings, and in
+// each route. A route may differ in its bytes, or in the tensors or functions
+// that send them.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt

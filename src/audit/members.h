@@ -16,8 +16,8 @@
 namespace shardc::audit {
 
 struct Members {
-  // The number of devices of the largest group. For a permute it is 2, or 1 if
-  // the permute sends nothing.
+  // The number of devices of the largest group. For a permute it is 2 (a sender
+  // and a receiver), or 1 if the permute sends nothing.
   int64_t size = 1;
   int64_t edges = 0;   // for a permute: messages that the busiest device sends
   AxisGroup axes;      // in the mesh's order

@@ -6,9 +6,9 @@
 //   1. An all-reduce sums a gradient, or the loss (a scalar of the forward
 //      pass). Then the batch is sharded over the axes of this all-reduce.
 //   2. The program returns a floating-point scalar, and no collective runs over
-//      an axis, such as tp. Then no value on which the scalar depends is
-//      sharded over tp. Otherwise, a collective over tp would have combined the
-//      shards.
+//      an axis, such as tp. Then nothing from which the scalar is computed is
+//      sharded over tp, because only a collective over tp could have combined
+//      the shards.
 #include "audit/shardings.h"
 
 #include <algorithm>

@@ -54,8 +54,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
 
 // Returns whether an instruction is a gather. An `all-gather-start` returns a
 // tuple of its operands, then its results. The search reaches a `-start` only
-// from its `-done`, which returns the results alone. The path of the value is
-// therefore an index among the results, and not an index in the tuple.
+// from its `-done`, which returns the results alone. An index in the path of
+// the value therefore counts results only, and is also the index of the
+// operand.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

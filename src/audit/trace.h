@@ -57,8 +57,8 @@ class Tracer {
   std::optional<Value> Step(const Value& value, std::optional<Block> stop);
   std::optional<Value> FromParameter(const Value& value,
                                      std::optional<Block> stop);
-  // Returns the value that a call passes to the parameter `value` of the called
-  // computation.
+  // Returns the value that a call passes to parameter number `parameter` of the
+  // called computation. `value` is this parameter, or an element of it.
   std::optional<Value> FromCall(const Call& call, size_t parameter,
                                 const Value& value);
   std::optional<Value> ThroughLoop(Node loop, const Value& value);
