@@ -111,8 +111,9 @@ struct CompiledCollective {
 std::optional<CompiledCollective> FindOpcode(std::string_view opcode);
 // Returns the bytes that the busiest device sends in one run of a compiled
 // program's collective in groups of n, or INT64_MAX if they overflow. `edges`
-// is used only for a collective-permute (Route::kShift), whose edges are pairs
-// of source and target. It is the largest number of edges with the same source.
+// is used only for a collective-permute (Route::kShift), which has a list of
+// pairs of source and target. It is the largest number of pairs that have the
+// same source.
 int64_t CompiledSent(Collective kind, int64_t elements, int64_t element_bytes,
                      int64_t n, int64_t edges);
 

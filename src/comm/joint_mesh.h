@@ -22,12 +22,13 @@ class JointMesh {
   static std::optional<JointMesh> Of(const Mesh& before, const Mesh& after);
 
   const Mesh& mesh() const { return mesh_; }
-  // OfBefore rewrites a spec of the first mesh, and OfAfter one of the second,
-  // in the axes of mesh(). Axes that the spec's own mesh lacks are left out.
+  // OfBefore takes a spec of the first mesh, and OfAfter a spec of the second
+  // mesh. Both return a spec of the same sharding that names axes of mesh()
+  // instead. Axes that the spec's own mesh lacks are left out.
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
-  // Returns the axes of the first mesh that contain at least one of the axes
-  // `joint` of mesh(), as an axis of size 32 contains its factors 2 and 16.
+  // `joint` names axes of mesh(). Returns the axes of the first mesh that have
+  // one of them as a factor. For example, fsdp=32 has the factors 2 and 16.
   AxisGroup NamesBefore(const AxisGroup& joint) const;
 
  private:

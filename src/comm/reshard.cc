@@ -45,8 +45,8 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
   });
 }
 
-// Appends the axes from `axes[begin]` on to `out`, except those that `out`
-// already contains.
+// Appends the axes that begin at `axes[begin]` to the list `out`, except those
+// that `out` already contains.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
     if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {
