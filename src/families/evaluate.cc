@@ -6,7 +6,8 @@
 // counters and the parameters of blocks, then the entries of the family's
 // `let`, then the keys of the config. Inside the definition of a `let` entry,
 // the entry's own name is the key of the config, as in the example. The name
-// `naming` is the naming scheme, unless it is bound.
+// `naming` stands for the naming scheme, such as `flax`, unless a counter or a
+// parameter of a block has this name.
 //
 // A key that the config lacks or sets to null is an error, except in two
 // places: to the left of `??`, and inside has() and given().

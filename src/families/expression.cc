@@ -240,7 +240,8 @@ class ExpressionParser {
 
   std::string_view text_;
   size_t at_ = 0;
-  // Not decremented after an error, because an error ends the parse.
+  // The depth of nesting. It is not decremented after an error, because an
+  // error ends the parse.
   int depth_ = 0;
   int parts_ = 0;
 };

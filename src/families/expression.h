@@ -21,7 +21,7 @@ struct Expression {
     kText,
     kList,    // `parts` are the elements
     kName,    // `text` is the name
-    kMember,  // `parts[0].text`
+    kMember,  // `a.b`: the member named `text` of the value `parts[0]`
     kIndex,   // `parts[0][parts[1]]`
     kCall,    // `text(parts)`: a call of a function
     kUnary,   // `text` is "-" or "not"

@@ -29,8 +29,9 @@ inline constexpr int64_t kMostTensors = 1000000;
 
 // Builds the parameter tree of the config.json at `config_path`, with the names
 // of the scheme `naming`. Returns nullopt after a finding, for example if the
-// model type is absent or unknown, its class is not described, a size is
-// missing or out of range, or the family lacks the scheme.
+// model type is absent or unknown, the family's description does not list the
+// model's class, a size is missing or out of range, or the family lacks the
+// scheme.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
 // Builds the tree from a config that has already been read. The root of the
