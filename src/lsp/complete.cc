@@ -109,8 +109,9 @@ class Collector {
     }
   }
 
-  // Returns the text that explains an axis rule: its name, and the mesh axes
-  // that the rule has in the first target.
+  // Returns the text that explains an axis rule, such as
+  // `batch: ["fsdp", "dp"]`: its name, and the mesh axes to which the first
+  // target maps it.
   std::string Meaning(AxisRule rule) const {
     const AxisValue value = scopes_.empty()
                                 ? AxisRules{}.Value(rule)
@@ -150,8 +151,8 @@ class Collector {
 
   void SpecNames(Path path, bool bundles) {
     if (!context_.In(path)) return;
-    // Only a complete spec may be the name of a bundle; the entries of a list
-    // may not.
+    // A bundle replaces an entire spec (`spec: ColumnWise`). An entry of a list
+    // (`spec: [HEAD, tp]`) cannot be a bundle.
     if (bundles && context_.behind_colon) return Bundles();
     Tokens();
     Axes();

@@ -1,6 +1,7 @@
-// Finds the position of a cursor in a text that is being typed and may not be
-// valid YAML. The text is not parsed: lines, indentation, quotes and brackets
-// are enough.
+// Finds where a cursor is in a YAML text: the keys above it, and whether it is
+// in a key, a value or a comment. The text is being typed and may not be valid
+// YAML, so it is not parsed: lines, indentation, quotes and brackets are
+// enough.
 #ifndef SHARDC_LSP_CONTEXT_H_
 #define SHARDC_LSP_CONTEXT_H_
 

@@ -35,7 +35,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   // The number of parameters, keyed by first matching rule, layout and
   // coordinate. A placed parameter is held by the devices at one coordinate of
   // a mesh axis. The coordinate of other parameters is kNowhere. The rule is a
-  // part of the key, because the layout of a scalar does not record its rule.
+  // part of the key, because scalars that different rules match may share one
+  // layout.
   constexpr int64_t kNowhere = -1;
   using Key = std::tuple<int32_t, uint32_t, int64_t>;
   std::map<Key, int64_t> of_layout;

@@ -63,17 +63,18 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-// Returns the pack to which the name at the cursor resolves in the target, or
-// null if it is not the name of a pack. The name may be `auto`, or may lack the
-// naming (flax or hf), such as `builtin:llama` for `builtin:llama/hf`.
+// Returns the pack (a rules file that is built into shardc) that the name at
+// the cursor selects in the target, or null if it is not the name of a pack.
+// The name may be `auto`, or may lack the naming (flax or hf), such as
+// `builtin:llama` for `builtin:llama/hf`.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
   const bool automatic = name == "auto" && found.keys.back() == "rules";
   if (!IsPackName(name) && !automatic) return nullptr;
   for (const NameScope& scope : workspace.ScopesOf(document)) {
-    // Targets that do not contain the cursor are skipped, because the targets
-    // of a project may resolve one name to different packs.
+    // If the cursor is in a target's entry of a project file, all other targets
+    // are skipped, because the name may select another pack there.
     if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;
     for (const Rule& rule : scope.rules->rules) {
       if (rule.place.source == nullptr) continue;
@@ -115,9 +116,10 @@ bool IsDimension(const Resolver& resolver, const std::string& name) {
   return resolver.Resolve(list, Mode::kTrain, none).has_value();
 }
 
-// Returns the places in a target's files that define the name. A name that is a
-// complete spec is first looked up as a bundle. A name in a list is looked up
-// as a bundle only if it cannot be an entry of a spec.
+// Returns the places in a target's files that define the name. A name that is
+// an entire spec (`spec: ColumnWise`) is first looked up as a bundle. A name in
+// a list (`spec: [HEAD, tp]`) is looked up as a bundle only if it cannot be an
+// entry of a spec.
 std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
   std::vector<Place> bundles, out;
   for (const Bundle& bundle : scope.rules->bundles) {

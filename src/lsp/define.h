@@ -12,11 +12,13 @@
 
 namespace shardc::lsp {
 
-// Returns the file that the text at the offset names, or the lines that define
-// the bundle, registered name or axis rule there. If a pack defines the name,
-// the place is in the file that PackAsFile (lsp/pack_file.h) writes. For a
-// built-in logical axis, returns the line that sets its axis rule, if a file
-// sets it. For a built-in bundle, returns an empty list.
+// Returns the definition of the name at an offset:
+// - for the name of a file, the file
+// - for a bundle, a registered name or an axis rule, the lines that define it
+// - for a built-in logical axis, the line that sets its axis rule, if any
+// - for a built-in bundle, an empty list
+// If a pack (a rules file that is built into shardc) has the definition, the
+// place is in the file that PackAsFile (lsp/pack_file.h) writes.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 

@@ -276,10 +276,9 @@ std::vector<TextEdit> EditsOf(const SourceRef& source) {
 }  // namespace
 
 std::vector<TextEdit> FormatEdits(const SourceRef& source) {
-  // In rare cases the text changes again in a second pass, for example with the
-  // empty lines of an empty scalar. Passes are repeated until one changes
-  // nothing. If the last of kPasses passes still changes the text, the file is
-  // not formatted.
+  // In rare cases the text changes again in a second pass. Passes are repeated
+  // until one changes nothing. If the last of kPasses passes still changes the
+  // text, the file is not formatted.
   constexpr int kPasses = 4;
   std::vector<TextEdit> edits = EditsOf(source);
   SourceRef now = MakeSource(source->name(), With(source, edits));

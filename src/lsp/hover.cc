@@ -53,10 +53,10 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Lists the rules that share parameters with this rule. The first rule that
-// matches a parameter wins it. The list has earlier rules that win parameters
-// of this rule, and later rules whose parameters this rule wins. It has at most
-// kRulesShown rules.
+// Lists the rules that match some of the same parameters as this rule. The
+// first rule that matches a parameter wins it. The list has the earlier rules
+// to which this rule loses parameters, and the later rules that lose parameters
+// to this rule. It has at most kRulesShown rules.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;

@@ -19,8 +19,8 @@ std::optional<Hover> HoverAt(const Workspace& workspace,
                              const Document& document, size_t offset);
 
 // The name at an offset of a rules file. The name can occur in a spec: it is an
-// axis rule, a logical axis, a bundle or a mesh axis. `whole` is true in two
-// cases: the name is a complete spec, as a bundle's name may be, or it is the
+// axis rule, a logical axis, a bundle or a mesh axis. `whole` is true if the
+// name may be a bundle: it is an entire spec, as in `spec: ColumnWise`, or the
 // key of a bundle's definition.
 struct NameAt {
   std::string name;

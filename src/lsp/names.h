@@ -44,7 +44,8 @@ struct NameUse {
 // Names that `register` defines, in canonical form: `BATCH` for `__BATCH__`.
 using RegisteredNames = std::set<std::string, std::less<>>;
 
-// Returns the names that the rules files of these scopes register.
+// Returns the names that `register` defines in the rules of these scopes. A
+// scope (NameScope) is a target, or a document that no target reads.
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`

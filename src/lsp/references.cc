@@ -77,7 +77,8 @@ class NameSearch {
   }
 
   const std::optional<NameUse>& wanted() const { return wanted_; }
-  // Returns the names in each file. The first entry is the document.
+  // Returns the names in each file. The first entry has the names in the
+  // document for which the search was started.
   const std::vector<FileNames>& names() const { return names_; }
   const std::vector<FileNames>& packs() const { return packs_; }
   const std::vector<NameScope>& scopes() const { return scopes_; }

@@ -23,7 +23,8 @@ struct Reference {
 // list if no name is at the offset. The search covers the rules files, the
 // mesh, the settings and the project file of every target that reads the
 // document. Other targets are added if they share a rules, mesh or settings
-// file with a target already found. Uses in packs are not returned.
+// file with a target already found. Uses in packs (rules files that are built
+// into shardc) are not returned.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 
@@ -43,7 +44,8 @@ struct Renaming {
 // `to`, only checks whether the name can be renamed. Renaming is refused in
 // these cases:
 // - no such name is at the offset, or it is a name of shardc itself
-// - a pack uses the name, or no file defines it
+// - no file defines the name, or a pack (a rules file that is built into
+//   shardc) uses it
 // - one of the files is not valid YAML
 // - the new name is not valid or already has a meaning
 // - the name is a mesh axis in the default value of an axis rule, which would

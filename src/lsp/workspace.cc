@@ -225,8 +225,8 @@ void Workspace::ReadRulesAlone(const Document& document, const FileTexts& texts,
                    alone.rules->policy.compat.value_or(Compat::kNone),
                    findings);
   CheckPatterns(*alone.rules, findings);
-  // Opening a resolver also reports findings that reading the rules does not
-  // report.
+  // Making the resolver also finds errors that reading the rules does not find,
+  // such as definitions that refer to each other in a cycle.
   Findings own;
   auto opened = OpenResolver(target, {}, own, &texts, boundary);
   findings.Append(std::move(own));

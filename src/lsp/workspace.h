@@ -79,7 +79,7 @@ class Workspace {
     std::optional<RuleSet> rules;
     std::optional<Resolver> resolver;
   };
-  // The last plan to which a target compiled.
+  // The result of the last successful compilation of a target.
   struct LastPlan {
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
