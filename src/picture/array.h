@@ -89,8 +89,9 @@ class ArrayPicture {
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
-  // Indexed by mesh axis: true if the axis shards no dimension, and neither the
-  // placement nor the rank is a coordinate on this axis.
+  // Indexed by mesh axis: true if the devices along the axis hold equal shards.
+  // The axis then shards no dimension, and it is neither the axis of the
+  // placement nor the axis of the rank.
   std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;

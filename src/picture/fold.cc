@@ -44,7 +44,8 @@ std::string WithBraces(std::string_view text) {
   return out;
 }
 
-// The distinct numbers, as texts, at one position of the names in a group.
+// The different numbers that the names of a group have at one place. For the
+// names `layers.0.w` and `layers.1.w` they are "0" and "1", stored as texts.
 class Numbers {
  public:
   // Adds a number. A group of a million names has few distinct numbers.
@@ -114,8 +115,9 @@ class Numbers {
 };
 
 // A class consists of the parameters with the same entry in the plan. Returns a
-// text made of the type, specs, rule, corrections and placement axis of a
-// class. Parameters of classes with equal texts may be in one group.
+// text made of the type, the specs, the rule, the corrections of illegal specs
+// and the placement axis of a class. Parameters of classes with equal texts may
+// be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =

@@ -1,6 +1,6 @@
 // Folds the parameters of a plan into groups. The names of a group's parameters
 // differ only in whole numbers. Its parameters have the same type, rule, specs,
-// corrections and placement axis.
+// corrections of illegal specs and placement axis.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -74,10 +74,11 @@ class FoldedPlan {
   const ReadParam& ParamOf(const ParamGroup& group) const {
     return table_.classes.plan.params[group.of_class];
   }
-  // Returns the first parameter of the group for a drawing without stages. If
-  // the plan has stages, the parameter gets a placement on one rank, or a
-  // dimension of layers sharded over the ranks. If neither is possible, the
-  // parameter is drawn for one rank (plan/without_stages.h).
+  // Returns the first parameter of the group, for a drawing that has no
+  // pipeline stages. The stages become a part of the sharding: a parameter of
+  // one rank is placed on this rank, and a tensor of layers is sharded over the
+  // ranks. If this is not possible, only the part on the first rank that holds
+  // the parameter is drawn (plan/without_stages.h).
   DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
