@@ -26,9 +26,9 @@ namespace {
 // weights of norms are replicated.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// The reference of a setting is a setting that keeps the most activations for
-// the backward pass. A setting sends at least kLeastParts / kParts of the bytes
-// that its reference sends.
+// A setting sends at least kLeastParts / kParts of the bytes that its reference
+// sends. The reference is another setting, which keeps the most activations for
+// the backward pass.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // Returns the part of the settings on which the communication depends when it
@@ -151,12 +151,12 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
   return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
-// The ZeRO stage and the number of micro-batches decide how gradients are
-// reduced. All other communication is lowest in the reference setting, which
-// keeps the most activations. Activations have the same bytes for any number of
-// micro-batches, and a policy that keeps fewer values repeats collectives. A
-// setting that keeps a value in another sharding can still send a few bytes
-// less, so 3 % are subtracted.
+// The reference setting keeps the most activations, so it sends the least: a
+// policy that keeps fewer values repeats collectives, and activations have the
+// same bytes for any number of micro-batches. How gradients are reduced depends
+// on the ZeRO stage and the number of micro-batches, so kNoGradients leaves
+// these transfers out. A setting that keeps a value in another sharding can
+// send a few bytes less than the reference, so 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(
     const cost::Communication& reference, Shared shared) const {
   if (!RatesAscend()) return {};

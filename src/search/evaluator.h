@@ -92,17 +92,18 @@ class Evaluator {
     // policy.
     kAll,
     // All transfers except gradients and the optimizer's. The other setting may
-    // also have more micro-batches, or another ZeRO stage whose
-    // SettingsGrid::ReferenceOf() is the stage of the reference.
+    // also have more micro-batches, or another ZeRO stage, if
+    // SettingsGrid::ReferenceOf() maps this stage to the stage of the
+    // reference.
     kNoGradients,
   };
   // Returns whether the rate of a transfer never falls if the message is
   // larger.
   bool RatesAscend() const;
   // Returns a lower bound of the communication of other settings: 97 % of the
-  // shared transfers of `reference`. `reference` is the communication of the
-  // setting that keeps the most activations. If larger messages may have a
-  // lower rate, the bound has no communication.
+  // transfers of `reference` that `shared` selects. `reference` is the
+  // communication of the setting that keeps the most activations. If larger
+  // messages may have a lower rate, returns an empty list of transfers.
   cost::Communication LeastMovesOf(const cost::Communication& reference,
                                    Shared shared) const;
   // Returns the seconds of a step whose only communication is `moves`.

@@ -17,16 +17,16 @@
 namespace shardc::search {
 
 // The number of devices for each kind of parallelism: the product of the sizes
-// of all mesh axes in the axis rule of this kind.
+// of the mesh axes that the axis rules assign to this kind.
 struct AxisSizes {
   int64_t data = 1, sharded = 1, experts = 1, sequence = 1, tensor = 1;
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
 // Returns a text such as "no measured TPU run has a pipeline", where `what` is
-// "a pipeline". All measured runs on a torus used TPUs, and the text for
-// another device with a torus, such as Trainium2, states this. Empty if the
-// profile has no torus.
+// "a pipeline". For another device with a torus, such as Trainium2, the text
+// states that all measured runs on a torus are of TPUs. Empty if the profile
+// has no torus.
 std::string NoTorusRun(const DeviceProfile& profile, std::string_view what);
 
 // Return why no measured run resembles a mesh or settings; empty if one does.

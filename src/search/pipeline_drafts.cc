@@ -14,8 +14,9 @@
 // needs the result of the stage before. With few micro-batches, this chain may
 // take longer than the time above. The time of the chain is then the bound.
 //
-// Pipelines whose states and activations exceed a device's memory are left out,
-// even if every rank would have only an equal part of them.
+// A pipeline is left out if it cannot fit in a device's memory. The check
+// assumes that each rank has an equal part of the layers, with their states and
+// activations. In reality the fullest rank has at least as much.
 #include "search/pipeline_drafts.h"
 
 #include <algorithm>
@@ -39,9 +40,10 @@ namespace {
 // The numbers of stages per rank (chunks) that are tried.
 constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
 constexpr int32_t kMostChunks = 10;
-// A forward task takes at least this fraction of a stage's time, with a margin.
-// A backward task takes at most 3.5 times as long as the forward task: at most
-// 2.5 times for its gradients, and once for rematerialisation.
+// A forward task takes at least this fraction of a stage's time. A backward
+// task takes at most 3.5 times as long as the forward task: at most 2.5 times
+// for its gradients, and once for rematerialisation. The fraction is therefore
+// at least 1 / (1 + 3.5) = 0.22, and 0.2 leaves a margin.
 constexpr double kLeastForward = 0.2;
 // The least bubble of zero-bubble schedules, as a fraction of 1f1b's. With
 // tasks F (forward), B (gradients of inputs) and W (gradients of weights), the
@@ -333,9 +335,10 @@ class Drafter {
                               AttentionOf(on, candidate, settings));
         }
         if (!seconds) return;
-        // `longest` is the number of layers of the longest chunk. Two numbers
-        // of chunks with the same `longest` have equal bubbles. The fewest
-        // chunks come first.
+        // `longest` is the number of layers of the longest chunk. If two
+        // numbers of chunks result in the same `longest`, the pipelines have
+        // the same expected bubble. The pipeline with fewer chunks is appended
+        // first.
         const int64_t stages = ranks * chunks;
         const int64_t longest = (layers_ + stages - 1) / stages;
         const double waits = bound.bubble * cost::Real(bound.waits_for(ranks)) /

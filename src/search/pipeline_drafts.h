@@ -27,8 +27,8 @@ struct ScheduleBound {
   // The smallest and the largest number of chunks on each rank.
   int32_t least_chunks = 1, most_chunks = 1;
   bool measured = false;  // whether published runs used the schedule
-  // The least idle time, as a fraction of the idle time that 1f1b would have if
-  // as many ranks waited.
+  // The least idle time, as a fraction of the idle time of the schedule 1f1b
+  // with the same number of waiting ranks (`waits_for`).
   double bubble = 1;
   // Returns how many other ranks must start before the rank that starts last.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
@@ -81,10 +81,10 @@ struct PipelineDrafts {
 // pipelines take nearly equal times. These differ only in the ZeRO stage and in
 // how the data-parallel devices are divided into dp and fsdp. Of such
 // pipelines, only the one with the fewest bytes is drafted. If several have the
-// fewest bytes, it is the one with the lowest ZeRO stage.
-// `axis` is the name of the axis of stages. The request must have a model.
-// Schedules that no published run used are drafted only if Request::unmeasured
-// is set.
+// fewest bytes, it is the one with the shortest expected time, and of equal
+// times the one with the lowest ZeRO stage. `axis` is the name of the axis of
+// stages. The request must have a model. Schedules that no published run used
+// are drafted only if Request::unmeasured is set.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
                               RuleOptions& options, Base base,
                               const std::string& axis,

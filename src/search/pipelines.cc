@@ -26,12 +26,15 @@ namespace {
 
 // If a model has more parameters than this, no pipelines are evaluated.
 constexpr int64_t kMostParameters = 5000;
-// The largest numbers of pipelines that are evaluated in one pass. Two passes
-// try the schedules of published runs; only the second shards the sequence. If
-// the request allows unmeasured choices, each other schedule is tried in a pass
-// of its own, after a pass with the mesh and settings of the fastest pipeline.
-// The last two passes try other numbers of ranks, and other pairs of a number
-// of ranks and a rematerialisation policy.
+// The largest numbers of pipelines that are evaluated in one pass:
+//   kMostMeasured    schedules of published runs: a pass without and a pass
+//                    with sharded sequences
+//   kMostUnmeasured  each other schedule, if the request allows unmeasured
+//                    choices: a pass with the mesh and settings of the fastest
+//                    pipeline, then a pass with all meshes and settings
+//   kMostRanks       other numbers of ranks
+//   kMostPolicies    other pairs of a number of ranks and a rematerialisation
+//                    policy
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 

@@ -87,9 +87,9 @@ struct Pricer::Entry {
   // Indexed by ZeRO stage, then by number of micro-batches: the communication
   // with the policy that keeps the most activations.
   std::vector<std::optional<cost::Communication>> moves;
-  // The setting that was evaluated last, and its memory. The Room, the bounds
-  // and the time of a setting are mostly computed one after the other, from
-  // this memory.
+  // The setting that was evaluated last, and its memory. Whether a setting fits
+  // (Room), its bounds and its time are all computed from its memory, mostly
+  // one after the other.
   std::optional<std::pair<size_t, cost::Memory>> last_memory;
   // The next three vectors are indexed by setting. Each value is computed when
   // it is first needed.
@@ -230,8 +230,8 @@ double Pricer::BoundBy(Entry& entry, size_t setting, size_t reference,
                        Evaluator::Shared shared, int worker) const {
   const Evaluator& evaluator = *entry.evaluator;
   cost::Communication moves;
-  // If larger messages may have a lower rate, no communication is surely
-  // shared. The program of the reference setting is then not computed.
+  // If larger messages may have a lower rate, the bound counts no communication
+  // (LeastMovesOf). The program of the reference setting is then not computed.
   if (evaluator.RatesAscend()) {
     moves =
         evaluator.LeastMovesOf(ReferenceAt(entry, reference, worker), shared);

@@ -150,10 +150,11 @@ class Pricer {
   // depend on what other threads have evaluated.
   using Refined = std::set<size_t>;
   // Return lower bounds of the time of a setting, computed from the
-  // communication (ReferenceAt) of another setting. For LeastAt, this setting
-  // has the stage SettingsGrid::ReferenceOf() and the fewest micro-batches. For
-  // KnownAt, this setting is in `refined` and has the same ZeRO stage and at
-  // most as many micro-batches. KnownAt returns 0 if there is no such setting.
+  // communication (ReferenceAt) of a reference setting. The reference of
+  // LeastAt has the stage SettingsGrid::ReferenceOf() and the fewest
+  // micro-batches. The reference of KnownAt is in `refined` and has the same
+  // ZeRO stage and at most as many micro-batches. KnownAt returns 0 if there is
+  // no such reference.
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double KnownAt(Entry& entry, size_t setting, const Refined& refined,
                  int worker) const;

@@ -59,8 +59,8 @@ bool IsDataRule(AxisRule rule) {
          rule == AxisRule::kSequenceParallel;
 }
 
-// Returns whether a name in a spec, a logical axis or a mesh axis, is a data
-// axis.
+// Returns whether a name in a spec (a logical axis or a mesh axis) is a data
+// axis: an axis of data, fully sharded data or sequence parallelism.
 bool NamesData(const std::string& name, const AxisRules& axes) {
   const Token* const token = FindToken(name);
   if (token != nullptr) return token->rule && IsDataRule(*token->rule);

@@ -41,8 +41,8 @@ class RuleOptions {
   // suggested rules, or both. The result is empty if only the given rules may
   // be used and they are invalid.
   const std::vector<Base>& bases() const { return bases_; }
-  // Returns the names of the axes of the meshes for a base, the outermost
-  // first.
+  // Returns the names of the mesh axes that are tried with the given rules or
+  // with the suggested rules, the outermost axis first.
   const std::vector<std::string>& axes(Base base) const;
 
   // Returns the index of the option (a rules file with changes) for a mesh.

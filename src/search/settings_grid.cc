@@ -1,9 +1,10 @@
 // Lists the settings of a training step that a search tries. The
 // rematerialisation policies range from keeping everything to keeping only the
-// input of each layer. Each policy keeps everything that the policy two places
-// later keeps. Unless the user has fixed the number of micro-batches, each
-// divisor of the batch up to 4,096 is tried. For each mesh, the search checks
-// later whether the number also divides the part of the batch on a device:
+// input of each layer. A policy need not keep everything that the next policy
+// keeps, but it keeps everything that the policy after the next keeps. Unless
+// the user has fixed the number of micro-batches, each divisor of the batch up
+// to 4,096 is tried. For each mesh, the search checks later whether the number
+// also divides the part of the batch on a device:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"

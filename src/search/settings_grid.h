@@ -44,8 +44,9 @@ class SettingsGrid {
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
   // Return the ZeRO stages, the rematerialisation policies, and the numbers of
-  // micro-batches in ascending order. Each policy keeps everything that the
-  // policy two places later keeps.
+  // micro-batches in ascending order. A policy need not keep everything that
+  // the next policy keeps, but it keeps everything that the one after the next
+  // keeps.
   const std::vector<int>& zeros() const { return zeros_; }
   const std::vector<step::Remat>& remats() const { return remats_; }
   const std::vector<int64_t>& micros() const { return micros_; }

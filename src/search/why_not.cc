@@ -323,7 +323,7 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
 
 // Returns, as a text, the memory that an alternative would need with the
 // winner's settings. The text is empty if the alternative has these settings,
-// if it surely fits with them, or if it cannot have them.
+// if it surely fits with them, or if its mesh or batch does not allow them.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
                      uint32_t of_winner, uint32_t setting) {
   if (setting == of_winner) return "";

@@ -14,12 +14,13 @@
 
 namespace shardc::search {
 
-// Returns the sharding of a candidate with a setting and the report of `cost`.
+// Returns a candidate with a setting as a Sharding, which includes the report
+// that the command `cost` prints.
 Sharding Described(const Candidate& candidate, uint32_t setting,
                    const RuleOptions& options, int worker);
 
-// Returns the sharding of a candidate, which must be legal, and of the setting
-// of `grid` with which the candidate needs the least memory.
+// Returns a legal candidate in the same way, with the setting of `grid` that
+// needs the least memory.
 Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
                  const Candidate& candidate);
 
