@@ -33,7 +33,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  Place place;  // the place that findings about the mesh name
+  Place place;  // the place to which findings about the mesh point
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;

@@ -1,7 +1,8 @@
-// Converts an opened target of src/target, which finds and reads the target's
-// files, to public objects. A target may list parameters that have no weight
-// decay. This list then replaces the list in the rules. For example, a request
-// names a target, whose files and options become the public objects:
+// Opens a target with the functions of src/target, which find and read its
+// files, and converts the result to public objects. A target may list
+// parameters that have no weight decay. This list then replaces the list in the
+// rules. For example, a request names a target, whose files and options become
+// the public objects:
 //
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
