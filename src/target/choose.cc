@@ -73,8 +73,8 @@ void NoteInputs(const Project& project, Findings& findings) {
   }
 }
 
-// Returns false after a finding if two inputs of the request are `-`: standard
-// input has the text of one of them.
+// Returns false after a finding if two inputs of the request are `-`, because
+// standard input can be read as only one of them.
 bool ReadsStandardInputOnce(const TargetRequest& request, Findings& findings) {
   std::vector<std::string> flags;
   const auto count = [&](std::string_view flag, const std::string& value) {

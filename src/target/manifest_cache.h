@@ -15,8 +15,8 @@
 namespace shardc {
 
 // The identity, size and times of a file. If two stamps of a file are equal,
-// the file was not written between them, as far as the resolution of its times
-// shows.
+// the file was not written between them, except for writes that keep its size
+// and are too quick for the resolution of its times.
 struct FileStamp {
   FileId file;
   int64_t size = -1;  // negative if the path is not a regular file

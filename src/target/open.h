@@ -47,7 +47,9 @@ struct OpenOptions {
   std::optional<Mesh> mesh;  // if set, replaces the target's mesh
   ManifestOptions manifest;
   Boundary rules_boundary;  // the folder that rules files must be in
-  Policy policy;  // takes precedence over the policies of files and rules
+  // What to do with illegal specs and unmatched parameters, for example. Takes
+  // precedence over the `policy` of rules files and over single rules.
+  Policy policy;
   // If empty, the target's modes are used, or all modes if it has none.
   std::vector<Mode> modes;
   int threads = 0;  // number of threads; 0 for one per core

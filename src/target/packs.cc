@@ -134,8 +134,8 @@ class Parts {
   }
 
  private:
-  // Adds the parts of a name. Parts that the name and the previous name,
-  // `last`, have in common at the beginning have been added already.
+  // Adds the parts of a name. `last` is the name that was added before it. The
+  // leading parts that are equal in both names are not added again.
   void Add(std::string_view name, std::string_view last, char separator) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());

@@ -20,14 +20,15 @@ namespace shardc {
 // neither a target nor a project, the target has only the mesh, rules and model
 // of the request. Otherwise the target is the one that ChooseTarget() returns.
 // ChooseTarget() may fail, for example because there are several targets. If
-// the request names a target or a project, this is a finding, and nullopt is
-// returned. Otherwise an empty target is returned.
+// the request names a target or a project, the failure is reported as a
+// finding, and nullopt is returned. Otherwise an empty target is returned.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
-// The resolver of a target's rules and mesh, each of which may be absent. If
-// there is no mesh, the resolver has a mesh of all axes that axis rules and
-// registrations name. Each has size 1, so that these axes stay in specs.
+// The resolver of a target's rules and mesh, each of which may be absent. A
+// resolver removes the axes that its mesh lacks from a spec. If there is no
+// mesh, it therefore gets a mesh of all axes that axis rules and registrations
+// name, each of size 1.
 struct OpenedResolver {
   Resolver resolver;
   // Whether the target has a mesh.
