@@ -36,8 +36,8 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
     // Another lint reports an axis that spans slices.
     if (SlicesAlong(mesh, i) > 1) continue;
     std::string inner;
-    // If `axis` were moved behind the axes that `inner` lists, its groups would
-    // be in blocks of this many consecutive device numbers.
+    // If `axis` came after the axes of `inner` in the mesh, each of its groups
+    // would be in a block of this many consecutive device numbers.
     int64_t block = axis.size;
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
       const int64_t size = mesh.axes[j].size / SlicesAlong(mesh, j);

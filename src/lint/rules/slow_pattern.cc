@@ -54,8 +54,9 @@ std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
   return std::nullopt;
 }
 
-// Returns the largest number of copies of a part of the pattern, which is the
-// largest product of nested counts.
+// Returns the largest number of copies of one part in the pattern's automaton.
+// It is the largest product of nested counts, such as 20 * 30 = 600 for
+// `(a{20}b{3}){30}`, whose automaton has 600 copies of `a`.
 int64_t Copies(std::string_view pattern) {
   // A stack with one number for the complete pattern, and one for each group
   // that is open at `i`. The number is the largest product of nested counts in

@@ -55,9 +55,9 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
     const auto member = MemberOf(group, facts.separator());
     if (!member) continue;
     const int64_t size = facts.Elements(group);
-    // This loop visits only vectors. In Mamba-1 mixers, A_log is a matrix, so
-    // `heads` stays 0 and the mixer is skipped. Its convolution has a single
-    // part.
+    // Only the A_log of Mamba-2 is a vector. The A_log of Mamba-1 is a matrix,
+    // which this loop does not visit. `heads` then stays 0, and the mixer is
+    // not checked: the projection and convolution of Mamba-1 lack B and C.
     if (member->part == "A_log") out[member->mixer].heads = size;
     if (member->part == "norm") out[member->mixer].inner = size;
   }
