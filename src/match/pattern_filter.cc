@@ -105,11 +105,11 @@ void PatternFilter::State::FindKeys() {
       for (const uint32_t text : any) ++used[text];
     }
   }
-  // Returns a pair of numbers, the cost. The key of a pattern is its
-  // requirement with the lowest cost. The first number is how many requirements
-  // of all patterns contain the most common text of this requirement. The
-  // second number is lower if its shortest text is longer, because short texts
-  // are in many names.
+  // Returns the cost of a requirement. The cheapest requirement of a pattern
+  // becomes its key. The first number of the cost is the largest used[text] of
+  // the requirement's texts, so rare texts are cheap. If two first numbers are
+  // equal, the requirement whose shortest text is longer has the lower cost,
+  // because short texts are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;
