@@ -6,9 +6,11 @@
 //
 // The order of entries matters, because a model step is built from the section.
 // The order of the roles, such as `q`, is the order of the step's parameters.
-// Its dimension labels have the order of the dimensions. Blocks (named lists of
-// ops) are inserted after merging. A section that replaces the block `mlp`
-// therefore changes each inherited list that uses this block.
+// Its dimension labels have the order of the dimensions. A new role or
+// dimension is therefore inserted after the entry that precedes it in its own
+// section: `qnorm` after `q`. Blocks (named lists of ops) are inserted after
+// merging. A section that replaces the block `mlp` therefore changes each
+// inherited list that uses this block.
 #include "parse/model_merge.h"
 
 #include <algorithm>
