@@ -174,15 +174,15 @@ class JsonReader : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string&,
                    const Json::exception& error) override {
-    // Error 406 of nlohmann: the number is well-formed JSON, but outside the
-    // range of a double.
+    // Error 406 of nlohmann: a well-formed number is too large for a double.
     if (error.id == 406) {
       SkipSeparators();
       findings_.Add(code::kNumber, PlaceOf(cursor_, SkipToken(text_, cursor_)),
                     "a number is too large even for a double");
       return false;
     }
-    // A safetensors file (begin_ is 8) may begin with the bytes of a pickle.
+    // ReportOtherText() recognises, for example, a pickle by its first bytes.
+    // The first bytes of a safetensors file (begin_ is 8) are only a length.
     if (begin_ == 0 && ReportOtherText(document_.source_, findings_)) {
       return false;
     }
