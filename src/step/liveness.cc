@@ -50,10 +50,10 @@ class BufferLiveness {
   }
 
  private:
-  // Returns the bytes of an instruction's result. Value::bytes of a parameter
-  // is the element size of its copies, which may be cast to a narrower dtype
-  // than the stored parameter. The element size of the stored parameter is
-  // therefore read from the updated parameter, which is stored in its place.
+  // Returns the bytes of an instruction's result on a device. A parameter may
+  // be stored in float32 and cast to bfloat16 when it is read. Its Value::bytes
+  // is then 2, the element size after the cast. The stored element size, 4, is
+  // Value::bytes of the updated parameter, which replaces the stored value.
   int64_t BytesOf(const Instruction& step) const {
     const Slot& of = program_.slots[AsIndex(step.out)];
     const Value& value = graph_.values[AsIndex(of.value)];
