@@ -27,10 +27,10 @@ std::string MatchFault(std::string_view name, size_t matches);
 // set would mean that the patterns are proven.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` of each pattern that begins with `^`. A name may be an
-// optimizer state if it ends in the name of a parameter that the pattern
-// matches. If the pattern does not match this name, its group is added to
-// `missed`: `^w$` matches `w`, but not `opt_state.w`.
+// Sets `missed` of each pattern that begins with `^`. A name that ends in the
+// name of a matched parameter may be an optimizer state of this parameter. If
+// the pattern does not match it, the parameter group of the state is added to
+// `missed`. For example, `^w$` matches `w`, but not the state `opt_state.w`.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest

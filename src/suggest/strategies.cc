@@ -23,11 +23,11 @@
 namespace shardc::suggest {
 namespace {
 
-// How much memory another strategy must save to justify its communication.
-// Slices of the width must save more than kWorthSlices thousandths of the bytes
-// that a device holds if the complete model is fully sharded. Any other
-// strategy must reduce the bytes of the block by a factor of more than
-// kWorthOther.
+// How much memory another strategy must save to justify its communication. The
+// strategy kWidthSlices shards the model's width and gathers each weight before
+// use. It must save more than kWorthSlices thousandths of the bytes that a
+// device holds if the complete model is fully sharded. Any other strategy must
+// reduce the bytes of the block by a factor of more than kWorthOther.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 

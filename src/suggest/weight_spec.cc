@@ -254,10 +254,10 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    // How far this assignment is from the preferred one. Each axis adds the
-    // index, in `dims`, of the dimension that it shards: 0 for the preferred
-    // dimension, and the length of `dims` for no dimension. Axes of size 1 add
-    // a quarter of this number.
+    // How far this assignment is from the preferred one. `pick` is the index,
+    // in `dims`, of the dimension that an axis shards: 0 for the preferred
+    // dimension, and the length of `dims` for no dimension. An axis of several
+    // devices adds 4 * pick, and an axis of size 1 only adds pick.
     size_t moved = 0;
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {
