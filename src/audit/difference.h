@@ -38,7 +38,7 @@ struct RouteCompared {
   int64_t planned_count = 0, planned_bytes = 0;
   int64_t count = 0, bytes = 0;
   uint8_t rewrites = 0;  // one bit for each Rewrite that was made
-  bool same = false;     // whether plan and program send as many bytes
+  bool same = false;     // whether plan and program send equally many bytes
 };
 
 struct Difference {

@@ -63,8 +63,9 @@ struct Partial {
   AxisGroup axes;
   // The axes over which each device keeps only its slice of the value.
   AxisGroup taken;
-  // Whether the program already reduces the slices by an all-reduce, over axes
-  // that are not in `taken`. If not, the rewrite may add such an all-reduce.
+  // Whether the program itself has an all-reduce of the slices, over axes that
+  // are not in `taken`. If not, an all-reduce of the slices is counted as a
+  // result of Rewrite::kSliced.
   bool sums_slice = false;
   uint8_t rewrites = 0;
   // The instructions that hold this value. There are several if several equal

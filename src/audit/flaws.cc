@@ -358,7 +358,9 @@ class Search {
   Uses uses_;
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
-  unsigned passes_ = 0;  // one bit for each Phase that a collective has
+  // One bit for each Phase. It is set if the report has a collective of this
+  // phase.
+  unsigned passes_ = 0;
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };

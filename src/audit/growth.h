@@ -26,9 +26,9 @@ using TrafficRoute = std::pair<std::string, std::string>;
 // The schema of a committed summary of an audit.
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
-// The bytes that a program sends, keyed by route. Within a route, they are
-// keyed by the tensor that is sent, and by the function of the user's source
-// that sends it.
+// The bytes that a program sends, keyed by route: a kind of collective and the
+// axes over which it runs. Within a route, they are keyed by the tensor that is
+// sent, and by the function of the user's source that sends it.
 struct Sent {
   struct Cause {
     std::string what;   // "layers/gate", "activation"

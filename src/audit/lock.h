@@ -41,8 +41,9 @@ struct Lock {
 Lock LockOf(const Report& report, bool scheduled);
 // Returns one line for each difference of two summaries: in the stage
 // (partitioned or optimised), in the number of devices, in the findings, and in
-// each route. A route may differ in its bytes, or in the tensors or functions
-// that send them.
+// each route (a kind of collective over a set of axes, such as all_gather over
+// fsdp). A route may differ in its bytes, or in the tensors or functions that
+// send them.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt

@@ -52,11 +52,11 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. An `all-gather-start` returns a
-// tuple of its operands, then its results. The search reaches a `-start` only
-// from its `-done`, which returns the results alone. An index in the path of
-// the value therefore counts results only, and is also the index of the
-// operand.
+// Returns whether an instruction is a gather. A gather of several operands
+// returns a tuple, of which element i is the gathered operand i. The tuple of
+// an `all-gather-start` also has the operands, before the results. But the
+// search reaches it only from its `-done`, which returns the results alone, so
+// element i of the value is still the gathered operand i.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }
