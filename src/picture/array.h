@@ -90,8 +90,8 @@ class ArrayPicture {
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
   // Indexed by mesh axis: true if the devices along the axis hold equal shards.
-  // The axis then shards no dimension, and it is neither the axis of the
-  // placement nor the axis of the rank.
+  // The axis then shards no dimension, and neither `placement_` nor `rank_` is
+  // a coordinate on it.
   std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;

@@ -75,10 +75,11 @@ class FoldedPlan {
     return table_.classes.plan.params[group.of_class];
   }
   // Returns the first parameter of the group, for a drawing that has no
-  // pipeline stages. The stages become a part of the sharding: a parameter of
-  // one rank is placed on this rank, and a tensor of layers is sharded over the
-  // ranks. If this is not possible, only the part on the first rank that holds
-  // the parameter is drawn (plan/without_stages.h).
+  // pipeline stages (plan/without_stages.h). If only one rank of the pipeline
+  // holds the parameter, it is placed on this rank. A layer stack is sharded
+  // over the ranks. In cases where this is not possible, such as an uneven
+  // division of the layers, only the part on the first rank that holds the
+  // parameter is returned.
   DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
