@@ -6,11 +6,11 @@
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
-// A point that ties with the fastest point may win because of other properties,
-// such as fewer axes. If the candidate's bound of time may tie with the fastest
-// point, the better point must therefore have the same properties (GroupOf). A
-// candidate is also skipped if its bound of time is more than kFrontWindow
-// times the fastest time.
+// Points that are nearly as fast as the fastest point tie with it. Among them,
+// the winner is chosen by other properties, such as the number of axes. So a
+// candidate that may tie is skipped only if the better point has the same
+// properties (GroupOf). A candidate is also skipped if its bound of time is
+// more than kFrontWindow times the fastest time.
 //
 // Candidates are evaluated in blocks, by several threads. They are compared
 // only with points of earlier blocks, so the result does not depend on the

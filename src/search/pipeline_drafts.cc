@@ -7,12 +7,16 @@
 // example, with 4 ranks, 2 stages on each rank and 8 micro-batches, the bound
 // is
 //
-//   a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter of the
-//   gradients and the update after them
+//   tasks / 4 * (1 + 3 / (2 * 8)) + after / 4
+//
+// where `tasks` is the time of the forward and backward passes of all
+// micro-batches on all ranks, and `after` is the time of the reduction of the
+// gradients over replicas and of the optimizer's update.
 //
 // The tasks of a single micro-batch run one after another, because each task
 // needs the result of the stage before. With few micro-batches, this chain may
-// take longer than the time above. The time of the chain is then the bound.
+// take longer than the first term above. The bound then has the time of the
+// chain instead of this term.
 //
 // A pipeline is left out if it cannot fit in a device's memory. The check
 // assumes that each rank has an equal part of the layers, with their states and
@@ -172,8 +176,8 @@ class Drafter {
   }
 
  private:
-  // Of pipelines that take nearly equal times, keeps only the one with the
-  // fewest bytes. DraftPipelines() specifies which times are nearly equal.
+  // Of pipelines that take nearly equal times, keeps only the one that needs
+  // the least memory. DraftPipelines() specifies which pipelines these are.
   void DropEquals() {
     using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
                            int64_t, uint32_t, int32_t, size_t, int64_t>;

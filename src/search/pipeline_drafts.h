@@ -27,8 +27,9 @@ struct ScheduleBound {
   // The smallest and the largest number of chunks on each rank.
   int32_t least_chunks = 1, most_chunks = 1;
   bool measured = false;  // whether published runs used the schedule
-  // The least idle time, as a fraction of the idle time of the schedule 1f1b
-  // with the same number of waiting ranks (`waits_for`).
+  // A factor of the least idle time; 1 for the schedule 1f1b. As a fraction of
+  // the time of a rank's tasks, the least idle time is
+  // bubble * waits_for(ranks) / (chunks * micro-batches).
   double bubble = 1;
   // Returns how many other ranks must start before the rank that starts last.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
@@ -77,14 +78,15 @@ struct PipelineDrafts {
 // Returns the pipelines with the rules of `base` that may fit in memory, each
 // with a lower bound of its time. A pipeline and its bound are called a draft.
 // Each divisor of the number of devices from 2 up to the number of layers is
-// tried as the number of ranks. If weights are gathered once a step, some
-// pipelines take nearly equal times. These differ only in the ZeRO stage and in
-// how the data-parallel devices are divided into dp and fsdp. Of such
-// pipelines, only the one with the fewest bytes is drafted. If several have the
-// fewest bytes, it is the one with the shortest expected time, and of equal
-// times the one with the lowest ZeRO stage. `axis` is the name of the axis of
-// stages. The request must have a model. Schedules that no published run used
-// are drafted only if Request::unmeasured is set.
+// tried as the number of ranks. `axis` is the name of the axis of stages. The
+// request must have a model. Schedules that no published run used are drafted
+// only if Request::unmeasured is set.
+//
+// If weights are gathered once a step, the ZeRO stage and the division of the
+// data-parallel devices into dp and fsdp hardly change the time. Of pipelines
+// that differ only in these two choices, only the one that needs the least
+// memory is returned. If several need the same memory, it is the one with the
+// shortest expected time, then the one with the lowest ZeRO stage.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
                               RuleOptions& options, Base base,
                               const std::string& axis,

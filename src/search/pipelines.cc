@@ -32,9 +32,10 @@ constexpr int64_t kMostParameters = 5000;
 //   kMostUnmeasured  each other schedule, if the request allows unmeasured
 //                    choices: a pass with the mesh and settings of the fastest
 //                    pipeline, then a pass with all meshes and settings
-//   kMostRanks       other numbers of ranks
-//   kMostPolicies    other pairs of a number of ranks and a rematerialisation
-//                    policy
+//   kMostRanks       for each number of ranks, the pipeline with the shortest
+//                    expected time, if it is not evaluated yet
+//   kMostPolicies    the same for each pair of a number of ranks and a
+//                    rematerialisation policy
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
