@@ -33,7 +33,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  Place place;  // the place to which findings about the mesh point
+  Place place;  // where findings about the mesh are reported
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;
