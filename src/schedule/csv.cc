@@ -107,6 +107,11 @@ class CsvReader {
     findings_.Add(code::kScheduleUnsafe, std::move(place), std::move(message),
                   std::move(help));
   }
+  // A file without a task is no schedule that could be safe or unsafe.
+  void AddEmpty(std::string message) {
+    findings_.Add(code::kEmpty, {source_}, std::move(message),
+                  "write a line for each rank, such as `0F0,0B0`");
+  }
   ::shardc::Place PlaceOf(const Range& range) const {
     return {source_, range.begin, range.end};
   }
@@ -136,8 +141,7 @@ class CsvReader {
       begin = end + 1;
     }
     if (lines_.empty()) {
-      Add({source_}, "the file has no rank: it is empty",
-          "write a line for each rank, such as `0F0,0B0`");
+      AddEmpty("the file has no rank: it is empty");
     }
   }
 
@@ -211,7 +215,7 @@ class CsvReader {
       return false;
     }
     if (stages.empty()) {
-      Add({source_}, "the file has no task");
+      AddEmpty("the file has no task");
       return false;
     }
     return CheckStages(stages, last_stage) && CheckMicros(micros, last_micro);

@@ -68,6 +68,8 @@ std::vector<std::string> Refused(const std::string& text,
   for (const Finding& finding : findings.all()) {
     CHECK(finding.code == (finding.message.ends_with("no task of a schedule")
                                ? &code::kForeignSyntax
+                           : finding.message.starts_with("the file has no ")
+                               ? &code::kEmpty
                                : &code::kScheduleUnsafe));
     out.push_back(finding.place.ToString() + " " + finding.message);
   }
@@ -78,6 +80,7 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("what is wrong in a file is reported with line and column") {
   CHECK(Refused("") == Words{"a.csv the file has no rank: it is empty"});
+  CHECK(Refused("\r\n \n") == Refused(""));
   CHECK(Refused(",,\n,") == Words{"a.csv the file has no task"});
   CHECK(Refused("0F0,0B0,0X1") ==
         Words{"a.csv:1:9 `0X1` is no task of a schedule"});
