@@ -21,6 +21,7 @@
 #include "source/byte_size.h"
 #include "source/file.h"
 #include "source/file_sink.h"
+#include "source/followed_path.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -111,10 +112,7 @@ bool AreOneFile(const std::string& a, const std::string& b) {
   if (fs::exists(a, error) && fs::exists(b, error)) {
     return fs::is_regular_file(a, error) && FileIdOf(a) == FileIdOf(b);
   }
-  const auto whole = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, error), error);
-  };
-  return whole(a) == whole(b);
+  return FollowedPath(a) == FollowedPath(b);
 }
 
 bool PutOut(const Write& write, Findings& findings) {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "source/file.h"
+#include "source/followed_path.h"
 
 namespace shardc {
 namespace {
@@ -75,17 +76,18 @@ bool Copy(int from, int to) {
 FileSink::FileSink(std::string path, Links links)
     : Sink(buffer_), path_(std::move(path)), target_(path_) {
   struct stat status = {};
+  const bool link =
+      ::lstat(path_.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
   if (path_ == "-") {
     fd_ = STDOUT_FILENO;
-  } else if (links == Links::kReplace && ::lstat(path_.c_str(), &status) == 0 &&
-             S_ISLNK(status.st_mode)) {
+  } else if (path_.empty()) {
+    Fail(ENOENT);
+  } else if (link && links == Links::kReplace) {
     OpenNew(0);
   } else if (::stat(path_.c_str(), &status) != 0) {
-    if (path_.empty()) {
-      Fail(ENOENT);
-    } else {
-      OpenNew(0);
-    }
+    // The file to which a link leads need not exist yet.
+    if (link) target_ = FollowedPath(path_);
+    target_.empty() ? Fail(ELOOP) : OpenNew(0);
   } else if (S_ISREG(status.st_mode)) {
     target_ = LinkTarget(path_);
     target_.empty() ? Fail(errno) : OpenNew(status.st_mode & 07777);
@@ -264,7 +266,7 @@ bool FileSink::Report(Findings& findings) const {
                         : "check the space on its device");
     return false;
   }
-  const std::string folder = DirectoryOf(path_);
+  const std::string folder = DirectoryOf(target_.empty() ? path_ : target_);
   if (error_ == ENOENT && ::access(folder.c_str(), F_OK) != 0) {
     const std::string name = folder.substr(0, folder.find_last_not_of('/') + 1);
     findings.Add(

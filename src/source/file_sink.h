@@ -20,9 +20,10 @@ namespace shardc {
 // unnamed files. Commit syncs this file and gives it the name of the target.
 // Until then an existing target is unchanged. Without Commit nothing remains,
 // unless the process is killed while it writes a temporary file. A regular file
-// that is replaced keeps its permissions. If `path` is a symbolic link to a
-// file, kFollow replaces the file, and kReplace replaces the link. A terminal,
-// a pipe or a device is written in place. "-" is standard output.
+// that is replaced keeps its permissions. If `path` is a symbolic link, kFollow
+// replaces or creates the file to which it leads, and kReplace replaces the
+// link. A terminal, a pipe or a device is written in place. "-" is standard
+// output.
 class FileSink final : public Sink {
  public:
   enum class Links { kFollow, kReplace };

@@ -225,6 +225,14 @@ class Outputs(InAProject):
             error = self.refuses("eval", *CALL, "-o", name, "--save",
                                  "./" + name)
             self.assertIn("name one file", error)
+        os.symlink("not-there", self.at("link"))
+        result = self.run_here(2, "eval", *CALL, "-o", "link", "--save",
+                               "not-there")
+        self.assertIn("name one file", result.err)
+        self.assertFalse(os.path.exists(self.at("link")))
+        self.run_here(0, "eval", *CALL, "-o", "link")
+        self.assertTrue(os.path.islink(self.at("link")))
+        self.assertTrue(os.path.isfile(self.at("not-there")))
         self.run_here(0, "import", "hlo", "hlo.txt", "--mesh", "mesh.yaml",
                       "-o", "/dev/null", "--mesh-output", "/dev/null")
 

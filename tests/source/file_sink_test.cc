@@ -40,6 +40,30 @@ TEST_CASE("file sink: writes are complete or not made at all") {
   CHECK(folder.Count() == 2);
 }
 
+TEST_CASE("file sink: a link whose file does not exist yet is kept") {
+  const TemporaryFolder folder;
+  Findings findings;
+  fs::create_directory(folder / "below");
+  fs::create_symlink("below/a", folder / "link");
+  fs::create_symlink("link", folder / "second");
+  REQUIRE(WriteToFile(folder / "second", "one", findings));
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(fs::is_symlink(folder / "second"));
+  CHECK(folder.Read("below/a") == "one");
+  REQUIRE(WriteToFile(folder / "link", "two", findings));
+  CHECK(folder.Read("below/a") == "two");
+
+  fs::create_symlink("no/such", folder / "far");
+  CHECK_FALSE(WriteToFile(folder / "far", "x", findings));
+  fs::create_symlink("circle", folder / "circle");
+  CHECK_FALSE(WriteToFile(folder / "circle", "x", findings));
+  REQUIRE(findings.errors() == 2);
+  CHECK(findings.all()[0].message.find("there is no folder `") !=
+        std::string::npos);
+  CHECK(fs::is_symlink(folder / "far"));
+  CHECK(fs::is_symlink(folder / "circle"));
+}
+
 TEST_CASE("file sink: until it is committed the old file stands") {
   const TemporaryFolder folder;
   Findings findings;
