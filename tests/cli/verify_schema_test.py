@@ -33,7 +33,7 @@ class VerifySchema(Case):
     def setUpClass(cls):
         cls.root = validator()
         cls.of = {name: narrow(name)
-                  for name in ("report", "case", "dump", "selfTest")}
+                  for name in ("report", "case", "dump", "selfTest", "list")}
 
     def accepts(self, name, value):
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
@@ -135,6 +135,15 @@ class VerifySchema(Case):
         self.assertGreater(case["relative_l2"], 0)
         self.assertGreater(case["devices"]["error"]["max"], 0)
         self.assertGreater(case["devices"]["steps"]["min"], 0)
+
+    def test_the_list_of_operations(self):
+        value = self.check(run("verify", "--list", "--format", "json"),
+                           0).json()
+        self.accepts("list", value)
+        for name in ("name", "summary", "supports"):
+            broken = copy.deepcopy(value)
+            del broken["operations"][0][name]
+            self.assertFalse(self.root.is_valid(broken), name)
 
     def test_dumps(self):
         with tempfile.TemporaryDirectory() as folder:
