@@ -133,6 +133,11 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
   options.compat = opened.policy.compat.value_or(Compat::kNone);
   Legal legal = Legalize(spec, shape, mesh, options);
   const auto say = [&](const Edit& edit, bool stands) {
+    // The surplus entries are one fault, which the first of them reports.
+    if (edit.reason == Reason::kTooLong &&
+        edit.dim > static_cast<int>(shape.size())) {
+      return;
+    }
     Finding finding;
     finding.code = &CodeOf(edit.reason);
     finding.level = stands ? Level::kError : Level::kWarning;

@@ -79,6 +79,13 @@ class Show(Case):
              "spec": [None, "fsdp"], "corrections": [
                  {"dim": 0, "from": "tp", "to": None,
                   "reason": "indivisible"}]})
+        # The surplus entries are one finding, at the first of them.
+        for policy, level in (("error", 1), ("drop", 0)):
+            got = resolve("[TP, FSDP, null]", "--shape", "4", "--illegal",
+                          policy, rc=level)
+            self.assertEqual(got.err.count("the spec has 3 entries, the shape "
+                                           "1 dimension"), 1)
+            self.assertIn("AXES:1:6", got.err)
         # What there is nothing to judge by.
         self.check(run("resolve", "[TP]", "--no-project", "--illegal", "drop"),
                    2)

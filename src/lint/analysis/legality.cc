@@ -2,7 +2,7 @@
 // the policy did not correct the spec, the finding has the code's level. If the
 // policy corrected it, the finding is at most a warning, and its message states
 // the cost of the correction. A problem that occurs in several modes is
-// reported once.
+// reported once. The entries that a spec has beyond the rank are one problem.
 //
 //   50257 columns over tp 4, policy shrink  ->  "...; the policy makes it null,
 //   13.8 MiB more per device and parameter"
@@ -22,14 +22,29 @@ namespace {
 // Returns a text with the bytes that all corrections of a spec add together. If
 // tp:4 and fsdp:2 are both removed, a device holds 8 times as much, which is
 // more than the sum of what each correction adds.
-std::string CostText(const ModeLayout& mode) {
+// `corrected` is how many of the corrections the finding is about.
+std::string CostText(const ModeLayout& mode, size_t corrected) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =
       *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
   if (added <= 0) return {};
   return ", " + BytesText(added) + " more per device and parameter" +
-         (mode.edits.size() > 1 ? ", the spec's other corrections included"
-                                : "");
+         (mode.edits.size() > corrected
+              ? ", the spec's other corrections included"
+              : "");
+}
+
+// Returns the edits that have this reason, one list for each problem. All
+// surplus entries of a spec are one problem.
+std::vector<std::vector<Edit>> ProblemsOf(const std::vector<Edit>& edits,
+                                          Reason reason) {
+  std::vector<std::vector<Edit>> out;
+  for (const Edit& edit : edits) {
+    if (edit.reason != reason) continue;
+    if (out.empty() || reason != Reason::kTooLong) out.emplace_back();
+    out.back().push_back(edit);
+  }
+  return out;
 }
 
 }  // namespace
@@ -40,22 +55,25 @@ void ReportEdits(
                                     const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
-    // The edits that have been reported, keyed by dimension.
-    std::map<std::optional<int>, std::vector<Edit>> by_dim;
-    const auto say = [&](const ModeLayout& mode, const Edit& edit,
-                         bool illegal) {
-      if (edit.reason != reason) return;
-      std::vector<Edit>& reported = by_dim[edit.dim];
-      if (std::find(reported.begin(), reported.end(), edit) != reported.end())
+    // The problems that have been reported, keyed by their first dimension.
+    std::map<std::optional<int>, std::vector<std::vector<Edit>>> by_dim;
+    const auto say = [&](const ModeLayout& mode,
+                         const std::vector<Edit>& problem, bool illegal) {
+      const Edit& edit = problem.front();
+      auto& reported = by_dim[edit.dim];
+      if (std::find(reported.begin(), reported.end(), problem) !=
+          reported.end()) {
         return;
-      reported.push_back(edit);
+      }
+      reported.push_back(problem);
       std::string message = observe(group, mode, edit);
       if (mode.mode != Mode::kTrain) {
         message += " (in " + std::string(ModeName(mode.mode)) + ")";
       }
       if (!illegal) {
-        message +=
-            "; the policy makes it " + GroupText(edit.to) + CostText(mode);
+        message += "; the policy makes " +
+                   std::string(problem.size() > 1 ? "them " : "it ") +
+                   GroupText(edit.to) + CostText(mode, problem.size());
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
@@ -70,8 +88,12 @@ void ReportEdits(
       sink.push_back(std::move(finding));
     };
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
-      for (const Edit& edit : mode.problems) say(mode, edit, true);
-      for (const Edit& edit : mode.edits) say(mode, edit, false);
+      for (const auto& one : ProblemsOf(mode.problems, reason)) {
+        say(mode, one, true);
+      }
+      for (const auto& one : ProblemsOf(mode.edits, reason)) {
+        say(mode, one, false);
+      }
     }
   }
 }

@@ -15,9 +15,11 @@ namespace shardc {
 // Reports the problems with this reason that legalization found in specs, one
 // finding for each group and each distinct problem. `observe` returns the
 // message. Its arguments are the group, its layout in the mode with the
-// problem, and the problem. If the spec is illegal, the finding has the level
-// of `code`. If the policy of the rules file corrected the spec, the finding is
-// at most a warning, and its message states the cost of the correction.
+// problem, and the problem. The entries of a spec beyond the rank are one
+// problem, of which `observe` gets the first entry. If the spec is illegal, the
+// finding has the level of `code`. If the policy of the rules file corrected
+// the spec, the finding is at most a warning, and its message states the cost
+// of the correction.
 void ReportEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const ParameterGroup&, const ModeLayout&,

@@ -10,23 +10,32 @@ extern const Lint kSpecTooLong;
 
 namespace {
 
+// Returns which entries have no dimension. The first of them is `first`.
+std::string SurplusText(const Spec& spec, const Edit& first) {
+  const Spec surplus(spec.begin() + first.dim.value_or(0), spec.end());
+  if (surplus.size() > 1) {
+    return "; the last " + std::to_string(surplus.size()) + " entries, " +
+           SpecText(surplus) + ", have no dimension";
+  }
+  if (first.from.empty()) return {};
+  return "; " + GroupText(first.from) + " has no dimension";
+}
+
 std::string ObserveSpecTooLong(const Facts& facts, const ParameterGroup& group,
-                               const ModeLayout& mode, const Edit& edit) {
+                               const ModeLayout& mode, const Edit& first) {
   return "the spec of " + ParametersText(facts, group) + " has " +
          Counted(static_cast<int64_t>(mode.resolved.size()), "entry",
                  "entries") +
          ", the parameter " + Counted(facts.Rank(group), "dimension") +
-         (edit.from.empty()
-              ? ""
-              : "; " + GroupText(edit.from) + " has no dimension");
+         SurplusText(mode.resolved, first);
 }
 
 void CheckSpecTooLong(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kSpecTooLong.code, Reason::kTooLong,
       [&](const ParameterGroup& group, const ModeLayout& mode,
-          const Edit& edit) {
-        return ObserveSpecTooLong(facts, group, mode, edit);
+          const Edit& first) {
+        return ObserveSpecTooLong(facts, group, mode, first);
       },
       "shorten the spec, or write a rule for this parameter", sink);
 }

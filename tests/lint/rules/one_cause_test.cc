@@ -33,6 +33,30 @@ rules:
   CHECK(found[0].labels.size() == 1);
 }
 
+TEST_CASE("the surplus entries of a spec are one finding") {
+  const auto message = [](const char* spec) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'bias', spec: " + std::string(spec) +
+        "}\n";
+    std::string out;
+    for (const Finding& finding :
+         FindingsOf({.mesh = "fsdp:2,tp:4",
+         .rules = rules,
+         .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "up/bias": {"shape": [4096], "dtype": "BF16"}}})"})) {
+      if (finding.code->Id() == "SHD204") out += finding.message + "\n";
+    }
+    return out;
+  };
+  CHECK(message("[FSDP, null, [TP, dp], null]") ==
+        "the spec of `up/bias` has 4 entries, the parameter 1 dimension; the "
+        "last 3 entries, [null, \"tp\", null], have no dimension\n");
+  CHECK(message("[FSDP, null, null]") ==
+        "the spec of `up/bias` has 3 entries, the parameter 1 dimension; the "
+        "last 2 entries, [null, null], have no dimension\n");
+  CHECK(message("[FSDP]") == "");
+}
+
 TEST_CASE("an idle tensor parallel axis is reported once") {
   LintExample example{.mesh = "fsdp:2,tp:4",
                       .rules = R"(version: 1
