@@ -15,6 +15,7 @@
 #include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/pictured.h"
+#include "cli/plan_findings.h"
 #include "cli/plan_table.h"
 #include "cli/program_traffic.h"
 #include "cli/reported_program.h"
@@ -239,6 +240,10 @@ int RunReport(const ReportCommand& command, const Common& common,
                             EditedPlanOf(command.allow_edited), *target, common,
                             found, findings);
   if (all.planned == nullptr) return found ? kFound : kFailed;
+  if (!command.plan.empty() &&
+      HasIllegalSpec(all.planned->table.classes.plan, findings)) {
+    return kFound;
+  }
   all.folded.emplace(all.planned->table);
   all.page.plan = &*all.folded;
   all.page.title = TitleOf(command, *target, *all.planned);
@@ -331,7 +336,8 @@ inputs give the same bytes; the page contains no time, host or folder.
 
 Exits with 1, with the page written, if `check` reports an error, a device's
 memory is known and too small, a verification failed, or `shardc audit` of the
-program would exit with 1.)",
+program would exit with 1. Exits with 1, without a page, if a spec of the plan
+is illegal.)",
     .example =
         "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest manifest.json --base main.plan.json -o report.html",

@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/picture_flags.h"
 #include "cli/pictured.h"
+#include "cli/plan_findings.h"
 #include "cli/plan_table.h"
 #include "cli/schedule_table.h"
 #include "cli/staged_costs.h"
@@ -262,6 +263,12 @@ int RunShow(const ShowCommand& command, const Common& common,
                                    EditedPlanOf(command.allow_edited), *target,
                                    common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
+  // Of the pictures only these show the shards of parameters.
+  const bool shards = draw == DrawLayout || draw == DrawMemory;
+  if (shards && !command.plan.empty() &&
+      HasIllegalSpec(planned->table.classes.plan, findings)) {
+    return kFound;
+  }
   const auto drawn = draw({command, *target, *planned, *style}, findings);
   if (!drawn) return findings.HasErrors() ? StageStatus(findings) : kFailed;
   if (!PutOut(drawn->text, findings)) return kFailed;
@@ -321,7 +328,8 @@ draws which device owns which part of the KV cache.
 Output to a terminal uses its width, characters and colour; other output is
 UTF-8 in 80 columns. `--ascii`, `--width` and `--color` override that.
 
-Exits with 1 if a device's memory is known and `memory` does not fit.)",
+Exits with 1 if a device's memory is known and `memory` does not fit, or if
+a spec is illegal and `layout` or `memory` is drawn.)",
     .example =
         "shardc show layout model.layers.0.mlp.up_proj.weight --mesh "
         "dp:2,fsdp:8,tp:4 --rules builtin:llama --manifest manifest.json",

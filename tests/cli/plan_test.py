@@ -265,10 +265,12 @@ class Plan(Case):
                                "--manifest", manifest, "--keep-going", "-q",
                                "-o", plan), 1)
                 for words in (["export", "csv"], ["export", "tree"],
-                              ["show", "rules"]):
+                              ["show", "rules"], ["show", "mesh"]):
                     self.check(run(*words, "--plan", plan), 0)
                 for words in (["export", "jax"], ["export", "dtensor"],
                               ["export", "hlo"],
+                              ["show", "layout", "w"], ["show", "memory"],
+                              ["report"],
                               ["cost", "--batch", "4", "--seq", "8"]):
                     result = self.check(run(*words, "--plan", plan), 1)
                     self.assertEqual(result.out, "")
