@@ -78,6 +78,21 @@ class StagesReader {
     return false;
   }
 
+  bool ReadPlacement(const JsonValue& value) {
+    const auto found =
+        RequiredMember(value, "placement", JsonKind::kString, findings_);
+    if (!found) return false;
+    for (const std::string_view known : {"loop", "v", "both", "listed"}) {
+      if (found->string() != known) continue;
+      out_.placement = known;
+      return true;
+    }
+    return Refuse(*found,
+                  "`placement` of `stages` is not one of `loop`, `v`, `both` "
+                  "and `listed`",
+                  findings_);
+  }
+
   bool ReadTexts(const JsonValue& value) {
     const auto text = [&](std::string_view key, std::string& to) {
       const auto found =
@@ -92,8 +107,8 @@ class StagesReader {
       to = found->integer();
       return to > 0 || Refuse(*found, "this number is at least 1", findings_);
     };
-    return text("placement", out_.placement) &&
-           text("schedule", out_.schedule) && text("table", out_.table) &&
+    return ReadPlacement(value) && text("schedule", out_.schedule) &&
+           text("table", out_.table) &&
            number("virtual", out_.virtual_stages) &&
            number("microbatches", out_.microbatches);
   }
@@ -101,6 +116,11 @@ class StagesReader {
   bool ReadHidden(const JsonValue& value) {
     const auto hidden = value.Find("hidden");
     if (!hidden) return true;
+    if (!hidden->IsArray()) {
+      return Refuse(*hidden,
+                    "`hidden` of `stages` is not a list of names of axes",
+                    findings_);
+    }
     AxisGroup& out = out_.hidden.emplace();
     for (const JsonValue item : hidden->items()) {
       out.emplace_back(item.string());
@@ -157,8 +177,14 @@ class StagesReader {
       }
       stage.layers = *range;
       for (const JsonValue part : parts->items()) {
-        stage.first = stage.first || part.string() == "first";
-        stage.last = stage.last || part.string() == "last";
+        const bool first = part.string() == "first";
+        if (!first && part.string() != "last") {
+          return Refuse(*parts,
+                        "`parts` of a stage is not a list of `first` and "
+                        "`last`",
+                        findings_);
+        }
+        (first ? stage.first : stage.last) = true;
       }
       out_.of.push_back(std::move(stage));
     }
@@ -169,6 +195,9 @@ class StagesReader {
   bool ReadCopies(const JsonValue& value) {
     const auto copies = value.Find("copies");
     if (!copies) return true;
+    if (!copies->IsArray()) {
+      return Refuse(*copies, "`copies` of `stages` is not a list", findings_);
+    }
     for (const JsonValue item : copies->items()) {
       const auto param =
           RequiredMember(item, "param", JsonKind::kString, findings_);

@@ -122,6 +122,21 @@ TEST_CASE("plan: stages that cannot be are refused") {
                  "table": "t", "virtual": 1, )" +
                   std::string(kOf)),
        good, "SHD022 this number is at least 1"},
+      {Stages("pp",
+              R"("microbatches": 4, "placement": "looop", "schedule": "1f1b",
+                 "table": "t", "virtual": 1, )" +
+                  std::string(kOf)),
+       good,
+       "SHD022 `placement` of `stages` is not one of `loop`, `v`, `both` and "
+       "`listed`"},
+      {of(R"("of": [{"ranks": [0], "layers": [0, 1], "parts": ["frist"]}])"),
+       good, "SHD022 `parts` of a stage is not a list of `first` and `last`"},
+      {of(R"("of": [{"ranks": [0], "layers": [0, 1], "parts": [1]}])"), good,
+       "SHD022 `parts` of a stage is not a list of `first` and `last`"},
+      {of(std::string(kOf) + R"(, "hidden": "tp")"), good,
+       "SHD022 `hidden` of `stages` is not a list of names of axes"},
+      {of(std::string(kOf) + R"(, "copies": {})"), good,
+       "SHD022 `copies` of `stages` is not a list"},
       {of(std::string(kOf) +
           R"(, "copies": [{"param": "a", "stages": [2], "ranks": [0]}])"),
        good, "SHD022 there is no such stage"},
