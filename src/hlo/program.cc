@@ -19,6 +19,7 @@
 
 #include "hlo/groups.h"
 #include "source/checked.h"
+#include "source/other_text.h"
 #include "source/wording.h"
 
 namespace shardc::hlo {
@@ -79,6 +80,9 @@ class ProgramReader {
       line.remove_prefix(kByteOrderMark.size());
     }
     if (!line.starts_with("HloModule ")) {
+      if (ReportOtherText(program_.source, findings_, code::kForeignSyntax)) {
+        return false;
+      }
       const bool stable =
           line.starts_with("module ") || line.starts_with("#loc");
       Refuse(line.substr(0, std::min<size_t>(line.size(), 40)),

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "schedule/order.h"
+#include "source/other_text.h"
 #include "source/stage_code.h"
 #include "source/wording.h"
 
@@ -85,6 +86,9 @@ class CsvReader {
       : source_(std::move(source)), expected_(expected), findings_(findings) {}
 
   std::optional<Table> Read() {
+    if (ReportOtherText(source_, findings_, code::kForeignSyntax)) {
+      return std::nullopt;
+    }
     const size_t before = findings_.errors();
     ReadLines();
     if (findings_.errors() > before) return std::nullopt;

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <utility>
 
+#include "source/other_text.h"
 #include "source/wording.h"
 #include "yaml/builder.h"
 #include "yaml/error.h"
@@ -151,11 +152,12 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
                                                 Findings& findings) {
   const std::string_view text = source->text();
   if (text.size() > kByteLimit) {
-    findings.Add(
-        code::kLimit, {source, Place::kEntireFile, Place::kEntireFile},
-        CountText(static_cast<int64_t>(text.size())) + " bytes of YAML",
-        "the limit is " + CountText(static_cast<int64_t>(kByteLimit)) +
-            " bytes");
+    findings.Add(code::kLimit, {source, Place::kEntireFile, Place::kEntireFile},
+                 Quote(source->name()) + " holds " +
+                     CountText(static_cast<int64_t>(text.size())) +
+                     " bytes of YAML",
+                 "the limit is " + CountText(static_cast<int64_t>(kByteLimit)) +
+                     " bytes");
     return std::nullopt;
   }
   if (const auto fault = FindTextFault(text)) {
@@ -180,6 +182,11 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
                    "`" + Printable(text.substr(at, 1)) +
                        "` begins nothing that is YAML");
     }
+    return std::nullopt;
+  }
+  // The text of a Git LFS pointer or of a web page can be one scalar.
+  if (root->IsScalar() &&
+      ReportOtherText(source, findings, code::kYamlSyntax)) {
     return std::nullopt;
   }
   return YamlDocument(std::move(source), std::move(*root));

@@ -2,16 +2,25 @@
 
 from refused_documents import BERT, INPUTS, Reader, section
 
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 1\n"
+
 WRITTEN_BY_PEOPLE = [
     Reader("program", "audit IN", [
         ("",
          "SHD007 - this file holds no program"),
+        (LFS, "SHD064 1:1 this is a Git LFS pointer, not the file"),
         ("HloModule a, num_partitions=0\n",
          "SHD005 1:14 a program runs on 1 to 1,048,576 devices"),
         ("HloModule a, num_partitions=99999999999\n",
          "SHD005 1:14 a program runs on 1 to 1,048,576 devices"),
     ]),
+    Reader("import", "import hlo IN --mesh tp:2", [
+        (LFS, "SHD064 1:1 this is a Git LFS pointer, not the file"),
+    ]),
     Reader("rules", "plan --mesh tp:2 --rules IN --manifest m.json", [
+        (LFS, "SHD010 1:1 this is a Git LFS pointer, not the file"),
+        ("<!DOCTYPE html>\n<html></html>\n",
+         "SHD010 1:1 this is a web page"),
         ("version: 1\nregister:\n  X: {rule: ''}\nrules: []\n",
          "SHD026 3:13 a registration's rule is empty"),
         ("weight_decay: {exclude: [true]}\nrules: []\n",

@@ -143,6 +143,8 @@ class Schedule(DescribedCase):
                     ("", 2, "the file has no rank: it is empty"),
                     (",\n,\n", 2,
                      "write a line for each rank, such as `0F0,0B0`"),
+                    ("version https://git-lfs.github.com/spec/v1\n", 2,
+                     "this is a Git LFS pointer, not the file"),
                     ("0F0,0B0,0X1\n", 2, "s.csv:1:9"),
                     ("0F0,0F1,0B1,0B0\n1F0,1B0,1B1,1F1\n", 1, "s.csv:2:9"),
                     ("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", 1,

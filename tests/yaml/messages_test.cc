@@ -91,6 +91,10 @@ TEST_CASE("broken YAML is reported where it is broken") {
   CHECK(reported("a: 1\n<<<<<<< HEAD\nb: []\n=======\nb: 2\n>>>>>>> c\n") ==
         "yaml-syntax: a merge conflict of Git is not resolved here @5 <<<<<<< "
         "HEAD\n");
+  // The whole text is one scalar.
+  CHECK(reported("version https://git-lfs.github.com/spec/v1\nsize 1\n") ==
+        "yaml-syntax: this is a Git LFS pointer, not the file @0 version "
+        "https://git-lfs\n");
 }
 
 constexpr std::array<std::string_view, 2> kNames = {"axes", "devices"};

@@ -373,7 +373,7 @@ TEST_CASE("a file over the limit is refused unread") {
   CHECK_FALSE(Parse(std::string(YamlDocument::kByteLimit + 1, ' '), findings));
   REQUIRE(findings.errors() == 1);
   CHECK(findings.all()[0].code->name == code::kLimit.name);
-  CHECK(findings.all()[0].message == "16,777,217 bytes of YAML");
+  CHECK(findings.all()[0].message == "`t.yaml` holds 16,777,217 bytes of YAML");
 }
 
 TEST_CASE("scalars have the types of the core schema") {

@@ -21,6 +21,7 @@
 #include "model/mesh_layout.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/other_text.h"
 #include "source/wording.h"
 
 namespace shardc::imports {
@@ -46,6 +47,9 @@ class HloShardings {
     const bool json = first != std::string_view::npos && text[first] == '{';
     if (!(json ? ReadJson() : ReadText())) return std::nullopt;
     if (params_.empty()) {
+      if (ReportOtherText(source_, findings_, code::kForeignSyntax)) {
+        return std::nullopt;
+      }
       findings_.Add(code::kForeignSyntax, {source_},
                     "this file holds no sharding of a parameter",
                     "expected what `export hlo` writes, or the text of a "
