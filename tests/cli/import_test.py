@@ -247,8 +247,11 @@ class Imports(Case):
                            "params": [{"name": name, "shape": [8],
                                        "dtype": "F32"} for name in names]},
                           file)
-            self.check(run("import", "python", "-", "-o", rules, "--manifest",
-                           manifest, *flags, stdin=source), 0)
+            done = self.check(run("import", "python", "-", "-o", rules,
+                                  "--manifest", manifest, *flags,
+                                  stdin=source), 0)
+            self.assertRegex(done.err,
+                             rf"\d+ of {len(names)} names? have a rule\n")
             plan = self.check(run(
                 "plan", "--no-project", "-q", "--mesh", "tp:2", "--rules",
                 rules, "--manifest", manifest, "--unmatched", "replicate"), 0)
