@@ -4,10 +4,10 @@
 //
 // A name is looked up in three places: first the bound names, which are
 // counters and the parameters of blocks, then the entries of the family's
-// `let`, then the keys of the config. Inside the definition of a `let` entry,
-// the entry's own name is the key of the config, as in the example. The name
-// `naming` stands for the naming scheme, such as `flax`, unless a counter or a
-// parameter of a block has this name.
+// `let`, then the keys of the config, which may have defaults. Inside the
+// definition of a `let` entry, the entry's own name is the key of the config,
+// as in the example. The name `naming` stands for the naming scheme, such as
+// `flax`, unless a counter or a parameter of a block has this name.
 //
 // A key that the config lacks or sets to null is an error, except in two
 // places: to the left of `??`, and inside has() and given().
@@ -206,6 +206,10 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
 Evaluator::Result Evaluator::FromConfig(const std::string& name, bool soft) {
   const auto found = config_.Find(name);
   if (found && !found->IsNull()) return Take(*found, name);
+  const auto otherwise = defaults_.find(name);
+  if (!found && otherwise != defaults_.end()) {
+    return MakeInteger(otherwise->second);
+  }
   if (soft) return Value{};
   return Missing(name, found ? *found : config_);
 }
@@ -301,6 +305,13 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
   if (name == "given" && parts.size() == 1 &&
       parts[0].kind == Expression::Kind::kName) {
     return MakeBool(config_.Find(parts[0].text).has_value());
+  }
+  if (name == "is_list" && parts.size() == 1) {
+    const auto value = Get(parts[0], false);
+    if (!value) return std::nullopt;
+    return MakeBool(
+        value->kind == Value::Kind::kList ||
+        (value->kind == Value::Kind::kJson && value->json.IsArray()));
   }
   if (name == "len" && parts.size() == 1) {
     const auto value = Get(parts[0], false);

@@ -49,6 +49,12 @@ class Evaluator {
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
+  // Gives a key the value that Evaluate() uses if the config lacks the key. A
+  // key that is null in the config has no value.
+  void SetDefault(std::string_view key, int64_t size) {
+    defaults_.emplace(key, size);
+  }
+
   // Returns the place in the config of the string, number, list or object that
   // was read last. Findings about a computed result point to this place. If the
   // value of a `let` name comes from the cache, this is the place that was read
@@ -94,6 +100,7 @@ class Evaluator {
   Findings& findings_;
   std::vector<std::pair<std::string, Value>> bound_;
   std::vector<std::string> defining_;
+  std::map<std::string, int64_t, std::less<>> defaults_;
   std::map<std::string, Known, std::less<>> known_;
   std::optional<JsonValue> blame_;
   // True if the expression that is being evaluated has used a bound name. Its

@@ -20,7 +20,9 @@
 
 #include "families/description.h"
 #include "families/evaluate.h"
+#include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
+#include "parse/model_families.h"
 #include "parse/project.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -30,6 +32,28 @@ namespace {
 
 // The largest depth to which blocks and parts may be nested.
 constexpr int kDeepestBlock = 32;
+
+// Returns the description of a model type that a config names at `place`.
+// Returns null after a finding if there is none.
+std::unique_ptr<const Description> FindFamily(std::string_view type,
+                                              const Place& place,
+                                              Findings& findings) {
+  const auto types = ModelTypes();
+  if (std::find(types.begin(), types.end(), type) != types.end()) {
+    return LoadDescription(type, findings);
+  }
+  // A similar name may be another model and not a misspelling, as with
+  // `nemotron` and `nemotron_h`. The help therefore also states what a type
+  // without a description needs.
+  std::string help = DidYouMean(type, types, "");
+  if (!help.empty()) help += " ";
+  findings.Add(code::kReference, place,
+               "there is no description of model type " + ShortQuote(type),
+               help + Counted(static_cast<int64_t>(types.size()), "type") +
+                   " are described, `llama` and `bert` among them; others need "
+                   "a manifest");
+  return nullptr;
+}
 
 // How a naming scheme spells the names of parameters.
 struct Spelling {
@@ -149,7 +173,8 @@ class TreeBuilder {
   // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`. This is the subtree
   // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG. For
   // example, `part('gemma3_text', text, model)` adds the subtree `model` of the
-  // family gemma3_text, with the sizes of the nested config `text`.
+  // family gemma3_text, with the sizes of the nested config `text`. A FAMILY
+  // that is read from the config, such as `text.model_type`, may be any.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -157,22 +182,53 @@ class TreeBuilder {
     const auto name = values.Evaluate(call.parts[0]);
     const auto config = name ? values.Evaluate(call.parts[1]) : std::nullopt;
     if (!config) return false;
-    const auto family = LoadDescription(name->text, findings_);
-    if (family == nullptr || config->kind != Value::Kind::kJson ||
-        !config->json.IsObject()) {
+    const Place read = name->json.place();
+    const Place place = read.source != nullptr ? read : node.place;
+    if (name->kind != Value::Kind::kText) {
+      findings_.Add(
+          code::kSchema, place,
+          "`model_type` is " + DescribeJson(name->json) + ", not a string");
+      return false;
+    }
+    const auto family = FindFamily(name->text, place, findings_);
+    if (family == nullptr) return false;
+    if (config->kind != Value::Kind::kJson || !config->json.IsObject()) {
       return Wrong(node, "there is no part of `" + name->text + "` here");
     }
-    Evaluator inner(*family, config->json, naming_, findings_);
-    const auto found = std::find_if(
-        family->tree.begin(), family->tree.end(),
-        [&](const Node& top) { return top.name == call.parts[2].text; });
+    const std::string& key = call.parts[2].text;
+    const auto found =
+        std::find_if(family->tree.begin(), family->tree.end(),
+                     [&](const Node& top) { return top.name == key; });
     if (found == family->tree.end()) {
-      return Wrong(node, "`" + name->text + "` has no such part");
+      findings_.Add(code::kReference, place,
+                    "a model of type `" + family->name +
+                        "` inside one of type `" + values.family().name +
+                        "` is not described",
+                    "the parameters of `" + family->name +
+                        "` have other names; write a manifest for this model");
+      return false;
     }
+    Evaluator inner(*family, config->json, naming_, findings_);
+    SetDefaults(inner);
     ++depth_;
     const bool good = Content(*found, inner);
     --depth_;
     return good;
+  }
+
+  // Sets the sizes that transformers omits in a nested config, because they
+  // equal those of the family's class.
+  static void SetDefaults(Evaluator& inner) {
+    const auto* const sizes = config_families::DefaultsOf(inner.family().name);
+    if (sizes == nullptr) return;
+    const auto set = [&](std::string_view key, int64_t size) {
+      if (size > 0) inner.SetDefault(key, size);
+    };
+    set("num_attention_heads", sizes->heads);
+    set("hidden_size", sizes->hidden);
+    set("intermediate_size", sizes->intermediate);
+    set("num_hidden_layers", sizes->layers);
+    set("vocab_size", sizes->vocab);
   }
 
   bool Wrong(const Node& node, std::string message) {
@@ -309,22 +365,7 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
                  "a config.json of transformers has one, such as `llama`");
     return nullptr;
   }
-  const auto types = ModelTypes();
-  if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
-    return LoadDescription(type->string(), findings);
-  }
-  // A similar name may be another model and not a misspelling, as with
-  // `nemotron` and `nemotron_h`. The help therefore also states what a type
-  // without a description needs.
-  std::string help = DidYouMean(type->string(), types, "");
-  if (!help.empty()) help += " ";
-  findings.Add(
-      code::kReference, type->place(),
-      "there is no description of model type " + ShortQuote(type->string()),
-      help + Counted(static_cast<int64_t>(types.size()), "type") +
-          " are described, `llama` and `bert` among them; others need a "
-          "manifest");
-  return nullptr;
+  return FindFamily(type->string(), type->place(), findings);
 }
 
 // Returns whether the config's `architectures` names a class of the

@@ -162,7 +162,7 @@ struct Defaults {
   int64_t window = 0;
 };
 
-inline constexpr std::array<Defaults, 30> kDefaults = {{
+inline constexpr std::array<Defaults, 31> kDefaults = {{
     {"llama", 0, 0, 32, 4096, 11008, 32, 32000},
     {"mistral", 8, 0, 32, 4096, 14336, 32, 32000},
     {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936, 4096},
@@ -174,6 +174,7 @@ inline constexpr std::array<Defaults, 30> kDefaults = {{
     {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000, 4096},
     {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208, 4096},
     {"gemma4_text", 4, 256, 8, 2304, 9216, 30, 262144, 512},
+    {"mllama_text_model", 8, 0, 32, 4096, 14336, 40, 128256},
     {"clip_text_model", 0, 0, 8, 512, 2048, 12, 49408},
     {"ministral", 8},
     {"mixtral", 8},

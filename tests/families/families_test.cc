@@ -208,6 +208,88 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
   CHECK(RowsOf(latent + R"(, "q_lora_rank": null})", down) == 0);
 }
 
+TEST_CASE(
+    "a text model or tower is of the type that its config names, with the "
+    "sizes of that type's class") {
+  const auto llava = [](const std::string& type, const std::string& text,
+                        const std::string& more) {
+    return R"({"model_type": ")" + type +
+           R"(", "vision_config": {"hidden_size": 4, "num_hidden_layers": 1,)"
+           R"( "intermediate_size": 4}, "text_config": {)" +
+           text + "\"num_hidden_layers\": 1}" + more + "}";
+  };
+  const std::string text = "model.language_model.";
+  const std::string tower = "model.vision_tower.";
+  const std::string plain = llava("llava", "", "");
+  CHECK(RowsOf(plain, text + "embed_tokens.weight") == 32000);
+  CHECK(RowsOf(plain, text + "layers.0.self_attn.k_proj.weight") == 4096);
+  CHECK(RowsOf(plain, text + "layers.0.mlp.up_proj.weight") == 11008);
+  CHECK(RowsOf(plain, "lm_head.weight") == 32000);
+  CHECK(RowsOf(plain, tower + "embeddings.position_embedding.weight") == 50);
+  CHECK(RowsOf(plain, "model.multi_modal_projector.linear_1.bias") == 4096);
+  const std::string qwen = llava(
+      "llava", R"("model_type": "qwen2", "num_key_value_heads": 2, )", "");
+  CHECK(RowsOf(qwen, text + "embed_tokens.weight") == 151936);
+  CHECK(RowsOf(qwen, text + "layers.0.self_attn.k_proj.bias") == 2 * 128);
+  CHECK(RowsOf(qwen, "lm_head.weight") == 151936);
+  const std::string mistral = llava("mistral3", "", "");
+  CHECK(RowsOf(mistral, text + "layers.0.self_attn.k_proj.weight") == 8 * 128);
+  CHECK(RowsOf(mistral, "lm_head.weight") == 0);
+  CHECK(RowsOf(mistral, tower + "patch_conv.weight") == 4);
+  CHECK(RowsOf(llava("mistral3", "", R"(, "tie_word_embeddings": false)"),
+               "lm_head.weight") == 32000);
+  CHECK(RowsOf(llava("mistral3", "", R"(, "transformers_version": "4.57.1")"),
+               "lm_head.weight") == 32000);
+  // Several layers of the tower are concatenated.
+  const auto document =
+      Config(llava("llava", "", R"(, "vision_feature_layer": [-2, -5, -8])"));
+  Findings findings;
+  const auto tree = BuildTree(*document, "hf", findings);
+  REQUIRE(tree);
+  for (const Tensor& tensor : tree->tensors) {
+    if (!tensor.name.ends_with("linear_1.weight")) continue;
+    CHECK(*tree->TypeOf(tensor).shape == Shape{4096, 12});
+  }
+  CHECK(
+      Refused(llava("llava", R"("model_type": "lama", "hidden_size": 8, )", ""))
+          .starts_with("there is no description of model type `lama` @ "
+                       "\"lama\" -> did you mean `llama`?"));
+  CHECK(Refused(llava("llava", R"("model_type": "bert", "hidden_size": 8, )",
+                      "")) ==
+        "a model of type `bert` inside one of type `llava` is not described @ "
+        "\"bert\" -> the parameters of `bert` have other names; write a "
+        "manifest for this model");
+  CHECK(Refused(R"({"model_type": "llava", "vision_config": {"model_type": 7},)"
+                R"( "text_config": {"num_hidden_layers": 1}})") ==
+        "`model_type` is the number `7`, not a string @ 7 -> ");
+}
+
+TEST_CASE("Kimi K2 has the tree of DeepSeek-V3") {
+  const std::string sizes =
+      R"( "vocab_size": 10, "hidden_size": 8, "intermediate_size": 12,)"
+      R"( "moe_intermediate_size": 12, "num_hidden_layers": 2,)"
+      R"( "num_attention_heads": 2, "n_routed_experts": 4,)"
+      R"( "first_k_dense_replace": 1, "kv_lora_rank": 6, "q_lora_rank": 4,)"
+      R"( "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,)"
+      R"( "architectures": ["DeepseekV3ForCausalLM"]})";
+  for (const std::string_view naming : {"hf", "hf-files"}) {
+    Findings findings;
+    const auto kimi = BuildTree(*Config(R"({"model_type": "kimi_k2",)" + sizes),
+                                naming, findings);
+    const auto deepseek = BuildTree(
+        *Config(R"({"model_type": "deepseek_v3",)" + sizes), naming, findings);
+    REQUIRE(kimi);
+    REQUIRE(deepseek);
+    REQUIRE(kimi->tensors.size() == deepseek->tensors.size());
+    CHECK(kimi->model == "kimi_k2");
+    for (size_t i = 0; i < kimi->tensors.size(); ++i) {
+      CHECK(kimi->tensors[i].name == deepseek->tensors[i].name);
+      CHECK(kimi->TypeOf(kimi->tensors[i]) ==
+            deepseek->TypeOf(deepseek->tensors[i]));
+    }
+  }
+}
+
 TEST_CASE("of a quantised model the tree before quantisation is reported") {
   const auto document =
       Config("{" + kSmall + R"(, "quantization_config": {"bits": 4}})");
@@ -334,10 +416,11 @@ TEST_CASE("expressions that cannot be read are reported") {
 
 TEST_CASE("heads that are tied by default are those of ModelConfig") {
   // Descriptions that leave out a head which ModelConfig does not call tied.
-  // Checkpoints of Falcon hold both tensors, encoders are often classes without
-  // a head, and the config class of mT5 does not tie what Transformers 5 ties.
+  // Checkpoints of Falcon hold both tensors, as do those of Mistral 3 that were
+  // written before Transformers 5. Encoders are often classes without a head,
+  // and the config class of mT5 does not tie what Transformers 5 ties.
   const std::set<std::string_view> otherwise = {
-      "RefinedWebModel", "bert", "distilbert", "falcon", "mt5",
+      "RefinedWebModel", "bert", "distilbert", "falcon", "mistral3", "mt5",
       "roberta",         "umt5", "xlm-roberta"};
   std::set<std::string_view> differing;
   int tied = 0;

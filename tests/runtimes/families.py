@@ -120,6 +120,7 @@ FAMILIES = {
     "whisper": ("WhisperForConditionalGeneration", {}),
     # sight, sound, and several at once
     "clip": ("CLIPModel", {}),
+    "clip_vision_model": ("CLIPVisionModel", {}),
     "deit": ("DeiTForImageClassification", {}),
     "dinov2": ("Dinov2Model", {}),
     "gemma3": ("Gemma3ForConditionalGeneration", {}),
@@ -129,6 +130,12 @@ FAMILIES = {
                         "interleave_moe_layer_step": 2}}),
     "llava": ("LlavaForConditionalGeneration", {}),
     "mistral3": ("Mistral3ForConditionalGeneration", {}),
+    "mllama": ("MllamaForConditionalGeneration", {
+        "text_config": {"cross_attention_layers": [1]},
+        "vision_config": {"num_global_layers": 2}}),
+    "mllama_text_model": ("MllamaForCausalLM", {
+        "cross_attention_layers": [1]}),
+    "pixtral": ("PixtralVisionModel", {}),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", {}),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", {}),
     "siglip": ("SiglipModel", {}),

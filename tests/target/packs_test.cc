@@ -91,6 +91,14 @@ TEST_CASE("auto distinguishes related families") {
   CHECK(picked({q, gate, "embed_tokens.weight"}) == "builtin:olmo/hf");
   CHECK(picked({q, gate, "embed_tokens.weight"}, "exaone4") ==
         "builtin:llama/hf");
+  const std::string projector = "multi_modal_projector.linear_1.weight";
+  CHECK(picked({q, gate, projector, "vision_tower.patch_conv.weight"}) ==
+        "builtin:llava/hf");
+  CHECK(picked({q, gate, projector, "l.cross_attn.q_proj.weight"}) ==
+        "builtin:llava/hf");
+  CHECK(picked({q, gate, projector, "l.pre_feedforward_layernorm.weight",
+                "vision_tower.embeddings.patch_embedding.weight"}) ==
+        "builtin:gemma/hf");
   const std::string experts = mlp + "experts.gate_up_proj";
   CHECK(picked({q, experts, mlp + "gate.weight"}) == "builtin:mixtral/hf");
   CHECK(picked({q, experts, mlp + "gate.weight",
