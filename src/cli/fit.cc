@@ -253,6 +253,9 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
                                            inputs.mode, *evaluator, findings);
     }
   }
+  if (inputs.manifest.dtype_assumed) {
+    report.unknown.emplace_back(kDtypeAssumed);
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteFitJson(report, out);

@@ -105,6 +105,9 @@ int RunSearch(const SearchFlags& flags, const Common& common,
       return;
     }
     out.Append(SearchReportText(report));
+    if (inputs->request.manifest.dtype_assumed) {
+      out.Append("note: " + std::string(kDtypeAssumed) + "\n");
+    }
     if (!report.found.winner) return;
     const std::string command = CostCommandOf(
         *report.found.winner, pipeline != nullptr, *inputs, flags.output);

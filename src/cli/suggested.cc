@@ -250,6 +250,9 @@ std::string SuggestionText(const SuggestedRules& rules) {
             : "assumed     the size of a head; give `--model config.json` to "
               "confirm it\n";
   }
+  if (suggestion.tree.manifest->dtype_assumed) {
+    out += "assumed     " + std::string(kDtypeAssumed) + "\n";
+  }
   return out + UndecidedText(rules);
 }
 

@@ -423,6 +423,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
+  if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   OrientAll(out, separator);
   return out;
 }

@@ -418,14 +418,22 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
+// Returns the key by which the config names a dtype; empty if it names none.
+std::string_view DtypeKey(const JsonValue& config) {
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    const auto value = config.Find(key);
+    if (value && value->IsString() && value->string() != "auto") return key;
+  }
+  return {};
+}
+
 // Returns the dtype that the config names; a prefix `torch.` is ignored.
 // Returns F32, the default of transformers, if the config names no dtype. Adds
 // a finding and returns nullopt if the name is unknown.
 std::optional<Dtype> DtypeOf(const JsonValue& config, Findings& findings) {
   constexpr std::string_view kModule = "torch.";
-  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+  if (const std::string_view key = DtypeKey(config); !key.empty()) {
     const auto value = config.Find(key);
-    if (!value || !value->IsString() || value->string() == "auto") continue;
     std::string_view name = value->string();
     if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
     if (const auto dtype = ParseDtype(name)) return dtype;
@@ -467,6 +475,10 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   Manifest tree = builder.Take();
   tree.model = family->name;
   tree.source = document.source();
+  if (DtypeKey(config).empty()) {
+    tree.dtype_assumed = true;
+    tree.notes.emplace_back(kDtypeAssumed);
+  }
   if (const auto packed = config.Find("quantization_config");
       packed && packed->IsObject()) {
     tree.notes.emplace_back(

@@ -57,6 +57,12 @@ class TextStore {
   size_t left_ = 0;
 };
 
+// The note that commands print with the sizes of a model whose config.json
+// names no dtype.
+inline constexpr std::string_view kDtypeAssumed =
+    "the configuration has neither `dtype` nor `torch_dtype`: float32 is "
+    "assumed, as in transformers";
+
 // The names of the tensors are views into the text of `source`. A name that the
 // source does not contain literally, such as a name with escapes, is a view
 // into `texts`.
@@ -77,6 +83,9 @@ struct Manifest {
   // True if all names are known to be printable ASCII without `"` and `\`, so
   // that they need no escapes in JSON.
   bool plain_names = false;
+  // True if the tensors were built from a config.json that names no dtype, so
+  // that theirs is assumed. `notes` then has kDtypeAssumed.
+  bool dtype_assumed = false;
   // Notes for the user, for example that the manifest has only names.
   std::vector<std::string> notes;
 

@@ -119,6 +119,10 @@ TEST_CASE("a dtype that is not known is refused, not taken for F32") {
     const auto tree = BuildTree(*document, "hf", findings);
     REQUIRE(tree);
     CHECK(tree->TypeOf(tree->tensors[0]).dtype == test.expected);
+    CHECK(tree->dtype_assumed == (test.dtype == "auto"));
+    const bool noted = std::find(tree->notes.begin(), tree->notes.end(),
+                                 kDtypeAssumed) != tree->notes.end();
+    CHECK(noted == tree->dtype_assumed);
   }
   CHECK(Refused("{" + kSmall + R"(, "torch_dtype": "bf16"})") ==
         "`torch_dtype` is `bf16`, which is no known dtype @ \"bf16\" -> write "
@@ -292,7 +296,8 @@ TEST_CASE("Kimi K2 has the tree of DeepSeek-V3") {
 
 TEST_CASE("of a quantised model the tree before quantisation is reported") {
   const auto document =
-      Config("{" + kSmall + R"(, "quantization_config": {"bits": 4}})");
+      Config("{" + kSmall +
+             R"(, "dtype": "bfloat16", "quantization_config": {"bits": 4}})");
   Findings findings;
   const auto tree = BuildTree(*document, "hf", findings);
   REQUIRE(tree);
