@@ -20,6 +20,7 @@
 
 #include "families/description.h"
 #include "families/evaluate.h"
+#include "families/misspelling.h"
 #include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
 #include "parse/model_families.h"
@@ -42,11 +43,11 @@ std::unique_ptr<const Description> FindFamily(std::string_view type,
   if (std::find(types.begin(), types.end(), type) != types.end()) {
     return LoadDescription(type, findings);
   }
-  // A similar name may be another model and not a misspelling, as with
-  // `nemotron` and `nemotron_h`. The help therefore also states what a type
-  // without a description needs.
-  std::string help = DidYouMean(type, types, "");
-  if (!help.empty()) help += " ";
+  // Even a name that seems misspelled may be another model. The help therefore
+  // also states what a type without a description needs.
+  const auto meant = FindMisspelled(type, types);
+  const std::string help =
+      meant ? "did you mean `" + std::string(*meant) + "`? " : "";
   findings.Add(code::kReference, place,
                "there is no description of model type " + ShortQuote(type),
                help + Counted(static_cast<int64_t>(types.size()), "type") +
