@@ -186,6 +186,7 @@ class Layers {
     Projection(Role::kKey, key);
     Projection(Role::kValue, {"v_proj", "value_proj", Made::kDot, true});
     Projection(Role::kFusedQkv, {"qkv_proj", "qkv_proj", Made::kDot, true});
+    Projection(Role::kFusedKeyValue, {"kv_proj", "", Made::kDot});
     Projection(Role::kLatentDown, {"latent_down", "", Made::kDot});
     Projection(Role::kLatentUp, {"latent_up", "", Made::kDot});
     if (rotates) {
@@ -320,6 +321,23 @@ class Layers {
   std::vector<LayerTensor> out_;
 };
 
+// Returns the tensors of all layers of an encoder. `hidden` is the hidden size
+// of the configuration, which counts if there is one tower.
+std::vector<LayerTensor> EncoderTensors(const CostInputs& encoder,
+                                        const Settings& settings,
+                                        const Tokens& tokens, int64_t hidden) {
+  const std::vector<int64_t> widths = HiddenWidths(encoder);
+  if (widths.size() < 2) return Layers(encoder, settings, tokens).Take(hidden);
+  std::vector<LayerTensor> out;
+  for (const int64_t width : widths) {
+    const CostInputs tower = WithWidth(encoder, width);
+    for (LayerTensor& tensor : Layers(tower, settings, tokens).Take(width)) {
+      out.push_back(std::move(tensor));
+    }
+  }
+  return out;
+}
+
 // Returns the tensors of all layers. Those of the encoder come first.
 std::vector<LayerTensor> TensorsOf(const CostInputs& work,
                                    const Settings& settings,
@@ -334,7 +352,7 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
     const Tokens own = {.rows = tokens.rows,
                         .length = tokens.encoder_length,
                         .keys = tokens.encoder_keys};
-    out = Layers(encoder, settings, own).Take(hidden);
+    out = EncoderTensors(encoder, settings, own, hidden);
     for (LayerTensor& tensor : out) tensor.encoder = true;
   }
   if (IsEncoderAlone(work)) return out;

@@ -307,6 +307,8 @@ class StepTime {
         return "v_proj";
       case Role::kFusedQkv:
         return "qkv_proj";
+      case Role::kFusedKeyValue:
+        return "kv_proj";
       case Role::kLatentDown:
         return "latent_down";
       case Role::kLatentUp:

@@ -127,4 +127,26 @@ CostInputs WithStreams(const CostInputs& work, Stream first, Stream second) {
   return out;
 }
 
+std::vector<int64_t> HiddenWidths(const CostInputs& work) {
+  std::vector<int64_t> out;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role != Role::kDown || !param.IsApplied()) continue;
+    const int64_t width = param.SizeAt(param.out_dim);
+    if (std::find(out.begin(), out.end(), width) == out.end()) {
+      out.push_back(width);
+    }
+  }
+  return out;
+}
+
+CostInputs WithWidth(const CostInputs& work, int64_t width) {
+  CostInputs out = work;
+  std::erase_if(out.params, [&](const ParamClass& one) {
+    if (!one.type.shape || one.type.shape->empty()) return true;
+    if (!one.IsWeight()) return one.type.shape->back() != width;
+    return one.SizeAt(one.in_dim) != width && one.SizeAt(one.out_dim) != width;
+  });
+  return out;
+}
+
 }  // namespace shardc::cost

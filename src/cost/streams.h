@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "cost/inputs.h"
 
@@ -32,6 +33,15 @@ bool IsEncoderAlone(const CostInputs& work);
 // Returns the inputs with only the parameters that are applied to the tokens of
 // `first` or of `second`.
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
+
+// Returns the widths of the hidden states that down projections compute, each
+// once. There are several if an encoder has several towers, as CLIP has for
+// texts and for images.
+std::vector<int64_t> HiddenWidths(const CostInputs& work);
+
+// Returns the inputs with only the weights that read or compute a hidden state
+// of this width, and the vectors of this length.
+CostInputs WithWidth(const CostInputs& work, int64_t width);
 
 }  // namespace shardc::cost
 
