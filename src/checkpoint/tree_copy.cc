@@ -191,9 +191,10 @@ class TreeCopier {
     });
   }
 
-  // Writes the elements that a part and a tile have in common. `bytes` has the
-  // decoded elements of the region `held` in row-major order. `held` is the
-  // tile, or for a tile of one chunk the complete chunk with its padding.
+  // Writes the elements that a part and a tile (a group of chunks) have in
+  // common. `bytes` has the decoded elements of the region `held` in row-major
+  // order. `held` is the region of the tile, `tile`. If the tile is a single
+  // chunk at the edge of the array, `held` also contains the chunk's padding.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {
