@@ -68,11 +68,10 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// An axis rule maps a logical axis to mesh axes: the axis rule `head` is for
-// the logical axis HEAD. An imported spec may have a mesh axis with one of
-// these names, `head` or `HEAD`. In a rules file, the name would stand for the
-// mesh axes of the axis rule. Returns this axis rule, or nullopt if a rules
-// file reads the name as a mesh axis too.
+// A mesh axis of an imported spec may be called `head`, as an axis rule is, or
+// HEAD, as the logical axis of this axis rule is. In a rules file, both names
+// stand for the mesh axes of the axis rule. Returns the axis rule of such a
+// name, which is `head` for both. Returns nullopt for other names.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
   // `__HEAD__` is the long form of the logical axis HEAD. In the imported

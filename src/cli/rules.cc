@@ -1,8 +1,7 @@
 // `shardc rules`: prints rules files in the order of matching, or lists the
 // packs (rules for a model family that are built into the program, such as
 // `builtin:llama/hf`). --resolved merges the files into one file with the same
-// meaning for `--rules`, except that the sections `model` and `stages` are left
-// out.
+// rules. The sections `model` and `stages` are left out.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"

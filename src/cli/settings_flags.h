@@ -32,8 +32,8 @@ std::optional<OperationsFile> TargetSettings(
     const VerifyInput& input, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// Sets the settings of the request's operations (`records`). Also sets what
-// depends on the model: whether attention has sinks, the rotation of keys
+// Sets `request.records` to the settings of the request's operations. Also sets
+// what depends on the model: whether attention has sinks, the rotation of keys
 // (RoPE), and the remarks on settings of the model. Without --settings, the
 // target's settings are read. Returns false after a finding: an error in the
 // file or in an option, an option that no operation of the request uses, or an

@@ -63,9 +63,9 @@ Option ScanAxisOption(std::string* axis);
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// Returns a summary of the suggested rules: their number, the bytes of a
-// device, the assumed sizes, and the layer stacks for which the dimension that
-// counts layers is assumed.
+// Returns a summary of the suggested rules: the number of rules, the bytes of
+// the parameters on a device, whether the size of an attention head was
+// assumed, and the lines of UndecidedText().
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

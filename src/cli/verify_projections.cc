@@ -63,8 +63,9 @@ std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
   return out;
 }
 
-// Adds one remark for each reason why attention projections of the plan could
-// not be compared with the axis rules, with the names of their parameters.
+// Some projections cannot be compared with the axis rules, by which the cases
+// shard heads. Adds a remark for each reason, which lists the parameters that
+// could not be compared for this reason.
 void AddRemarks(verify::Report& report) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const verify::Projection& one : report.projections) {

@@ -125,9 +125,10 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   return true;
 }
 
-// Chooses the features of attention that cases have, such as `bias`: `all`,
-// `none` or names. The features that the model itself has are added, unless the
-// flag is `none`. Returns false after a finding.
+// Chooses the features of attention, such as `bias`, that are tested. `names`
+// is the value of --features: `all`, `none`, or names of features. Features
+// that the model itself has are tested too, unless the value is `none`.
+// Returns false after a finding.
 bool ChooseFeatures(const std::vector<std::string>& names,
                     verify::Request& request, Findings& findings) {
   const auto all = verify::AllFeatures();
