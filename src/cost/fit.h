@@ -87,9 +87,10 @@ struct FitMesh {
 };
 
 // Evaluates a target on the mesh for which it is compiled. `traffic` must be
-// made for the same target. If `compiled` has only one of the parameters that
-// have the same layout and whose names differ only in numbers,
-// `representatives` must be given. It has the number of these parameters.
+// made for the same target. `compiled` may have only one parameter of each
+// group, such as `layers.0.w` for all `layers.*.w` with the same layout. In
+// this case `representatives` must be given, because it has the number of
+// parameters in each group.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);

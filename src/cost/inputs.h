@@ -239,10 +239,11 @@ using StackSlices = std::vector<std::optional<StackSlice>>;
 // plan does not have the mode, the specs of train are used. Axes that do not
 // divide the model's heads are dropped from the specs of attention, or shrunk,
 // if the policy for illegal specs is not `error` (DropUnevenHeads in
-// legality.h). If `compiled` has only one parameter of each group,
-// `representatives` has the number of parameters in each group. With `slices`,
-// only the given layers of a layer stack are included, and the layers become
-// the first dimension.
+// legality.h). `compiled` may have only one parameter of each group, such as
+// `layers.0.w` for all `layers.*.w` with the same layout. In this case
+// `representatives` must be given, because it has the number of parameters in
+// each group. With `slices`, only the given layers of a layer stack are
+// included, and the layers become the first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

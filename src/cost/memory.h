@@ -72,9 +72,9 @@ enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 struct Memory {
   // The bytes of the device that holds the most bytes, and of the device that
   // holds the fewest. In training, these are the bytes at the peak of the step.
-  // The peak may be while the loss is computed. A single device with one
-  // micro-batch may then have no gradients yet, so `most` and `least` include
-  // no gradients in this case.
+  // On a mesh of one device with one micro-batch, gradients may exist only
+  // from the backward pass on. If the peak is earlier, while the loss is
+  // computed, `most` and `least` then include no gradients.
   Held most, least;
   // The bytes of the gradients of all parameters; nullopt if a size is unknown.
   // At the peak of the step, only a part of these gradients may exist.

@@ -282,10 +282,10 @@ class Pipeline {
       tried.push_back(DivisionOf(*found));
       if (!limit || tried.back().fit == Fit::kFits) break;
       // AssignUnits underestimates the bytes of a rank: it ignores the rank's
-      // other stages and the allocator's reserve. So the next search sets a
-      // lower limit for the bytes of a stage: those of the fullest stage of
-      // this division, minus the bytes by which the fullest rank exceeds the
-      // capacity.
+      // other stages and the allocator's reserve. So the next search allows
+      // fewer bytes for each stage than the fullest stage of this division has.
+      // The difference is the number of bytes by which the fullest rank exceeds
+      // the capacity.
       limit =
           FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }
