@@ -13,8 +13,8 @@ namespace shardc {
 
 // Returns a table with a line per case. The reasons of failures and of
 // unsupported cases follow. Then come the attention projections whose sharding
-// of heads differs from that of the cases, remarks, the sizes, and the number
-// of cases by status.
+// of heads differs from that of the cases, remarks, the sizes of the inputs
+// (such as batch=2 and heads=8), and the number of cases by status.
 std::string ReportText(const verify::Report& report);
 // Returns a line per injected fault, with the case that detected the fault.
 std::string SelfTestText(const verify::SelfTest& result);
