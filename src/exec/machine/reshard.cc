@@ -46,10 +46,10 @@ struct Block {
 // Computes the pieces of `tensor` that every device needs for its shard of
 // `out`. Old shards form a grid, and a device needs a contiguous range of the
 // grid in each dimension. Shards are numbered in the row-major order of the
-// grid. Replicas of a new shard need the same blocks, so ForEachCounted
-// computes the number of elements only for the first replica. For example, a
-// tensor that becomes replicated on 1,024 devices has a million pieces, but
-// only 1,024 different blocks.
+// grid. The pieces for two replicas of a new shard have the same sizes, so
+// ForEachCounted computes the sizes only for the first replica. For example, a
+// tensor of 1,024 shards becomes replicated on 1,024 devices. There are a
+// million pieces, but only 1,024 sizes are computed.
 class Pieces {
  public:
   Pieces(const SimMesh& mesh, const ShardedTensor& tensor,

@@ -2,8 +2,8 @@
 // values in two pools of pages. A table [B, pages] lists the pages of each row
 // of the batch. Unlike the other operations on pages, it also supports several
 // queries without a causal mask. Segment ids are supported only for packed
-// tokens. If requests have different numbers of queries, the real kernel runs
-// unified_attention instead.
+// tokens. For packed tokens, the real kernel runs unified_attention, and this
+// operation adds a remark about this.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
