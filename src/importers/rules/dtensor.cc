@@ -57,9 +57,9 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
 
 // Inserts a mesh axis into the list of axes that shard its dimension. The
 // caller inserts the mesh's last axis first, so the list already has the axes
-// that come later in the mesh. If the factor of the placement is 4, the axis is
-// inserted after the first axes of the list whose sizes multiply to 4; if it is
-// 1, at the front. Returns false if the list has no such axes.
+// that come later in the mesh. For `Shard`, the axis is inserted at the front.
+// For `_StridedShard(dim=0, sf=4)`, it is inserted after the first axes of the
+// list whose sizes multiply to 4. Returns false if the list has no such axes.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);
