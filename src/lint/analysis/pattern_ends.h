@@ -34,10 +34,10 @@ struct PatternEnds {
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);
 
-// Appends `$` or `\b` to the rule's pattern, so that it matches only up to the
-// end of a word. Appends `$` if the pattern then still matches all names in
-// PatternEnds::words. If not, appends `\b` under the same condition. Returns
-// nullopt if the condition holds for neither.
+// Returns the rule's pattern with `$` or `\b` (the end of a word) appended, so
+// that a match no longer ends inside a word. It is the first of these two
+// patterns that still matches all names in PatternEnds::words, or nullopt if
+// neither does.
 std::optional<std::string> EndedPattern(const Facts& facts, size_t rule);
 
 }  // namespace shardc
