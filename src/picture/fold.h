@@ -110,8 +110,9 @@ class FoldedPlan {
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // Returns the number of devices that hold the same shard of a parameter. If
-  // the parameter is placed, only devices at one coordinate are counted.
+  // Returns the number of devices that hold the same shard of a parameter. A
+  // placed parameter is held only at one coordinate of an axis, for example by
+  // one pipeline stage. Of it, only these devices are counted.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsReplicated(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;

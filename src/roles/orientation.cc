@@ -31,8 +31,9 @@ namespace {
 // Tensors whose names differ only in numbers have at most this many votes
 // together. Without this limit, many experts would outvote the layers.
 constexpr int64_t kMostVotes = 64;
-// How often the vector of a norm is counted when the width of a stack is
-// chosen. Each side of a matrix is counted twice, and any other vector once.
+// How often the vector of a norm is counted when the hidden size of a stack of
+// layers is chosen. Each side of a matrix is counted twice, and any other
+// vector once.
 constexpr int64_t kNormVotes = 4;
 
 // Maps the size of a dimension to its number of votes.

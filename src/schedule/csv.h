@@ -17,7 +17,8 @@
 
 namespace shardc::schedule {
 
-// Returns the table as CSV. Empty cells are left out.
+// Returns the table as CSV, a line for each rank. A step without a task is an
+// empty field, such as the second of `0F0,,0B0`.
 std::string CsvText(const Table& table);
 
 // The numbers of ranks and micro-batches that a file must have. 0 accepts any

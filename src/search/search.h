@@ -62,7 +62,9 @@ struct Tie {
 
 struct Counts {
   int64_t shardings = 0;  // number of pairs of a mesh and rules
-  int64_t settings = 0;   // the largest number of settings for a sharding
+  // Of the shardings, the largest number of settings (rematerialisation,
+  // micro-batches, ZeRO stage) that one of them has.
+  int64_t settings = 0;
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
   int64_t left = 0;  // number of shardings not evaluated before the deadline

@@ -2,8 +2,9 @@
 // run. The rules of the run are the diagnostic codes, such as SHD101. Paths
 // start at the root of the repository, columns count code points, and
 // fingerprints do not change when lines move. GitHub rejects a file that has a
-// result without a location. A finding that is in no file therefore gets the
-// location of its main file.
+// result without a location. A finding without a place, for example about the
+// mesh of `--mesh`, therefore gets a file of its target as location: the
+// project file, or else the manifest, the mesh file or the rules file.
 #include <map>
 
 #include "emit/findings/formats.h"

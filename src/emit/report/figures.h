@@ -9,8 +9,9 @@
 namespace shardc::report {
 
 // WriteArrayCaption() writes the dimensions of an array as text. DrawArray()
-// draws the array and, if it is sharded or placed, adds a table of the shards.
-// DrawMesh() draws a mesh.
+// draws the array. It adds a table of the shards if the array is sharded, or if
+// only the devices at one coordinate of an axis hold it. DrawMesh() draws a
+// mesh.
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);

@@ -55,8 +55,8 @@ struct PackedBlock {
 
 // The packed operands and the running results of one call of PrefillAttention.
 struct PackedCall {
-  // NR, the keys (or dims of a value) in one panel. A panel is the part of a
-  // packed operand that one tile of products reads.
+  // NR: the number of keys, or of dims of the values, in one panel. A panel is
+  // the part of a packed operand that the innermost loop reads at once.
   int64_t panel;
   int64_t block;       // number of keys of a packed block
   int64_t out_panels;  // number of panels for Dv dims

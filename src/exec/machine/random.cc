@@ -1,8 +1,8 @@
 // Implements Philox 4x32-10 (Salmon et al., SC 2011), which computes a random
 // number from a key and an index. The generator has no state, so any thread can
 // draw any element of any tensor, as often as needed. Split computes a new key
-// from a key and an index or name, by hashing. For example, the first numbers
-// of key 0 are a known answer of that paper:
+// from a key and an index or name, by hashing. The authors publish test
+// vectors, of which this is the first:
 //
 //   counter 0, key 0  ->  6627e8d5 e169c58d bc57ac4c 9b00dbd8
 #include "exec/machine/random.h"

@@ -31,7 +31,7 @@ struct LintExample {
   std::string_view manifest = {};  // JSON
   std::string_view model = {};     // config.json; may be empty
   std::string_view locked = {};    // committed plan; may be empty
-  std::string_view target = {};    // more keys of its target in shardc.yaml
+  std::string_view target = {};    // more YAML keys of the example's target
   int64_t batch = 0;               // 0 if not given
   int64_t kv_len = 0;
   int64_t memory_bytes = 0;

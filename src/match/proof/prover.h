@@ -100,9 +100,9 @@ class Prover {
 };
 
 // The pairs of rules of a list that both match some name, and the counts of the
-// other pairs. `first` is the earlier rule of a pair. When the prover has no
-// work left, a pair is counted as not proven, unless the literal ends of its
-// patterns show that no name matches both.
+// other pairs. `first` is the earlier rule of a pair. When the limit on the
+// prover's work is reached, the remaining pairs are counted as not proven,
+// unless the literal ends of their patterns show that no name matches both.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;

@@ -38,8 +38,9 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
 
 // Compares the member `of` (the list of stages) and the member `copies` (the
 // embeddings that two stages hold). Appends them to `to.fields` if they differ.
-// The layers and the parameters determine both lists, so this function is
-// called only if nothing else differs.
+// In a correct plan they follow from the layers and the parameters. Compare()
+// therefore calls this function only if all of these are equal, which means
+// that one of the plans was edited.
 void CompareStageLists(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 

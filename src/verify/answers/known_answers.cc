@@ -146,7 +146,7 @@ bool PairsOfNeighbours() {
                     });
 }
 
-// ---- The program's rotation ------------------------------------------------
+// ---- Rotary embeddings as the executor computes them -----------------------
 
 bool Rotates(int64_t dim, const exec::RopeScaling& scaling) {
   std::string why;

@@ -2,10 +2,10 @@
 // operation of which a case ran gets two more cases.
 //
 // The first is in bfloat16 and has at least 512 keys. It is omitted if a case
-// in bfloat16 with at least 256 keys and without a window ran. Its number of
-// keys is a multiple of the reduced number, so that the same axes divide it.
-// For example, if the reduced number of keys is 12, the case has 43 * 12 = 516
-// keys, in blocks of at most 96.
+// in bfloat16 with at least 256 keys and without a window ran. The other cases
+// use reduced sizes, such as 12 keys in place of 8,192. The number of keys of
+// this case is a multiple of that, 43 * 12 = 516, so that the same axes divide
+// it. Its blocks have at most 96 keys.
 //
 // The second has large logits. It is omitted if the request excludes large
 // logits or names them as a feature.
