@@ -116,7 +116,7 @@ Findings SeparatorFindings(const Compiled& compiled) {
   FindingSink found;
   kSeparatorMismatch.check(facts, found);
   Findings findings;
-  for (Finding& finding : OnceEach(std::move(found))) {
+  for (Finding& finding : OnceEach(std::move(found), compiled.plan.names)) {
     findings.Add(std::move(finding));
   }
   return findings;
@@ -136,9 +136,12 @@ Findings ReplicatedFindings(const Compiled& compiled) {
     FindingSink found;
     lint->check(facts, found);
     if (found.empty()) continue;
-    Finding finding = std::move(found.front());
-    finding.level = Level::kWarning;
-    findings.Add(std::move(finding));
+    // Only the lint's first finding is returned.
+    found.erase(found.begin() + 1, found.end());
+    for (Finding& finding : OnceEach(std::move(found), plan.names)) {
+      finding.level = Level::kWarning;
+      findings.Add(std::move(finding));
+    }
     return findings;
   }
   Finding& finding =
@@ -171,7 +174,7 @@ Findings PlanFindings(const Compiled& compiled) {
        {&kMissingAxis, &kIndivisibleDimension, &kRepeatedAxis, &kSpecTooLong}) {
     lint->check(facts, found);
   }
-  for (Finding& finding : OnceEach(std::move(found))) {
+  for (Finding& finding : OnceEach(std::move(found), compiled.plan.names)) {
     // An illegal spec that the policy corrects is not an error. The correction
     // is in the plan, so it is not reported here.
     if (finding.level == Level::kError) findings.Add(std::move(finding));

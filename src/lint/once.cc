@@ -16,6 +16,7 @@
 #include "lint/once.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -71,10 +72,9 @@ struct Joined {
   std::vector<std::string> subjects;
   // The text of the joined message before its subjects, and after them.
   std::string before, after;
-  // The subjects, parameters and labels that have been joined, for look-ups.
-  // Empty until a second finding is joined to the first one.
+  // The subjects and labels that have been joined, for look-ups. Empty until a
+  // second finding is joined to the first one.
   std::unordered_set<std::string> known;
-  std::unordered_set<std::string> params;
   std::set<LabelKey> labels;
 };
 
@@ -126,10 +126,9 @@ LabelKey KeyOf(const Label& label) {
   return {label.place.source.get(), label.place.begin, label.text};
 }
 
-void Join(Joined& joined, Finding& into, LintFinding&& more) {
+void Join(Joined& joined, LintFinding& into, LintFinding&& more) {
   if (joined.known.empty()) {
     joined.known.insert(joined.subjects.front());
-    joined.params.insert(into.params.begin(), into.params.end());
     for (const Label& label : into.labels) joined.labels.insert(KeyOf(label));
   }
   if (joined.known.insert(more.subject).second) {
@@ -137,14 +136,9 @@ void Join(Joined& joined, Finding& into, LintFinding&& more) {
     MakeSeveral(more, joined);
   }
   into.message = joined.before + ListText(joined.subjects) + joined.after;
-  // One parameter may be in several of the joined findings: if three dimensions
-  // share an axis, two findings report the repeated axis. Each name is added
-  // once.
-  for (std::string& name : more.params) {
-    if (joined.params.insert(name).second) {
-      into.params.push_back(std::move(name));
-    }
-  }
+  into.members.insert(into.members.end(), more.members.begin(),
+                      more.members.end());
+  std::ranges::move(more.params, std::back_inserter(into.params));
   if (!SamePlace(into.place, more.place)) {
     more.labels.insert(more.labels.begin(), {more.place, "and here"});
   }
@@ -155,11 +149,34 @@ void Join(Joined& joined, Finding& into, LintFinding&& more) {
   }
 }
 
+// Appends the names of each finding's members to its parameters. One parameter
+// can be a member of several findings that were joined: an axis that three
+// dimensions share is repeated twice. Each finding names it once.
+std::vector<Finding> WithNames(FindingSink findings, const Texts& names) {
+  std::vector<Finding> out;
+  out.reserve(findings.size());
+  // Element p is the position in `out`, counted from 1, of the last finding
+  // that names parameter p, or 0 if none does.
+  std::vector<size_t> last;
+  for (LintFinding& one : findings) {
+    Finding& finding = out.emplace_back(std::move(static_cast<Finding&>(one)));
+    if (one.members.empty()) continue;
+    if (last.empty()) last.resize(names.size());
+    finding.params.reserve(finding.params.size() + one.members.size());
+    for (const uint32_t member : one.members) {
+      if (last[member] == out.size()) continue;
+      last[member] = out.size();
+      finding.params.emplace_back(names[member]);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<Finding> OnceEach(FindingSink findings) {
+std::vector<Finding> OnceEach(FindingSink findings, const Texts& names) {
   const std::vector<bool> stays = Untold(findings);
-  std::vector<Finding> out;
+  FindingSink out;
   std::map<Key, Joined> seen;
   for (size_t i = 0; i < findings.size(); ++i) {
     if (!stays[i]) continue;
@@ -177,7 +194,7 @@ std::vector<Finding> OnceEach(FindingSink findings) {
       Join(entry->second, out[entry->second.at], std::move(one));
     }
   }
-  return out;
+  return WithNames(std::move(out), names);
 }
 
 }  // namespace shardc

@@ -74,7 +74,7 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
     ReportMalformed(malformed, found);
     ReportUnused(ignores, ran, found);
   }
-  out.findings = OnceEach(std::move(found));
+  out.findings = OnceEach(std::move(found), facts.plan().names);
   for (Finding& finding : out.findings) {
     finding.level = selection.LevelOf(finding);
   }

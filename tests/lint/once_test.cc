@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -79,13 +80,13 @@ TEST_CASE("a finding is redundant if others report all facts that make it so") {
   one.reports = {"a"};
   LintFinding two = Make("SHD102", "two");
   two.reports = {"b"};
-  CHECK(OnceEach({dead, one, two}).size() == 2);
-  CHECK(OnceEach({dead, one}).size() == 2);
+  CHECK(OnceEach({dead, one, two}, {}).size() == 2);
+  CHECK(OnceEach({dead, one}, {}).size() == 2);
   // A finding that was removed does not make others redundant.
   one.unless = {"b"};
-  CHECK(OnceEach({dead, one, two}).size() == 2);
+  CHECK(OnceEach({dead, one, two}, {}).size() == 2);
   two.reports = {"b", "a"};
-  CHECK(OnceEach({dead, one, two}).size() == 1);
+  CHECK(OnceEach({dead, one, two}, {}).size() == 1);
 }
 
 // The lint about the other separator explains all findings. If it is ignored,
@@ -119,28 +120,49 @@ rules:
 }
 
 TEST_CASE("findings that differ in their parameters only are joined") {
+  const std::vector<std::string_view> names = {"a", "b"};
   LintFinding a = Make("SHD207", "`a` must be split");
   a.subject = "`a`";
-  a.params = {"a"};
+  a.members = {0};
   LintFinding b = Make("SHD207", "`b` must be split");
   b.subject = "`b`";
-  b.params = {"b"};
-  auto found = OnceEach({a, b});
+  b.members = {1};
+  auto found = OnceEach({a, b}, names);
   REQUIRE(found.size() == 1);
   CHECK(found[0].message == "`a` and `b` must be split");
   CHECK(found[0].params == std::vector<std::string>{"a", "b"});
   b.message = "`b` must be padded";
-  CHECK(OnceEach({a, b}).size() == 2);
+  CHECK(OnceEach({a, b}, names).size() == 2);
   b.message = "`b` must be split";
   b.level = Level::kNote;
-  CHECK(OnceEach({a, b}).size() == 2);
+  CHECK(OnceEach({a, b}, names).size() == 2);
   b.level = a.level;
   a.message = "`a` is split";
   b.message = "`b` is split";
-  found = OnceEach({a, a, b});
+  found = OnceEach({a, a, b}, names);
   REQUIRE(found.size() == 1);
   CHECK(found[0].message == "`a` and `b` are split");
   CHECK(found[0].params == std::vector<std::string>{"a", "b"});
+}
+
+// The findings of two rules alternate, and each rule's finding has parameters
+// of the other rule's.
+TEST_CASE("each finding names a parameter once, whatever other findings name") {
+  const std::vector<std::string_view> names = {"a", "b", "c"};
+  const auto make = [](const char* code, const char* subject,
+                       std::vector<uint32_t> members) {
+    LintFinding out = Make(code, std::string(subject) + " must be split");
+    out.subject = subject;
+    out.members = std::move(members);
+    return out;
+  };
+  const auto found =
+      OnceEach({make("SHD207", "`c`", {2, 1}), make("SHD213", "`c`", {2}),
+                make("SHD207", "`a`", {0, 1}), make("SHD213", "`b`", {2, 1})},
+               names);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].params == std::vector<std::string>{"c", "b", "a"});
+  CHECK(found[1].params == std::vector<std::string>{"c", "b"});
 }
 
 TEST_CASE(
@@ -154,15 +176,15 @@ TEST_CASE(
   b.subject = "`b`";
   b.place = Place{source, 2, 3};
   b.several = a.several;
-  const auto found = OnceEach({a, b});
+  const auto found = OnceEach({a, b}, {});
   REQUIRE(found.size() == 1);
   CHECK(found[0].message == "all of `a` and `b` split it");
   REQUIRE(found[0].labels.size() == 1);
   CHECK(found[0].labels[0].place.begin == 2);
   // If only one finding is left, its message does not change.
-  CHECK(OnceEach({b})[0].message == "`b` splits it, at length");
+  CHECK(OnceEach({b}, {})[0].message == "`b` splits it, at length");
   b.several.cause = "fsdp";
-  CHECK(OnceEach({a, b}).size() == 2);
+  CHECK(OnceEach({a, b}, {}).size() == 2);
 }
 
 TEST_CASE(

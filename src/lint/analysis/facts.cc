@@ -455,9 +455,9 @@ Place Facts::RulePlace(int32_t rule) const {
 Place Facts::MeshPlace() const { return inputs_.mesh_place; }
 
 void Facts::AddNames(std::span<const uint32_t> params,
-                     std::vector<std::string>& names) const {
+                     LintFinding& finding) const {
   if (!inputs_.lists_names) return;
-  for (const uint32_t param : params) names.emplace_back(plan().names[param]);
+  finding.members.insert(finding.members.end(), params.begin(), params.end());
 }
 
 std::string Facts::Example(const ParameterGroup& group) const {

@@ -23,6 +23,7 @@
 #include "lint/analysis/model_fit.h"
 #include "lint/analysis/need.h"
 #include "lint/analysis/rings.h"
+#include "lint/analysis/topic.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
@@ -194,10 +195,9 @@ class Facts {
   }
   Place MeshPlace() const;
 
-  // Appends the names of the parameters at these indices. Appends nothing if
-  // LintInputs::lists_names is false.
-  void AddNames(std::span<const uint32_t> params,
-                std::vector<std::string>& names) const;
+  // Lets a finding list the names of the parameters at these indices. Does
+  // nothing if LintInputs::lists_names is false.
+  void AddNames(std::span<const uint32_t> params, LintFinding& finding) const;
   std::string Example(const ParameterGroup& group) const;
 
   // Returns whether the rules were probably written for other names: most rules

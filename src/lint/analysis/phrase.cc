@@ -94,7 +94,7 @@ LintFinding GroupFinding(const Facts& facts, const Code& code,
   LintFinding out = FindingAt(code, facts.GroupPlace(group));
   out.message = std::move(message);
   out.help = std::move(help);
-  facts.AddNames(facts.Members(group), out.params);
+  facts.AddNames(facts.Members(group), out);
   out.subject = ParametersText(facts, group);
   return out;
 }

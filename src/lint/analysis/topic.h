@@ -23,6 +23,10 @@ struct LintFinding : Finding {
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 
+  // Indices of affected parameters in the plan. OnceEach() appends their names
+  // to `params`. Millions of indices are joined and compared much faster than
+  // names.
+  std::vector<uint32_t> members;
   std::vector<Topic> reports;
   // Topics that make this finding redundant. The finding is removed if other
   // findings report all of them. If empty, the finding is never removed.

@@ -41,25 +41,25 @@ bool Differs(const Facts& facts, const MissedState& missed) {
 void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
   // The optimizer states that each rule's pattern misses, keyed by rule.
-  std::map<uint32_t, std::vector<std::string>> states;
+  std::map<uint32_t, std::vector<uint32_t>> states;
   for (const MissedState& missed : Missed(facts)) {
     if (facts.rule_facts()[missed.pattern].builtin) continue;
     if (!Differs(facts, missed)) continue;
-    states[missed.pattern].emplace_back(facts.plan().names[missed.state]);
+    states[missed.pattern].push_back(missed.state);
   }
-  for (auto& [rule, names] : states) {
+  for (const auto& [rule, params] : states) {
     LintFinding finding =
         FindingAt(kAnchoredMissesStates.code,
                   facts.RulePlace(static_cast<int32_t>(rule)));
     finding.message =
         "pattern " + Quoted(facts.rules()[rule].match) +
         " begins with `^` and does not match " +
-        Counted(static_cast<int64_t>(names.size()), "copy", "copies") +
+        Counted(static_cast<int64_t>(params.size()), "copy", "copies") +
         " of its parameters in the training state, such as " +
-        Quoted(names.front());
+        Quoted(facts.plan().names[params.front()]);
     finding.help =
         "leave the `^` out, so that the rule also matches optimizer states";
-    finding.params = std::move(names);
+    facts.AddNames(params, finding);
     sink.push_back(std::move(finding));
   }
 }

@@ -21,7 +21,7 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
       finding.reports.push_back(ReplicatedTopic(facts.Example(*group)));
-      facts.AddNames(facts.Members(*group), finding.params);
+      facts.AddNames(facts.Members(*group), finding);
     }
     finding.message =
         BytesText(fall.bytes) + " (" +

@@ -34,7 +34,7 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
       finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       bytes += facts.TotalBytes(group);
       if (facts.Replicated(group)) whole += facts.TotalBytes(group);
-      facts.AddNames(facts.Members(group), finding.params);
+      facts.AddNames(facts.Members(group), finding);
     }
     if (texts.empty()) continue;
     // catch-all-replicates reports the same parameters if it is selected, so it

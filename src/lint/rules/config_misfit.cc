@@ -26,7 +26,7 @@ void CheckConfigMisfit(const Facts& facts, FindingSink& sink) {
     }
     finding.help = "give the config.json that came with these parameters";
     if (misfit.group != nullptr) {
-      facts.AddNames(facts.Members(*misfit.group), finding.params);
+      facts.AddNames(facts.Members(*misfit.group), finding);
     }
     sink.push_back(std::move(finding));
   }

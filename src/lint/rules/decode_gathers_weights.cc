@@ -112,7 +112,7 @@ void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
     }
     texts.push_back(ParametersText(facts, group) + " over " +
                     GroupText(one.axes));
-    facts.AddNames(facts.Members(group), finding.params);
+    facts.AddNames(facts.Members(group), finding);
   }
   finding.message = "decoding gathers " + ListText(texts) + ": " +
                     BytesText(bytes) + " of the " + BytesText(of->Sent()) +

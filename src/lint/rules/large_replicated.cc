@@ -41,7 +41,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
     params += group->count();
     texts.push_back(ParametersText(facts, *group));
     bytes = CheckedAdd(bytes, facts.TotalBytes(*group)).value_or(INT64_MAX);
-    facts.AddNames(facts.Members(*group), finding.params);
+    facts.AddNames(facts.Members(*group), finding);
     if (rules.insert(group->rule).second) {
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }

@@ -27,7 +27,7 @@ void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
     if (!facts.Judged(group)) continue;
     alike[{group.name, facts.LayoutOf(group).type}].push_back(k);
   }
-  std::vector<Finding> found;
+  FindingSink found;
   for (const auto& [key, members] : alike) {
     const size_t most = *std::max_element(
         members.begin(), members.end(), [&](size_t a, size_t b) {
@@ -50,12 +50,14 @@ void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
               ? "write one rule for all of them, or `# shardc: "
                 "ignore[SHD115]` and the reason above this rule"
               : "write one rule for all of them");
+      // Without a subject, the findings of several groups are not joined.
+      finding.subject.clear();
       finding.labels.push_back(
           {facts.GroupPlace(usual), "the rule of the others"});
       found.push_back(std::move(finding));
     }
   }
-  for (Finding& finding : found) sink.push_back(std::move(finding));
+  for (LintFinding& finding : found) sink.push_back(std::move(finding));
 }
 
 }  // namespace

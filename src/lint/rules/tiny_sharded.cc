@@ -29,7 +29,7 @@ void CheckTinySharded(const Facts& facts, FindingSink& sink) {
       if (*shard >= kTinyShardBytes || *shard == 0) continue;
       texts.push_back(ParametersText(facts, group));
       count += group.count();
-      facts.AddNames(facts.Members(group), finding.params);
+      facts.AddNames(facts.Members(group), finding);
     }
     if (texts.empty()) continue;
     finding.message = Counted(count, "parameter") +

@@ -40,7 +40,7 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
     std::vector<std::string> texts;
     for (const GroupPart& part : ends.inside) {
       texts.push_back(PartText(facts, part));
-      facts.AddNames(part.params, finding.params);
+      facts.AddNames(part.params, finding);
     }
     finding.message = "pattern " + Quoted(pattern) + " also matches " +
                       ListText(texts) + ", where the match ends inside a word";

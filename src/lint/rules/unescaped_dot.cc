@@ -15,7 +15,7 @@ void CheckUnescapedDot(const Facts& facts, FindingSink& sink) {
     if (rule.separator != '.' || facts.rule_facts()[r].builtin) continue;
     const auto escaped = EscapeDots(rule.match);
     if (!escaped) continue;
-    Finding finding;
+    LintFinding finding;
     Findings ignored;
     const auto regex =
         shardc::Regex::Compile({*escaped, Place{}, '.'}, ignored);
@@ -28,7 +28,7 @@ void CheckUnescapedDot(const Facts& facts, FindingSink& sink) {
       }
       if (!regex || regex->Found(name)) continue;
       if (astray.empty()) astray = facts.Example(group);
-      facts.AddNames(facts.Members(group), finding.params);
+      facts.AddNames(facts.Members(group), finding);
     }
     finding.code = &kUnescapedDot.code;
     finding.level = astray.empty() ? Level::kNote : kUnescapedDot.code.level;
