@@ -212,12 +212,14 @@ void Emit(const CheckFlags& flags, const Common& common,
     WriteStatistics(findings.all(), common.format == "json", out);
     return;
   }
-  std::vector<Finding> shown(findings.all().begin(), findings.all().end());
-  if (HidesNotes(flags, common, selection)) {
-    std::erase_if(shown, [](const Finding& finding) {
-      return finding.level == Level::kNote;
-    });
+  if (!HidesNotes(flags, common, selection)) {
+    EmitAs(flags, common, findings.all(), out);
+    return;
   }
+  std::vector<Finding> shown(findings.all().begin(), findings.all().end());
+  std::erase_if(shown, [](const Finding& finding) {
+    return finding.level == Level::kNote;
+  });
   EmitAs(flags, common, shown, out);
 }
 
@@ -323,10 +325,10 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   }
   if (flags.unsafe_fixes && !flags.diff) flags.fix = true;
   flags.options.fix = flags.fix || flags.diff;
-  // The text format prints only a few of the parameters that a finding is
-  // about. Other formats, the statistics and baselines need the names of all of
-  // them.
-  flags.options.lint.lists_names = common.format != "text" ||
+  // Statistics and baselines need the names of all parameters of a finding. Of
+  // the formats, only some do.
+  const FindingFormat* format = FindFindingFormat(common.format);
+  flags.options.lint.lists_names = (format != nullptr && format->lists_names) ||
                                    flags.statistics || baseline ||
                                    !flags.write_baseline.empty();
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);

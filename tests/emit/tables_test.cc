@@ -211,6 +211,20 @@ std::vector<Finding> FindingsOf(const std::string& kind) {
   return out;
 }
 
+TEST_CASE("a format says whether it depends on the names of parameters") {
+  const std::vector<Finding> named = FindingsOf("several");
+  std::vector<Finding> unnamed = named;
+  for (Finding& finding : unnamed) finding.params.clear();
+  for (const FindingFormat& format : FindingFormats()) {
+    CAPTURE(format.name);
+    const auto text = [&](const std::vector<Finding>& findings) {
+      const FindingReport report{findings, "1.2.3", {}, {}};
+      return TextOf([&](Sink& sink) { format.write(report, sink); });
+    };
+    CHECK((text(named) != text(unnamed)) == format.lists_names);
+  }
+}
+
 TEST_CASE("what is written of findings") {
   CheckTable("emit_findings.txt", [](const TableCase& given) {
     const std::vector<Finding> findings = FindingsOf(given.Text("findings"));

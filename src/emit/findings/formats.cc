@@ -9,7 +9,8 @@ namespace shardc {
 namespace {
 
 constexpr std::array kFormats = {
-#define SHARDC_FINDING_FORMAT(name, write) FindingFormat{name, write},
+#define SHARDC_FINDING_FORMAT(name, write, lists_names) \
+  FindingFormat{name, write, lists_names},
 #include "emit/findings/table.h"
 #undef SHARDC_FINDING_FORMAT
 };

@@ -28,9 +28,12 @@ struct FindingReport {
 struct FindingFormat {
   std::string_view name;
   void (*write)(const FindingReport& report, Sink& out);
+  // Whether the output depends on Finding::params. If not, a caller may leave
+  // out these names, of which there may be millions.
+  bool lists_names;
 };
 
-#define SHARDC_FINDING_FORMAT(name, write) \
+#define SHARDC_FINDING_FORMAT(name, write, lists_names) \
   void write(const FindingReport& report, Sink& out);
 #include "emit/findings/table.h"
 #undef SHARDC_FINDING_FORMAT
@@ -42,7 +45,7 @@ const FindingFormat* FindFindingFormat(std::string_view name);
 // The names of the formats for the help of a command: "text|concise|json".
 inline constexpr std::string_view kFindingFormatNames = [] {
   constexpr std::string_view kBarred =
-#define SHARDC_FINDING_FORMAT(name, write) "|" name
+#define SHARDC_FINDING_FORMAT(name, write, lists_names) "|" name
 #include "emit/findings/table.h"
 #undef SHARDC_FINDING_FORMAT
       ;
