@@ -112,13 +112,17 @@ Place CommandLine::PlaceOf(const Finding& finding) const {
 }
 
 Findings CommandLine::Placed(Findings findings) const {
-  if (source_ == nullptr) return findings;
+  const auto lacks_place = [](const Finding& finding) {
+    return finding.place.source == nullptr && !IsFile(finding.main_file);
+  };
+  // A copy of the findings would copy the names of all their parameters.
+  if (source_ == nullptr || std::ranges::none_of(findings.all(), lacks_place)) {
+    return findings;
+  }
   Findings out;
   out.NoteReadsOf(findings);
   for (Finding finding : findings.all()) {
-    if (finding.place.source == nullptr && !IsFile(finding.main_file)) {
-      finding.place = PlaceOf(finding);
-    }
+    if (lacks_place(finding)) finding.place = PlaceOf(finding);
     out.Add(std::move(finding));
   }
   return out;
