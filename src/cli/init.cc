@@ -222,7 +222,9 @@ bool IsClean(const Compiled& compiled,
   Findings ignored;
   const auto selection = Selection::Make(LintSettings{}, false, ignored);
   if (!selection) return false;
-  const LintResult result = LintTarget({}, compiled, model, {}, *selection);
+  LintFlags flags;
+  flags.lists_names = false;
+  const LintResult result = LintTarget({}, compiled, model, flags, *selection);
   return std::none_of(
       result.findings.begin(), result.findings.end(),
       [](const Finding& finding) { return finding.level != Level::kNote; });

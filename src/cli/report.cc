@@ -116,6 +116,7 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   flags.batch = settings->batch;
   flags.length = settings->length;
   flags.kv_length = settings->kv_length;
+  flags.lists_names = false;  // the page lists none of them
   const auto result = LintBySettings(
       target, *to.planned->compiled, to.planned->model, flags,
       ProjectLintSettings(command.flags.inputs.asked, findings), findings,
