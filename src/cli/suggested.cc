@@ -91,10 +91,10 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
-                         const std::optional<ModelConfig>& model,
-                         const suggest::Preferences& preferences,
-                         const Common& common, const std::string& name) {
+// Suggests rules without a proof.
+SuggestedRules Unproven(const Manifest& manifest, const Mesh& mesh,
+                        const std::optional<ModelConfig>& model,
+                        const suggest::Preferences& preferences) {
   SuggestedRules out;
   out.suggestion = suggest::Suggest({.manifest = &manifest,
                                      .mesh = &mesh,
@@ -108,6 +108,14 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
         "the names have no layer numbers, so the rules are lists of names, " +
         BytesText(static_cast<int64_t>(out.text.size())) + " of them";
   }
+  return out;
+}
+
+SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
+                         const std::optional<ModelConfig>& model,
+                         const suggest::Preferences& preferences,
+                         const Common& common, const std::string& name) {
+  SuggestedRules out = Unproven(manifest, mesh, model, preferences);
   Prove(out, mesh, manifest, model, common, name);
   return out;
 }
@@ -122,11 +130,13 @@ std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
   constexpr size_t kShown = 3;
   constexpr size_t kTried = 6;
   std::string out;
+  if (suggest::HasTooManyGroups(rules.suggestion.tree)) return out;
+  const auto given = static_cast<uint64_t>(mesh.devices);
+  std::vector<uint64_t> numbers = {given};
+  if (!std::has_single_bit(given)) numbers.push_back(std::bit_ceil(given));
   suggest::MeshRequest request;
   request.memory = INT64_MAX;
-  for (const uint64_t devices :
-       {static_cast<uint64_t>(mesh.devices),
-        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
+  for (const uint64_t devices : numbers) {
     request.devices = static_cast<int64_t>(devices);
     if (request.devices > (int64_t{1} << 20)) break;
     const auto options =
@@ -135,12 +145,15 @@ std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
     size_t shown = 0;
     for (size_t i = 0; i < options.size() && i < kTried && shown < kShown;
          ++i) {
-      const SuggestedRules other =
-          MakeRules(*rules.suggestion.tree.manifest, options[i].mesh, model,
-                    rules.preferences, common, "rules");
+      const Mesh& tried = options[i].mesh;
+      const Manifest& manifest = *rules.suggestion.tree.manifest;
+      SuggestedRules other =
+          Unproven(manifest, tried, model, rules.preferences);
+      // Rules for a mesh that does not suit the model need no proof.
+      if (!other.misfit.empty()) continue;
+      Prove(other, tried, manifest, model, common, "rules");
       if (!other.Good()) continue;
-      out += (shown == 0 ? "meshes that fit: `" : "`, `") +
-             MeshWords(options[i].mesh);
+      out += (shown == 0 ? "meshes that fit: `" : "`, `") + MeshWords(tried);
       ++shown;
     }
     if (!out.empty()) return out + "`; ";

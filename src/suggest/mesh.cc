@@ -50,13 +50,12 @@ class MeshSearch {
         preferences_(preferences) {}
 
   std::vector<MeshOption> Run() {
-    const int64_t experts =
-        InferDims(tree_, model_, 1, preferences_.scan_axis).facts.experts;
     for (int64_t tp = 1; tp <= std::min(request_.per_host, request_.devices);
          ++tp) {
       if (request_.devices % tp != 0) continue;
       const ModelDims model_dims =
           InferDims(tree_, model_, tp, preferences_.scan_axis);
+      const int64_t experts = model_dims.facts.experts;
       const int64_t rest = request_.devices / tp;
       for (int64_t ep = 1; ep <= rest; ++ep) {
         if (rest % ep != 0) continue;

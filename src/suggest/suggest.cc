@@ -78,6 +78,10 @@ std::vector<std::pair<std::string, int64_t>> UnusedAxes(
 
 }  // namespace
 
+bool HasTooManyGroups(const Tree& tree) {
+  return tree.groups.size() > kMostGroups;
+}
+
 double Suggestion::Ratio() const {
   return RatioOf(tree, mesh, bytes_per_device);
 }
@@ -93,14 +97,14 @@ Suggestion Suggest(const Request& request) {
   std::vector<std::vector<uint32_t>> groups;
   for (const RuleGroup& rule_group : out.rule_groups)
     groups.push_back(rule_group.groups);
-  if (out.tree.groups.size() <= kMostGroups) {
-    out.patterns = PatternsOf(out.tree, groups);
-  } else {
+  if (HasTooManyGroups(out.tree)) {
     out.patterns.rule_groups.resize(out.rule_groups.size());
+  } else {
+    out.patterns = PatternsOf(out.tree, groups);
   }
   out.bytes_per_device = BytesPerDevice(out.tree, out.choices);
   out.misfit =
-      out.tree.groups.size() > kMostGroups
+      HasTooManyGroups(out.tree)
           ? "the names have no layer numbers: " +
                 CountText(static_cast<int64_t>(out.tree.groups.size())) +
                 " parameters would need one pattern each"

@@ -58,6 +58,10 @@ struct Suggestion {
 
 Suggestion Suggest(const Request& request);
 
+// Returns whether a model has so many parameter groups that Suggest() makes no
+// patterns. Then no mesh suits the model.
+bool HasTooManyGroups(const Tree& tree);
+
 // Returns the reason why a mesh does not suit a model; empty if it does.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "suggest/tree.h"
 #include "suggest/write.h"
@@ -339,6 +340,28 @@ TEST_CASE("axes of other names") {
   CHECK(made.misfit.empty());
   const Mesh strange = MeshOf({{"fsdp", 8}, {"zeppelin", 4}});
   CHECK(For(manifest, strange).misfit.find("zeppelin") != std::string::npos);
+}
+
+TEST_CASE("no mesh suits a model of more than 4,096 groups") {
+  std::vector<NamedShape> tensors;
+  for (int i = 0; i < 4096; ++i) {
+    std::string name = "block_";
+    for (int at = 0, left = i; at < 3; ++at, left /= 16) {
+      name += static_cast<char>('a' + left % 16);
+    }
+    tensors.push_back({name + ".weight", {1024, 4096}});
+  }
+  CHECK(!HasTooManyGroups(ParameterGroupsOf(ManifestOf(tensors))));
+  tensors.push_back({"head.weight", {1024, 4096}});
+  const Manifest manifest = ManifestOf(tensors);
+  CHECK(HasTooManyGroups(ParameterGroupsOf(manifest)));
+  for (const int64_t tp : {1, 4}) {
+    const auto made = For(manifest, MeshOf({{"fsdp", 8}, {"tp", tp}}));
+    CHECK(made.misfit ==
+          "the names have no layer numbers: 4,097 parameters would need one "
+          "pattern each");
+    CHECK(made.file.rules.empty());
+  }
 }
 
 TEST_CASE(
