@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "model/name.h"
+#include "roles/role.h"
 
 namespace shardc::cost {
 namespace {
@@ -144,7 +145,9 @@ CostInputs WithWidth(const CostInputs& work, int64_t width) {
   std::erase_if(out.params, [&](const ParamClass& one) {
     if (!one.type.shape || one.type.shape->empty()) return true;
     if (!one.IsWeight()) return one.type.shape->back() != width;
-    return one.SizeAt(one.in_dim) != width && one.SizeAt(one.out_dim) != width;
+    // The inner width of one tower may be the hidden size of another.
+    const bool computes = GivesWidth(one.role.module_role);
+    return one.SizeAt(computes ? one.out_dim : one.in_dim) != width;
   });
   return out;
 }

@@ -39,8 +39,9 @@ CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
 // texts and for images.
 std::vector<int64_t> HiddenWidths(const CostInputs& work);
 
-// Returns the inputs with only the weights that read or compute a hidden state
-// of this width, and the vectors of this length.
+// Returns the inputs with only the weights that read a hidden state of this
+// width, the output and down projections that compute one, and the vectors of
+// this length.
 CostInputs WithWidth(const CostInputs& work, int64_t width);
 
 }  // namespace shardc::cost

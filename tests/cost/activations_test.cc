@@ -61,6 +61,12 @@ TEST_CASE("each tower of an encoder has hidden states of its own width") {
   // Inputs, results of fc1, activations; in bytes of 8 tokens.
   CHECK(ActivationsOfRow(work).kept ==
         2 * 8 * (16 + 64 + 64) * 2 + 3 * 8 * (32 + 128 + 128) * 2);
+  // The inner width of the text tower is the hidden size of the other.
+  work.params[0] = Matrix(text + "fc1.weight", 32, 16, 2);
+  work.params[1] = Matrix(text + "fc2.weight", 16, 32, 2);
+  SetStreams(work, '.');
+  CHECK(ActivationsOfRow(work).kept ==
+        2 * 8 * (16 + 32 + 32) * 2 + 3 * 8 * (32 + 128 + 128) * 2);
 }
 
 }  // namespace
