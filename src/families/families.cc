@@ -174,8 +174,9 @@ class TreeBuilder {
   // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`. This is the subtree
   // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG. For
   // example, `part('gemma3_text', text, model)` adds the subtree `model` of the
-  // family gemma3_text, with the sizes of the nested config `text`. A FAMILY
-  // that is read from the config, such as `text.model_type`, may be any.
+  // family gemma3_text, with the sizes of the nested config `text`. Adds
+  // nothing if KEY has a condition that does not hold. A FAMILY that is read
+  // from the config, such as `text.model_type`, may be any.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -211,6 +212,10 @@ class TreeBuilder {
     }
     Evaluator inner(*family, config->json, naming_, findings_);
     SetDefaults(inner);
+    if (found->condition) {
+      const auto holds = inner.Condition(*found->condition);
+      if (!holds || !*holds) return holds.has_value();
+    }
     ++depth_;
     const bool good = Content(*found, inner);
     --depth_;

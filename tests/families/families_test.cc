@@ -236,6 +236,32 @@ TEST_CASE(
   CHECK(RowsOf(qwen, text + "embed_tokens.weight") == 151936);
   CHECK(RowsOf(qwen, text + "layers.0.self_attn.k_proj.bias") == 2 * 128);
   CHECK(RowsOf(qwen, "lm_head.weight") == 151936);
+  // The head is tied as the text model's type has it, and has no bias.
+  const std::string sizes =
+      R"("vocab_size": 6, "hidden_size": 8, "intermediate_size": 4,)"
+      R"( "num_attention_heads": 2, "num_key_value_heads": 2, )";
+  struct Head {
+    std::string type, text, more;
+    int64_t rows;
+  };
+  const std::vector<Head> heads = {
+      {"phi", "", "", 6},
+      {"cohere", "", "", 0},
+      {"gemma", "", "", 0},
+      {"starcoder2", "", "", 0},
+      {"starcoder2", R"("tie_word_embeddings": false, )", "", 6},
+      {"llama", R"("tie_word_embeddings": true, )", "", 0},
+      {"llama", "", R"(, "tie_word_embeddings": true)", 0},
+  };
+  for (const Head& test : heads) {
+    CAPTURE(test.type);
+    const std::string config = llava(
+        "llava", R"("model_type": ")" + test.type + "\", " + sizes + test.text,
+        test.more);
+    CHECK(RowsOf(config, text + "embed_tokens.weight") == 6);
+    CHECK(RowsOf(config, "lm_head.weight") == test.rows);
+    CHECK(RowsOf(config, "lm_head.bias") == 0);
+  }
   const std::string mistral = llava("mistral3", "", "");
   CHECK(RowsOf(mistral, text + "layers.0.self_attn.k_proj.weight") == 8 * 128);
   CHECK(RowsOf(mistral, "lm_head.weight") == 0);
@@ -244,6 +270,9 @@ TEST_CASE(
                "lm_head.weight") == 32000);
   CHECK(RowsOf(llava("mistral3", "", R"(, "transformers_version": "4.57.1")"),
                "lm_head.weight") == 32000);
+  CHECK(RowsOf(llava("mistral3", R"("tie_word_embeddings": true, )",
+                     R"(, "transformers_version": "4.57.1")"),
+               "lm_head.weight") == 0);
   // Several layers of the tower are concatenated.
   const auto document =
       Config(llava("llava", "", R"(, "vision_feature_layer": [-2, -5, -8])"));
