@@ -187,6 +187,18 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
   CHECK(RowsOf(nested, text + "layers.0.self_attn.q_proj.weight") == 8 * 256);
   CHECK(RowsOf(nested, text + "layers.0.self_attn.k_proj.weight") == 4 * 256);
   CHECK(RowsOf(nested, text + "layers.0.mlp.up_proj.weight") == 9216);
+  for (const std::string type : {"qwen2_vl", "qwen2_5_vl"}) {
+    CAPTURE(type);
+    const std::string config = R"({"model_type": ")" + type +
+                               R"(", "vision_config": {"depth": 1}, )"
+                               R"("text_config": {"num_hidden_layers": 1)";
+    CHECK(RowsOf(config + "}}", "lm_head.weight") == 152064);
+    CHECK(RowsOf(config + "}}", text + "layers.0.mlp.up_proj.weight") == 29568);
+    // As in the model of 32B.
+    CHECK(
+        RowsOf(config + R"(, "hidden_size": 5120, "num_attention_heads": 40}})",
+               text + "layers.0.self_attn.k_proj.weight") == 8 * 128);
+  }
   const std::string towers =
       R"({"model_type": "clip", "text_config": {"num_hidden_layers": 1},)"
       R"( "vision_config": {"num_hidden_layers": 1}})";
