@@ -424,32 +424,40 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the key by which the config names a dtype; empty if it names none.
-std::string_view DtypeKey(const JsonValue& config) {
-  for (const std::string_view key : {"dtype", "torch_dtype"}) {
-    const auto value = config.Find(key);
-    if (value && value->IsString() && value->string() != "auto") return key;
+// A key of the config that names a dtype, and the name.
+struct NamedDtype {
+  std::string_view key;
+  JsonValue name;
+};
+
+// Returns the dtype that the config names, or else the one that its nested
+// `text_config` names; nullopt if neither names one.
+std::optional<NamedDtype> FindDtype(const JsonValue& config) {
+  for (const auto& part : {std::optional(config), config.Find("text_config")}) {
+    if (!part || !part->IsObject()) continue;
+    for (const std::string_view key : {"dtype", "torch_dtype"}) {
+      const auto value = part->Find(key);
+      if (value && value->IsString() && value->string() != "auto") {
+        return NamedDtype{key, *value};
+      }
+    }
   }
-  return {};
+  return std::nullopt;
 }
 
-// Returns the dtype that the config names; a prefix `torch.` is ignored.
-// Returns F32, the default of transformers, if the config names no dtype. Adds
-// a finding and returns nullopt if the name is unknown.
-std::optional<Dtype> DtypeOf(const JsonValue& config, Findings& findings) {
+// Returns the dtype of a name; a prefix `torch.` is ignored. Adds a finding and
+// returns nullopt if the name is unknown.
+std::optional<Dtype> DtypeOf(const NamedDtype& named, Findings& findings) {
   constexpr std::string_view kModule = "torch.";
-  if (const std::string_view key = DtypeKey(config); !key.empty()) {
-    const auto value = config.Find(key);
-    std::string_view name = value->string();
-    if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
-    if (const auto dtype = ParseDtype(name)) return dtype;
-    findings.Add(code::kDtype, value->place(),
-                 "`" + std::string(key) + "` is " +
-                     ShortQuote(value->string()) + ", which is no known dtype",
-                 "write it as PyTorch does, such as `bfloat16`");
-    return std::nullopt;
-  }
-  return Dtype::kF32;
+  std::string_view name = named.name.string();
+  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+  if (const auto dtype = ParseDtype(name)) return dtype;
+  findings.Add(code::kDtype, named.name.place(),
+               "`" + std::string(named.key) + "` is " +
+                   ShortQuote(named.name.string()) +
+                   ", which is no known dtype",
+               "write it as PyTorch does, such as `bfloat16`");
+  return std::nullopt;
 }
 
 }  // namespace
@@ -473,7 +481,9 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
-  const auto dtype = DtypeOf(config, findings);
+  // transformers takes float32 if the config names no dtype.
+  const auto named = FindDtype(config);
+  const auto dtype = named ? DtypeOf(*named, findings) : Dtype::kF32;
   if (!dtype) return std::nullopt;
   Evaluator values(*family, config, naming, findings);
   TreeBuilder builder(naming, std::move(*spelling), *dtype, findings);
@@ -481,7 +491,7 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   Manifest tree = builder.Take();
   tree.model = family->name;
   tree.source = document.source();
-  if (DtypeKey(config).empty()) {
+  if (!named) {
     tree.dtype_assumed = true;
     tree.notes.emplace_back(kDtypeAssumed);
   }

@@ -124,6 +124,24 @@ TEST_CASE("a dtype that is not known is refused, not taken for F32") {
                                  kDtypeAssumed) != tree->notes.end();
     CHECK(noted == tree->dtype_assumed);
   }
+  // Some versions of transformers state it only in the nested config.
+  const auto nested = [](const std::string& outer, const std::string& inner) {
+    const auto document = Config(
+        R"({"model_type": "qwen2_vl", "vision_config": {"depth": 1}, )" +
+        outer + R"("text_config": {"num_hidden_layers": 1)" + inner + "}}");
+    Findings findings;
+    auto tree = BuildTree(*document, "hf", findings);
+    REQUIRE(tree);
+    return std::pair(*tree->TypeOf(tree->tensors[0]).dtype,
+                     tree->dtype_assumed);
+  };
+  const std::string inner = R"(, "dtype": "bfloat16")";
+  CHECK(nested("", inner) == std::pair(Dtype::kBF16, false));
+  CHECK(nested(R"("dtype": "auto", )", inner) ==
+        std::pair(Dtype::kBF16, false));
+  CHECK(nested(R"("torch_dtype": "float16", )", inner) ==
+        std::pair(Dtype::kF16, false));
+  CHECK(nested("", "") == std::pair(Dtype::kF32, true));
   CHECK(Refused("{" + kSmall + R"(, "torch_dtype": "bf16"})") ==
         "`torch_dtype` is `bf16`, which is no known dtype @ \"bf16\" -> write "
         "it as PyTorch does, such as `bfloat16`");
