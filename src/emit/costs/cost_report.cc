@@ -304,14 +304,6 @@ void WriteTexts(JsonWriter& json, std::string_view key,
   json.EndArray();
 }
 
-// Returns the assumption that may double all bytes, which is printed even if
-// the others are not; empty if the dtype is known.
-std::string AssumedDtypeText(const Report& report) {
-  const auto& all = report.assumptions;
-  if (std::find(all.begin(), all.end(), kDtypeAssumed) == all.end()) return {};
-  return "assumed: " + std::string(kDtypeAssumed) + "\n";
-}
-
 }  // namespace
 
 std::string CostReportText(const Report& report, const CostText& how) {
@@ -322,8 +314,7 @@ std::string CostReportText(const Report& report, const CostText& how) {
   for (const std::string& text : UnknownOf(report)) {
     out += "not known: " + text + "\n";
   }
-  if (!how.explain) out += AssumedDtypeText(report);
-  if (!how.explain) return out;
+  if (!how.explain) return out + AssumedDtypeText(report.assumptions);
   if (report.memory.activations) {
     out += TensorsText(*report.memory.activations);
   }

@@ -1,9 +1,11 @@
 #include "emit/costs/figures.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
 
+#include "cost/inputs.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -51,6 +53,12 @@ std::string ChangeText(double ratio) {
 std::string FreeShareText(const cost::Memory& memory) {
   return ShareText(*memory.capacity - *memory.Expected(), *memory.capacity) +
          (memory.Complete() ? " free" : " left for what is not known");
+}
+
+std::string AssumedDtypeText(const std::vector<std::string>& assumptions) {
+  const bool found = std::find(assumptions.begin(), assumptions.end(),
+                               kDtypeAssumed) != assumptions.end();
+  return found ? "assumed: " + std::string(kDtypeAssumed) + "\n" : "";
 }
 
 }  // namespace shardc

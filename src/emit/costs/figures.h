@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cost/memory.h"
 
@@ -21,6 +22,10 @@ std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
 // capacity and the expected bytes must be known, and the capacity must be
 // larger than the bytes.
 std::string FreeShareText(const cost::Memory& memory);
+// Returns the line "assumed: ..." if kDtypeAssumed is among the assumptions,
+// and otherwise an empty text. It may double all bytes, so reports print it
+// even if they do not print the other assumptions.
+std::string AssumedDtypeText(const std::vector<std::string>& assumptions);
 
 }  // namespace shardc
 

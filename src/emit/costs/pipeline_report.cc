@@ -201,7 +201,7 @@ std::string PipelineReportText(const PipelineCost& cost,
   for (const std::string& text : cost.Unknown()) {
     out += "not known: " + text + "\n";
   }
-  if (!explain) return out;
+  if (!explain) return out + AssumedDtypeText(cost.assumptions);
   out += "assumed\n";
   for (const std::string& text : cost.assumptions) out += "  " + text + "\n";
   return out;
