@@ -60,8 +60,8 @@ class TextStore {
 // The note that commands print with the sizes of a model whose config.json
 // names no dtype.
 inline constexpr std::string_view kDtypeAssumed =
-    "the configuration has neither `dtype` nor `torch_dtype`: float32 is "
-    "assumed, as in transformers";
+    "the configuration has neither `dtype` nor `torch_dtype`: parameters are "
+    "assumed to be float32, as in transformers";
 
 // The names of the tensors are views into the text of `source`. A name that the
 // source does not contain literally, such as a name with escapes, is a view
