@@ -94,8 +94,10 @@ TEST_CASE("auto distinguishes related families") {
   const std::string projector = "multi_modal_projector.linear_1.weight";
   CHECK(picked({q, gate, projector, "vision_tower.patch_conv.weight"}) ==
         "builtin:llava/hf");
-  CHECK(picked({q, gate, projector, "l.cross_attn.q_proj.weight"}) ==
-        "builtin:llava/hf");
+  // Llama 3.2 Vision, with its tower and without.
+  const std::string crossed = "l.cross_attn_attn_gate";
+  CHECK(picked({q, gate, projector, crossed}) == "builtin:llava/hf");
+  CHECK(picked({q, gate, "lm_head.weight", crossed}) == "builtin:llava/hf");
   CHECK(picked({q, gate, projector, "l.pre_feedforward_layernorm.weight",
                 "vision_tower.embeddings.patch_embedding.weight"}) ==
         "builtin:gemma/hf");
