@@ -1,7 +1,7 @@
 // Directory: dense. The reference implementations with which faster or sharded
 // implementations are compared: plain loops over unsharded tensors. They cover
 // attention (with its rotary embedding, masks, dropout and the rounding of
-// cached rows) and the training step of a model.
+// cached keys and values) and the training step of a model.
 // Its files include headers of these directories: source, model.
 //
 // This header declares an unsharded array in float64.

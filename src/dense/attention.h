@@ -47,8 +47,9 @@ struct Options {
 };
 
 // The inputs of attention. The sizes are B batch rows, T queries, S keys, H
-// query heads, K key heads (K divides H), and D and Dv dims. Query head h reads
-// key head h / (H/K). An input is absent if its array or vector is empty.
+// query heads and K key heads (K divides H). In one head, a query or a key has
+// D elements, and a value has Dv. Query head h reads key head h / (H/K). An
+// input is absent if its array or vector is empty.
 struct Inputs {
   Array query;  // [B, T, H, D]
   Array key;    // [B, S, K, D]
@@ -77,9 +78,9 @@ struct Inputs {
   std::vector<int64_t> query_positions;
   // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;
-  // [B]: keys with pk >= length are hidden; S if absent.
+  // [B]: keys with a position >= length are hidden; S if absent.
   std::vector<int64_t> key_lengths;
-  // [B]: keys with pk < start are hidden; 0 if absent.
+  // [B]: keys with a position < start are hidden; 0 if absent.
   std::vector<int64_t> key_starts;
 
   // If the inputs are a part of a larger attention, such as the shard of one

@@ -7,7 +7,8 @@
 namespace shardc::dense {
 
 // The cached rows of the tokens, and the matrices from which keys and values
-// are computed. There are r latent dims, p rotated dims and H heads.
+// are computed. There are H heads. A row has r latent and p rotated elements. A
+// key has `nope` elements that are not rotated, and a value has Dv elements.
 struct Latent {
   Array latent;    // [B, S, r]
   Array rope_key;  // [B, S, p]; all heads share it

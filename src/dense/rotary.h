@@ -60,10 +60,10 @@ class Rotary {
   const std::vector<double>& frequencies() const { return frequencies_; }
   double amplitude() const { return amplitude_; }
 
-  // Rotates a row of heads in place, and multiplies it by the amplitude. Pair i
-  // is rotated by the angle position * frequencies()[i]. amplitude * sin and
-  // amplitude * cos are computed in double and rounded to float32; all other
-  // arithmetic is in float32.
+  // Rotates the heads of one token in place, and multiplies them by the
+  // amplitude. Pair i of a head is rotated by the angle position *
+  // frequencies()[i]. amplitude * sin and amplitude * cos are computed in
+  // double and rounded to float32; all other arithmetic is in float32.
   void Rotate(int64_t position, std::span<float> heads) const;
   // Element d of a rotated head in double (`at`), and the largest error that
   // the float32 arithmetic of Rotate() may make in it (`off`).

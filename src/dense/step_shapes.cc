@@ -1,7 +1,8 @@
 // The ops of the dense reference that move elements without computing. They
-// split, merge, slice, index, rename and roll dimensions, and repeat heads for
-// groups of heads. The sum over groups of heads is in this file too. For
-// example, a dimension of 8 elements is split into n of size 2 and h of size 4:
+// split, merge, slice, index, rename and roll dimensions, and repeat each KV
+// head for its query heads. The sum over the query heads of each KV head is in
+// this file too. For example, a dimension of 8 elements is split into n of size
+// 2 and h of size 4:
 //
 //   split (n h) -> n h: element 5 of (n h) is at n = 1, h = 1
 #include "dense/step_ops.h"
