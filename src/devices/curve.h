@@ -23,8 +23,8 @@ double ValueAt(const Curve& curve, double at);
 // `rates` is a curve of bytes per second, and must not be empty. In
 // measurements, a larger message may take less time than a smaller one, because
 // the network uses another protocol for it. The smaller message could be padded
-// to that size. The function therefore returns the shortest time of any message
-// of at least `bytes`.
+// to the size of the larger one. The function therefore returns the shortest
+// time of any message of at least `bytes`.
 double SecondsAt(const Curve& rates, double bytes);
 // Returns whether no point has a smaller value than the point before it.
 bool Ascends(const Curve& curve);

@@ -1,8 +1,9 @@
 // Reads the built-in profiles, which are the files of profiles/. The files cite
-// the sources of their figures as texts. The list of profiles does not repeat
-// these long texts: it prints a letter after each figure. Each source gets a
-// letter, in the order of first occurrence over all files. For example, this
-// source gets the letter B if it is the second source of all files:
+// the sources of their figures as texts. `shardc cost --profiles` lists all
+// figures. It does not repeat these long texts, but prints a letter after each
+// figure. Each source gets a letter, in the order of first occurrence over all
+// files. For example, this source gets the letter B if it is the second source
+// of all files:
 //
 //   sources: {peaks: ["glennklockwood.com on A100"]}
 #include "devices/profiles.h"
