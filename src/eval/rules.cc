@@ -198,8 +198,8 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the result of applying a sharding constraint. Without a mesh, both
-// systems leave the array unchanged. eformer ignores an empty spec, and
+// Writes the result of applying a sharding constraint. Without a mesh, eformer
+// and fjformer leave the array unchanged. eformer ignores an empty spec, and
 // corrects any other spec. fjformer applies the spec only if the mesh has all
 // its axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
