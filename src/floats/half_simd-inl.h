@@ -102,8 +102,8 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
   hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, x)), DH(), p);
 #else
   // A normal result is rounded by integer arithmetic, which drops 13 bits. For
-  // a subnormal result, a power of two is added whose last bit is float16's
-  // smallest step. The addition then rounds to this step.
+  // a subnormal result, 0.5 is added. Floats from 0.5 to 1 are 2^-24 apart, and
+  // so are float16's subnormal numbers. The addition then rounds to this step.
   const DF df;
   const DI di;
   const DU du;

@@ -104,8 +104,9 @@ int VectorBytes() {
   return length < 0 ? 0 : length & PR_SVE_VL_LEN_MASK;
 }
 
-// Highway compiles its NEON target for processors with AES instructions. For
-// SVE it also has two targets for fixed vector sizes.
+// Highway's NEON target contains AES instructions, so the processor must have
+// them. Highway also has an SVE target for vectors of 32 bytes, and an SVE2
+// target for vectors of 16 bytes.
 int64_t DetectTargets() {
   int64_t targets = 0;
   if (Has(AT_HWCAP, HWCAP_AES)) targets |= HWY_NEON;
