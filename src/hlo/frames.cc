@@ -21,7 +21,7 @@
 namespace shardc::hlo {
 namespace {
 
-// The largest number of frames that StackOf reads.
+// StackOf reads at most this many frames.
 constexpr size_t kDeepest = 256;
 
 int64_t NumberOf(std::string_view braces, std::string_view key) {
@@ -105,8 +105,9 @@ std::vector<SourceLine> Frames::StackOf(std::string_view metadata) const {
     const Frame* frame = FindIn(frames_, number);
     if (frame == nullptr) break;
     add(LineOf(*frame));
-    // XLA gives a parent a lower number than its frame. The search ends at any
-    // other number, because the frames could form a cycle.
+    // XLA numbers a parent before the frames that it calls. If a parent does
+    // not have a lower number, the frames could form a cycle, so the search
+    // ends.
     if (frame->parent >= number) break;
     number = frame->parent;
   }
