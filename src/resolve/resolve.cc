@@ -159,8 +159,9 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
 }
 
 // Reports cycles of registrations. Follows the registrations to which each rule
-// refers, by a depth-first search. Generation rules are not followed: no rule
-// refers to a generation rule, so it cannot be part of a cycle.
+// refers, by a depth-first search. A registration may also have a `generation`
+// rule, for the modes decode and insert. It is not followed: no rule refers to
+// it, so it cannot be part of a cycle.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;

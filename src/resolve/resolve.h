@@ -73,11 +73,13 @@ struct Resolved {
 class Resolver {
  public:
   // Makes a resolver. Returns nullopt after a finding (`schema`,
-  // `duplicate-key` or `cycle`) in these cases. A registration or a bundle has
-  // a blank name. A registration has the name `_`, redefines a built-in logical
-  // axis without `override`, repeats a name of its file, or is in a cycle. If
-  // the policy of `rules` has `compat: eformer`, parallelism axes that the mesh
-  // lacks stay in the specs, so that legalize drops their whole group as
+  // `duplicate-key` or `cycle`) in these cases:
+  // - a registration or a bundle has a blank name
+  // - a registration has the name `_`, redefines a built-in logical axis
+  //   without `override`, repeats a name of its file, or is in a cycle
+  //
+  // If the policy of `rules` has `compat: eformer`, parallelism axes that the
+  // mesh lacks stay in the specs, so that legalize drops their whole group as
   // eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
