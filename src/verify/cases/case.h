@@ -76,9 +76,9 @@ struct Features {
   // The number of dimensions of the attention sinks: 1 for [query heads], 2 for
   // [sinks, KV heads], 0 for no sinks.
   int sinks_rank = 0;
-  bool ragged = false;  // true: rows have different lengths
+  bool ragged = false;  // true: sequences have different lengths
   bool left_padding = false;
-  bool masked_row = false;  // true: some query rows attend to no key
+  bool masked_row = false;  // true: some queries attend to no key
   double dropout = 0;
   bool large_logits = false;  // true: logits of about +-100
   bool custom_blocks = false;

@@ -38,8 +38,8 @@ struct Request {
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
   exec::OperationSettings settings;
-  // Settings requested for single operations, by name. They override `settings`
-  // and `features` for these operations.
+  // Settings requested for single operations, keyed by the operation's name.
+  // They override `settings` and `features` for these operations.
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // all cases have these features
   Rotation rotation;  // the rotary embedding of traces on a cache
@@ -134,7 +134,8 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
 // Returns the number of shards of dimension `dim`. Returns 1 if the spec has no
 // such dimension or the mesh lacks an axis.
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
-// Returns the sizes of a mode. Generation modes have one query per row.
+// Returns the sizes of a mode. Generation modes have one query in each batch
+// row.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout);

@@ -132,7 +132,8 @@ void PackTokens(const Case& test, Random random,
   std::vector<int64_t> keys(AsIndex(n.batch), n.key_length);
   if (test.features.ragged) {
     // In self-attention a sequence has equally many queries and keys, so it may
-    // have any length.
+    // have any length. Otherwise it has query_length queries, and at least as
+    // many keys.
     const bool alike = n.query_length == n.key_length;
     keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
                          n.key_length);

@@ -10,9 +10,9 @@ namespace shardc::verify {
 
 // Returns the inputs of a case, computed from its seed. Mean and norm depend on
 // head and batch row, and the mean also on the position. An element in a wrong
-// place therefore causes an error above the rounding of bfloat16. Query, key
-// and value are rounded to the case's dtype or the cache's, so that the
-// reference reads the rounded numbers too.
+// place therefore causes an error above the rounding of bfloat16. The query is
+// rounded to the case's dtype, and key and value to the dtype in which they are
+// stored (KeyDtype), so that the reference reads the rounded numbers too.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 }  // namespace shardc::verify

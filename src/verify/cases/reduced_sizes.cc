@@ -244,8 +244,8 @@ std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
     if (!found) return std::nullopt;
     out.*dim = *found;
   }
-  // No axis shards the rotated part of a latent's head, so any size is
-  // possible. The rotated part keeps its fraction of the head.
+  // In latent attention, a part of each head is rotated. No axis shards this
+  // part, so any size is possible. It keeps its fraction of the head.
   if (real.latent_rope_dim > 0) {
     out.latent_rope_dim = std::max<int64_t>(
         1, real.latent_rope_dim * out.head_dim / real.head_dim);

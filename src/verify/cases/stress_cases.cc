@@ -63,8 +63,8 @@ Case LongCase(Case test, const Request& request) {
   test.settings.blocksize_k =
       std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
   test.remarks.clear();
-  // Every row attends to every key, unless the operation reads pages and needs
-  // a causal mask.
+  // Every query attends to every key, unless the operation reads pages and
+  // needs a causal mask.
   test.features.window.reset();
   test.features.ragged = false;
   test.features.causal = test.operation->IsPaged();

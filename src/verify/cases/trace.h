@@ -65,7 +65,7 @@ struct PagedTrace {
   int64_t key_heads = 2;
   int64_t head_dim = 8;
   int64_t page_size = 4;
-  int64_t pages_per_request = 6;  // largest number of pages
+  int64_t pages_per_request = 6;  // the most pages that a request may have
   // The number of steps. In each step, a request appends tokens, begins to
   // share the pages of another request, or is released.
   int64_t steps = 40;

@@ -6,9 +6,10 @@
 //
 // Without a window, the cache has a slot for every token. With a window it has
 // fewer slots, so that slots are reused. For example, without a window, a case
-// has 8 keys sharded over sp=2, and 2 rows. The longest row is given 5 * 2 + 8
-// = 18 tokens, so that shorter rows have tokens too. With 4 decode steps, a row
-// needs 22 slots. sp divides 8, 18 and 22.
+// has 8 keys sharded over sp=2, and 2 rows. Each row is 5 tokens shorter than
+// the row before it. The longest row is given 5 * 2 + 8 = 18 tokens, so that
+// every row has some. With 4 decode steps, a row needs 22 slots. sp divides 8,
+// 18 and 22.
 #include "verify/cases/trace_cases.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The faults of pages and of the latent. Each has the smallest cases that
+// The faults of pages and of latent attention. Each has the smallest cases that
 // reveal it. For example, a case with int8 pages reveals a kernel that reads a
 // neighbour's scale.
 #include <utility>

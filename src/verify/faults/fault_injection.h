@@ -46,7 +46,7 @@ struct InjectedFault {
   std::vector<Probe> probes;  // run in order, until one reveals the fault
 };
 
-// Returns the faults of pages and of the latent.
+// Returns the faults of pages and of latent attention.
 std::vector<InjectedFault> PagedFaults();
 // Returns the faults of dtypes, quantised matmuls and softmax in 16 bits.
 std::vector<InjectedFault> NarrowFaults();

@@ -99,7 +99,8 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
   return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
 }
 
-// The largest number of ids that a proof allocates, summed over all devices.
+// If a tensor's number of elements times the number of devices exceeds this
+// limit, a smaller tensor of ids is checked in its place.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns a layout in which the reshard of a tensor of ids (elements that are

@@ -104,8 +104,8 @@ class Maker {
     }
   }
 
-  // Computes, from the index of each element, the factors by which the
-  // reference's dropouts multiply.
+  // Sets the factors by which the reference multiplies the elements of the
+  // dropout's input. A factor depends on the op's key and the element's index.
   void DrawDropout(const step::Op& op) {
     const auto& [rate, key] = step::As<step::DropoutAttributes>(op);
     const Random random = Random(static_cast<uint64_t>(key)).Split("drop");

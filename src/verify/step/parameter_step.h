@@ -48,7 +48,7 @@ struct ParameterStep {
   std::string role = {};         // such as "q of layer 3"
   std::string labels = {};       // dimension labels, such as "[(n h),d]"
   std::string sharding = {};     // such as "(n h):tp d:fsdp"
-  bool stacked = false;          // true: one of several tensors with this role
+  bool stacked = false;          // true: the parameter stacks several tensors
   std::string gradient = {};     // the gradient's sharding before it is reduced
   std::vector<ParameterUse> uses = {};
   std::vector<ParameterMove> moves = {};

@@ -290,8 +290,8 @@ class Chooser {
   }
 
   // Returns a number that is above all of the position ids `ids`: the larger of
-  // the numbers of queries and keys. A table of learned positions needs so many
-  // rows.
+  // the numbers of queries and keys. A table of learned positions needs that
+  // many rows.
   int64_t PositionsOf(step::ValueId ids) const {
     const step::CommonLabels& common = graph_.common;
     const LabelId tokens = graph_.values[AsIndex(ids)].labels.back();

@@ -1,5 +1,5 @@
-// Injects every fault of the table into a correct step. Records whether the
-// fault changed the run, and which check detected it.
+// Injects each fault of a list (step_faults.h) into a correct step. Records
+// whether the fault changed the run, and which check detected it.
 #ifndef SHARDC_VERIFY_STEP_SELF_TEST_H_
 #define SHARDC_VERIFY_STEP_SELF_TEST_H_
 

@@ -17,15 +17,15 @@ namespace shardc::verify {
 
 enum class SoundStep : uint8_t {
   kTensor,     // dp 2, fsdp 2, tp 4: two layers, KV heads replicated over tp
-  kSequence,   // dp 2, sp 2, tp 2: the residual's tokens sharded over sp, tp
+  kSequence,   // dp 2, sp 2, tp 2: residual stream's tokens sharded over sp, tp
   kSplit,      // fsdp 2, tp 2: hidden size sharded over tp; latent attention
   kExperts,    // ep 4, sp 2, tp 2: tokens and experts sharded over ep
   kTokens,     // dp 2, ep 4: experts sharded over ep, but tokens not
-  kDecode,     // sp 4, tp 2: a cache sharded over sp, attention sinks
+  kDecode,     // sp 4, tp 2: attention sinks, and a cache sharded over sp
   kMicro,      // dp 2, fsdp 2: a step of two micro-batches
   kNarrow,     // as kTensor, but in float32
   kRecompute,  // as kTensor, with rematerialised layers and dropout
-  kRing,       // sp 4, tp 2: ring attention over sp, attention sinks
+  kRing,       // sp 4, tp 2: attention sinks, and ring attention over sp
 };
 inline constexpr int kSoundSteps = 10;
 std::string_view SoundStepName(SoundStep which);  // "tensor"

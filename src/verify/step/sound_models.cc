@@ -29,7 +29,7 @@ using step::LabelId;
 using step::OpKind;
 using step::ValueId;
 
-// Writes the labels, the inputs and the ops of a model.
+// Writes the dimension labels, the inputs and the ops of a model's graph.
 class Writer {
  public:
   explicit Writer(SoundModel& model)
@@ -307,8 +307,8 @@ class ModelWriter : public Writer {
     settings.renormalise = true;
     settings.groups = groups_;
     settings.chosen_groups = chosen_;
-    // The correction of the scores is small, so that the choice of experts
-    // still depends on the scores.
+    // The correction is added to the scores before experts are chosen. It is
+    // small, so that the choice still depends on the scores.
     settings.correction = write.Scaled(correction, {0.1, {}});
     const step::Routed routed = step::Route(write, logits, e_, settings);
     WriteBalance(logits, routed.chosen);

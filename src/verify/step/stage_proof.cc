@@ -1,7 +1,7 @@
 // Proves a step that is divided into pipeline stages. The order, the channels
 // and the memory of the schedule's table are proven at its real size, which
 // needs no tensors. The step then runs with a smaller table of the same
-// schedule. A table from a file is never made smaller:
+// schedule, unless the table is from a file. For example:
 //
 //   interleaved on 8 ranks with 4 stages each and 64 micro-batches: proven; the
 //   step runs on 2 ranks with 2 stages each and 2 micro-batches

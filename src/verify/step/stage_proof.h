@@ -28,7 +28,7 @@ struct StageProof {
   std::string axis, schedule;
   Mesh all_mesh;  // the mesh of all stages
   int32_t ranks = 0, stages = 0, microbatches = 0;
-  std::optional<int32_t> virtual_stages;  // stages of each rank, if all equal
+  std::optional<int32_t> virtual_stages;  // stages of a rank; nullopt: unequal
   std::vector<int64_t> layers;            // the number of layers of each stage
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, or nullopt if the

@@ -386,7 +386,8 @@ class StagedRunner {
            op->phase == step::Phase::kBackward && op->micro < 0;
   }
 
-  // Injects a fault: replaces the sums of other ranks by zeros.
+  // Runs an addition of gradients over ranks with an injected fault: the terms
+  // that other ranks have computed are replaced by zeros.
   bool AddOwn(int32_t rank, const Instruction& code) {
     Rank& of = ranks_[AsIndex(rank)];
     for (const int32_t slot : code.in) {
@@ -406,7 +407,7 @@ class StagedRunner {
   }
 
   // Runs the instructions that come after the tasks: every rank computes the
-  // loss, the norm, and the results of its own parameters.
+  // loss, the norm of all gradients, and the results of its own parameters.
   bool RunAfter() {
     for (int32_t rank = 0; rank < table_.ranks(); ++rank) {
       if (!DemandResult(rank, graph_.loss) ||

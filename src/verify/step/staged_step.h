@@ -20,8 +20,9 @@
 
 namespace shardc::verify {
 
-// The schedule's table, and the division of a step over stages and ranks: of
-// its layers, its sums of gradients and the norm of all gradients.
+// The schedule's table, and how a step is divided over stages and ranks. Layers
+// and sums of gradients belong to stages. Each rank computes a part of the norm
+// of all gradients.
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
@@ -80,8 +81,9 @@ class StagedProgram {
   int32_t MakerOf(int32_t slot) const {
     return maker_[static_cast<size_t>(slot)];
   }
-  // Returns true if a slot that a task computes is read after the stage's tasks
-  // of that micro-batch. Examples are sums of gradients and losses.
+  // A task computes a slot for one stage and one micro-batch. Returns true if
+  // the slot is read after the tasks of this stage and micro-batch, as sums of
+  // gradients and losses are.
   bool Lasts(int32_t slot) const { return lasts_[static_cast<size_t>(slot)]; }
   // Returns the rank that computes a slot for all ranks, or -1 if each rank
   // computes it by itself.
@@ -120,8 +122,8 @@ class StagedProgram {
   std::vector<int32_t> maker_;
   // Indexed by slot: the instructions that read it.
   std::vector<std::vector<int32_t>> readers_;
-  // Indexed by slot. `lasts_`: the slot is read after its stage's tasks of the
-  // micro-batch. `goes_back_`: an earlier stage reads the slot.
+  // Indexed by slot. `lasts_`: Lasts() returns true for the slot. `goes_back_`:
+  // an earlier stage reads the slot.
   std::vector<bool> lasts_, goes_back_;
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;

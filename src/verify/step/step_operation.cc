@@ -39,8 +39,8 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
   for (const step::Op& op : graph.ops) {
     const auto& labels = graph.values[AsIndex(op.out)].labels;
     if (op.constraint == "q" && labels.size() > 3) {
-      // The labels are [b, t, n, h]. If query heads are divided into groups,
-      // there are several labels in place of n.
+      // The dimensions are [batch, tokens, heads, head dim]. If query heads are
+      // divided into groups, several dimensions take the place of `heads`.
       out.heads = 1;
       for (size_t i = 2; i + 1 < labels.size(); ++i) {
         out.heads *= size(labels[i]);

@@ -371,8 +371,8 @@ class CacheTraceRun {
                  cache_.config.window);
     staged.output = query.spec;
     staged.query = std::move(query);
-    // Keys and values are swapped and not copied, because a cache may need half
-    // of the memory.
+    // Keys and values are swapped and not copied, because the memory may not
+    // suffice for a copy of a large cache.
     std::swap(staged.key, view.key);
     std::swap(staged.value, view.value);
     const bool ran = RunStep(staged);

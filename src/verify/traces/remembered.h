@@ -41,12 +41,12 @@ class Remembered {
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
-  // Returns the first place where a view, in the trace's dtype, differs from
-  // the expected content, or nullopt. Values must be equal bit by bit. Keys may
-  // differ by the rounding of their rotation. For each row, `slots` has the one
-  // slot to compare, or -1 to skip the row: comparing all slots would take
-  // longer than the step itself. Slots that were never written are not
-  // compared.
+  // Returns the first place where `view` (the cache as attention reads it, in
+  // the trace's dtype) differs from the expected content, or nullopt. Values
+  // must be equal bit by bit. Keys may differ by the rounding of their
+  // rotation. For each row, `slots` has the one slot to compare, or -1 to skip
+  // the row: comparing all slots would take longer than the step itself. Slots
+  // that were never written are not compared.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
