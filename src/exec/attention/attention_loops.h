@@ -45,11 +45,13 @@ struct LocalSlice {
   std::vector<int32_t> key_head;  // [H]: the key head of each query head
 
   const Buffer* query_positions = nullptr;  // I32 [B, T]
-  const Buffer* key_positions = nullptr;    // I32 [B, S]; negative: empty slot
+  const Buffer* key_positions = nullptr;    // I32 [B, S]; negative: no key
   const Buffer* query_segments = nullptr;   // I32 [B, T], or null
   const Buffer* key_segments = nullptr;     // I32 [B, S], or null
-  const Buffer* key_lengths = nullptr;      // I32 [B], or null
-  const Buffer* key_starts = nullptr;       // I32 [B], or null
+  // I32 [B], or null. A key of batch row b is masked if its position is below
+  // key_starts[b], or not below key_lengths[b].
+  const Buffer* key_lengths = nullptr;
+  const Buffer* key_starts = nullptr;
   BroadcastView bias, mask, additive_mask;
 
   // The index of the slice's first batch row, and of its first query head, in
@@ -68,8 +70,8 @@ struct LocalSlice {
   int64_t keys() const { return key->shape[1]; }
 };
 
-// The running softmax, in F32, of each row of B batch rows, H query heads and T
-// query rows. For a row without keys, max is -inf, and sum and out are 0.
+// The running softmax, in F32, of each query token in each of the B batch rows
+// and H query heads. For a token without keys, max is -inf; sum and out are 0.
 struct SoftmaxState {
   Buffer max;  // [B, H, T]
   Buffer sum;  // [B, H, T]

@@ -36,8 +36,9 @@ inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 //   cap(scale * q.k) + bias + additive mask,
 //   cap(s) = soft_cap*tanh(s/soft_cap)
 // unless a mask, segments, lengths, `causal` or `window` mask it. If the
-// positions pq of the query and pk of the key are not given, pk = j and pq =
-// kv_len - T + i: the last of T queries has the position of the last key.
+// positions pq of the query and pk of the key are not given, pk = j and
+// pq = L - T + i, where T is the number of queries and L the number of keys.
+// The last query thus has the position of the last key.
 struct AttentionOptions {
   std::optional<double> scale;  // if absent, 1/sqrt(head dimension)
   double soft_cap = 0;          // 0: no cap

@@ -24,7 +24,8 @@
 namespace shardc::exec {
 
 // The inputs of multi-head latent attention (MLA), with r latent dims and p
-// rotated dims. Of a query's nope + p dims, the first `nope` are not rotated.
+// dims that a rotary embedding rotates. A query has `nope` dims without a
+// position embedding, followed by p rotated dims.
 struct LatentInputs {
   Buffer latent;    // [B, S, r]
   Buffer rope_key;  // [B, S, p]
@@ -45,16 +46,20 @@ struct AttentionProblem {
   std::optional<Buffer> bias;  // [B|1, H|1, T|1, S]
   // BOOL, shaped as bias; nonzero: the query may attend to the key.
   std::optional<Buffer> mask;
-  std::optional<Buffer> additive_mask;   // same shape as `bias`
-  std::optional<Buffer> softmax_aux;     // logits of sinks: [H] or [sinks, K]
+  std::optional<Buffer> additive_mask;  // same shape as `bias`
+  // The sinks, which are extra logits without a value: [H] or [sinks, K].
+  std::optional<Buffer> softmax_aux;
   std::optional<Buffer> query_segments;  // I32 [B, T], or [1, N] if packed
   std::optional<Buffer> key_segments;    // I32 [B, S], or [1, M] if packed
-  // I32 [B, T]; if absent, query i has position kv_len - T + i.
+  // I32 [B, T]; if absent, query i has position L - T + i, where L is the row's
+  // entry in `key_lengths`, or S if there are no lengths.
   std::optional<Buffer> query_positions;
   // I32 [B, S]; if absent, key j has position j.
   std::optional<Buffer> key_positions;
-  std::optional<Buffer> key_lengths;  // I32 [B]; if absent, all are S
-  std::optional<Buffer> key_starts;   // I32 [B]; if absent, all are 0
+  // I32 [B]. A key of batch row b is masked if its position is below
+  // key_starts[b], or not below key_lengths[b]. An absent list masks no key.
+  std::optional<Buffer> key_lengths;
+  std::optional<Buffer> key_starts;
   // BOOL [B|1, H|1, blocks of T, blocks of S]. Nonzero if the queries of a
   // block see the keys of a block. Only the operation blocksparse reads this
   // table.
@@ -105,7 +110,8 @@ struct OperationSettings {
   // passed around a ring over these axes, and the all_to_all runs over the
   // others.
   AxisGroup ring_axes;
-  // True: the ring is a loop; false: its steps are unrolled.
+  // True if the real program runs the steps of the ring in a loop, false if it
+  // unrolls them. The simulated run is the same for both.
   bool scan_ring = true;
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;

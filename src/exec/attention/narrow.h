@@ -2,8 +2,8 @@
 // that are quantised to few bits, and a softmax in 16 bits.
 //
 // Quantised matmuls: numbers are quantised in groups, which are called rows
-// here. The numbers x of a row are stored as integers, which are multiplied by
-// the row's step = max |x| / (2^(bits-1) - 0.5). The largest integer is
+// here. A number x is stored as x / step, rounded to an integer, where the step
+// of the row is max |x| / (2^(bits-1) - 0.5). The largest integer is
 // 2^(bits-1) - 1. Products of integers are added without rounding. In the
 // logits q.k, a row is the vector of one token and head. In the output p.v, p
 // are the softmax weights. A row of p has one query's weights for the keys of

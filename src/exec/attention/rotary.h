@@ -27,8 +27,8 @@ enum class RopeKind : uint8_t {
   kLlama3,
 };
 
-// Parses a name of a scaling such as "linear", "su", "longrope" or "default".
-// Returns nullopt if the name is unknown.
+// Parses the name of a RoPE scaling, such as "linear", "su", "longrope" or
+// "default". Returns nullopt if the name is unknown.
 std::optional<RopeKind> ParseRopeKind(std::string_view name);
 
 struct RopeScaling {

@@ -27,9 +27,9 @@ struct RotarySeam {
   std::function<void(Rotation&)> device;
 };
 
-// Rotates the tokens [B, n, N, D] in place and rounds them to their dtype.
-// Token t of row b of the unsharded tensor is at position first[b] + t. D must
-// be unsharded, because the two elements of a pair may be D/2 apart.
+// Rotates the tokens [B, length, heads, D] in place and rounds them to their
+// dtype. Token t of row b of the unsharded tensor is at position first[b] + t.
+// D must be unsharded, because the two elements of a pair may be D/2 apart.
 void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,
                   const RopeFrequencies& frequencies, RotaryStyle style,

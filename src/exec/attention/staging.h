@@ -111,9 +111,9 @@ void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 // suggests a change. Leaves other errors unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
-// Reshards key and value over the axes of the query's heads (the MHA spec).
-// Returns an error if these axes cannot divide the key heads evenly, or if one
-// of the axes already shards another dimension of key or value.
+// Reshards the heads of key and value over the axes that shard the query's
+// heads. Returns an error if these axes cannot divide the key heads evenly, or
+// if one of the axes already shards another dimension of key or value.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
 // Stages the inputs of a local kernel, which computes attention on each device
 // without collectives. Query, key and value stay sharded over batch and heads,

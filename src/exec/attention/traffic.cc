@@ -135,8 +135,9 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Segment ids are first resharded over the axes that shard the lengths before
-  // the all_to_all. They are then gathered over the axes of the all_to_all.
+  // Before the all_to_all of ulysses, `exchange.lengths` are the axes that
+  // shard the tokens. Segment ids are first resharded over these axes, and then
+  // gathered over the axes of the all_to_all.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

@@ -64,8 +64,8 @@ class Traffic {
   // Adds the bytes of gathering query, key and value over their lengths and
   // over D. Batch and heads keep their axes.
   void GatherLengths();
-  // Adds the bytes of resharding key and value over the axes of the query's
-  // heads (MHA spec).
+  // Adds the bytes of resharding the heads of key and value over the axes that
+  // shard the query's heads.
   void KeysOnHeads();
   // Adds the bytes of resharding bias, masks, segment ids and sinks. Query and
   // key must already have their final layouts.
@@ -93,8 +93,8 @@ class Traffic {
   struct Exchange {
     AxisGroup lengths, axes;
     int64_t repeated = 1;  // how often each key head is sent
-    // True if the tokens of a device after the exchange are not one contiguous
-    // range of the sequence.
+    // True if a ring follows the all_to_all. The all_to_all may then change the
+    // order of the tokens, so segment ids, bias and masks are gathered.
     bool joined = false;
   };
   Exchange exchange;

@@ -9,7 +9,9 @@
 //
 // Each row of the batch has its own length. Position p of a row is at slot p of
 // dimension 1, or at slot p mod max_length if the cache has a window and reuses
-// its slots. `index` and `start` are small, so every device has all of them.
+// its slots. `index` holds the position of each row's next token, and `start`
+// each row's first position that is not padding. These two arrays are small, so
+// every device has all of them.
 #ifndef SHARDC_EXEC_CACHE_KV_CACHE_H_
 #define SHARDC_EXEC_CACHE_KV_CACHE_H_
 
@@ -89,9 +91,11 @@ bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
 // The cache as attention reads it: keys and values in one dtype (int8 is
 // dequantised in F32 and then rounded), and the lengths of the rows.
 struct CacheView {
-  ShardedTensor key;             // [B, S, K, D]
-  ShardedTensor value;           // [B, S, K, D]
-  ShardedTensor positions;       // [B, S] I32, as in KvCache
+  ShardedTensor key;    // [B, S, K, D]
+  ShardedTensor value;  // [B, S, K, D]
+  // Used only with a window: I32 [B, S], the position that each slot holds, or
+  // -1 for an empty slot.
+  ShardedTensor positions;
   std::vector<int64_t> lengths;  // [B]: one more than the last valid position
   std::vector<int64_t> starts;   // [B]: the first valid position
   // True: the buffers of `key` and `value` are the cache's own.

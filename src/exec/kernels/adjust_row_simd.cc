@@ -9,7 +9,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/adjust_row_simd.cc"
 #include <hwy/cache_control.h>
-#include <hwy/foreach_target.h>  // before highway.h; re-includes this file
+// foreach_target.h must precede highway.h. It includes this file once more for
+// each instruction set.
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"

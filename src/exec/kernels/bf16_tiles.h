@@ -56,8 +56,8 @@ void PackLeft(const Bf16Rows& from, uint16_t* to);
 // keys do for the scores. Writes [R / 16][D / 32] tiles.
 void PackColumns(const Bf16Rows& from, uint16_t* to);
 // Packs the rows as right tiles without a transpose, as values are packed for
-// the output. `to` is an array [D / 16][steps] of tiles. For each group of 16
-// dims, the first R / 32 tiles are written.
+// the output. `to` is an array [D / 16][steps] of tiles: each group of 16 dims
+// has room for `steps` tiles, and the first R / 32 of them are written.
 void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
 
 // The arguments for a block of 32 x 32 float32 sums. Each of `steps` steps adds

@@ -65,10 +65,11 @@ inline void Transpose(__m512i* r) {
   }
 }
 
-// Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with
-// |r| <= 1/2. Adding 1.5 * 2^23 leaves n in the low bits of the sum. 2^r is a
-// minimax polynomial of relative error 2^-23. Results below 2^-126.5 are 0, and
-// e^0 is 1.
+// Returns e^x for x <= 0, with a relative error below 1e-6. It is 2^t with t =
+// x log2(e), computed as 2^n * 2^r, where n is t rounded to an integer and r =
+// t - n. Adding 1.5 * 2^23 + 127 to t leaves n + 127 in the low bits of the
+// sum. 2^r is a minimax polynomial of relative error 2^-23. Results below
+// 2^-126.5 are 0, and e^0 is 1.
 inline __m512 ExpNonPositive(__m512 x) {
   const __m512 magic = _mm512_set1_ps(12582912.0f + 127.0f);
   const __m512 t = _mm512_max_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),

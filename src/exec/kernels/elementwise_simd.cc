@@ -15,7 +15,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/elementwise_simd.cc"
-#include <hwy/foreach_target.h>  // before highway.h; re-includes this file
+// foreach_target.h must precede highway.h. It includes this file once more for
+// each instruction set.
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "exec/kernels/kernel_math_simd-inl.h"

@@ -63,8 +63,9 @@ HWY_INLINE VF ExpNonPositiveV(VF x) {
   return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
 }
 
-// Returns e^x for all x. 2^n is multiplied in as two factors, so that only the
-// second multiplication rounds, even if the result is subnormal.
+// Returns e^x for all x, as 2^n * e^(x - n ln 2), where n is x log2(e) rounded
+// to an integer. 2^n is multiplied in as two factors, so that only the second
+// multiplication rounds, even if the result is subnormal.
 HWY_INLINE VF ExpV(VF x) {
   const DF df;
   const DI di;

@@ -41,8 +41,10 @@ namespace {
 // the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
-// AttendTile alternates between two steps. It calls ScoreKeys for 32 x 32
-// scores of the next tile, and then computes the weights of kRowsPerPanel rows.
+// A call of ScoreKeys computes a tile's scores for 32 keys, so a block of 256
+// keys needs 8 calls. AttendTile makes these calls for the next tile while it
+// computes the weights of the 32 rows of its own tile: one call for every
+// kRowsPerPanel = 4 rows.
 constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
@@ -322,7 +324,7 @@ class Prefill {
   float* out_ = nullptr;         // [tiles][32][out_dim]
   uint16_t* key_ = nullptr;      // [kKeyBlock / 16][depth] right tiles
   uint16_t* value_ = nullptr;    // [out_dim / 16][kKeySteps] right tiles
-  float* scores_ = nullptr;      // [2][32][kScoreStride]
+  float* scores_ = nullptr;      // [2 query tiles][32][kScoreStride]
   uint16_t* weights_ = nullptr;  // [32][kWeightStride]
 };
 

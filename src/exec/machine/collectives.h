@@ -5,8 +5,9 @@
 //
 // Members of a group are ordered by their index along the axis list. Reductions
 // combine the members' buffers in ascending index, so replicas have equal bits.
-// In a real ring each member starts at another index, so its results agree only
-// within tolerance.
+// A real ring adds the same numbers in another order: each part of the result
+// begins with another member's numbers. Its results therefore equal the results
+// here only within rounding errors.
 //
 // The functions from AllGather to Broadcast build a CollectiveCall and pass it
 // to the machine's CollectiveSeam, which a test may replace.

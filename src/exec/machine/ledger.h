@@ -25,7 +25,8 @@ struct SentBytes {
   const std::vector<int64_t>& Of(Collective kind) const {
     return by[static_cast<size_t>(kind)];
   }
-  // The largest number of bytes of a device.
+  // Returns the largest number of bytes that any device sent in collectives of
+  // this kind.
   int64_t Most(Collective kind) const;
   int64_t Total() const;
   // Compares all numbers; an empty list equals a list of zeros.

@@ -2,8 +2,9 @@
 // counter. The order of drawing, the sharding and the threads cannot change a
 // number.
 //
-// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2,
-// 3" (SC 2011), checked against that paper's known answers.
+// The generator is Philox4x32-10 of Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3" (SC 2011). A test compares it with the authors' test
+// vectors.
 #ifndef SHARDC_EXEC_MACHINE_RANDOM_H_
 #define SHARDC_EXEC_MACHINE_RANDOM_H_
 

@@ -235,11 +235,12 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
   return why;
 }
 
-// Counts how often the number of each element occurs. With a correct layout,
-// all numbers are in runs of consecutive numbers. A run is counted by two
-// additions: the run 4 5 6 adds 1 at number 4 and -1 at number 7, and prefix
-// sums then give the counts. Numbers outside of runs are counted one by one.
-// Memory for them is allocated only if there are such numbers.
+// Each element of a tensor is set to its own row-major number. Counts how often
+// each number occurs on the devices. With a correct layout, all numbers are in
+// runs of consecutive numbers. A run is counted by two additions: the run 4 5 6
+// adds 1 at number 4 and -1 at number 7, and prefix sums then give the counts.
+// Numbers outside of runs are counted one by one. Memory for them is allocated
+// only if there are such numbers.
 class Tally {
  public:
   explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}

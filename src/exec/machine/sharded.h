@@ -79,7 +79,7 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
 // Reshards a tensor to another legal layout. The devices that hold a shard take
 // turns in sending it to the devices that lack it. If elements are sent, the
 // ledger records one collective:
-// - an all_to_all if an axis changes its dimension,
+// - an all_to_all if an axis moves from one dimension to another,
 // - else an all_gather if every dimension only loses or gains trailing axes,
 // - else a ppermute.
 // Tensors without elements are not recorded.

@@ -13,9 +13,9 @@
 //
 // The operation runs as a local kernel. The wrapper around the kernel keeps the
 // axes of batch and heads and gathers all other dimensions. Key and value are
-// sharded over the query's head axes (the MHA spec). The table has global block
-// coordinates and is sharded as the query's batch and heads, so the bits equal
-// the unsharded run's.
+// sharded over the query's head axes. The table has global block coordinates
+// and is sharded as the query's batch and heads, so the bits equal the
+// unsharded run's.
 //
 // Cost: if a length is sharded over n devices, query, key and value are
 // all-gathered. A device that holds b bytes of a tensor sends (n-1) b bytes.

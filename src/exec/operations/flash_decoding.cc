@@ -222,8 +222,9 @@ class FlashDecoding {
     }
   }
 
-  // Returns the factor on this device's normalised output of a row: exp(own
-  // log-sum-exp - log-sum-exp over all devices, sinks included).
+  // Returns the factor by which this device's normalised output of a row is
+  // multiplied: exp(own log-sum-exp - log-sum-exp over all devices, sinks
+  // included).
   float Share(int device, const Buffer& lse, int64_t n, int64_t row, int64_t,
               int64_t head) const {
     const int64_t rows = lse.Elements() / n;

@@ -315,8 +315,9 @@ class LatentRun {
     slice.one_row = staged_.T() == 1;
   }
 
-  // If the length is sharded: merges the devices' partial softmaxes by the
-  // log-sum-exp rule.
+  // If the length is sharded, merges the devices' partial softmaxes. Each
+  // device multiplies its sum and output by e^(own maximum - largest maximum of
+  // all devices). Sums and outputs are then all-reduced.
   void Merge() {
     PerDevice top;
     for (const DeviceInputs& part : parts_) top.push_back(part.state.max);

@@ -70,7 +70,7 @@ inline constexpr InputSet kDenseInputs = {
 // operation on traces, which are sequences of calls.
 enum class StateTrace : uint8_t {
   kNone,
-  // A KV cache: a trace prefills rows, inserts them into it and decodes.
+  // A KV cache: a trace prefills rows, inserts them into the cache and decodes.
   kCache,
   // A table of pages: in a trace, requests grow, share and release pages.
   kPages,
@@ -85,14 +85,15 @@ struct Operation {
   // it is a kernel that sees only the slices of its device.
   bool global_view = false;
   bool decode_only = false;  // true: T must be 1
-  // True if key and value are sharded over the query's head axes (the MHA
-  // spec).
+  // True if the heads of key and value are sharded over the axes that shard the
+  // query's heads.
   bool heads_on_keys = false;
   // True if query and key lengths must have the same axes. A query of length 1
   // is then not supported if the key length is sharded.
   bool equal_length_axes = false;
-  // True if an all_to_all exchanges lengths for heads. The product of the
-  // length axes' sizes must then divide the heads.
+  // True if an all_to_all changes a sharding of the lengths to a sharding of
+  // the heads. The number of devices in the all_to_all must then divide the
+  // number of query heads on a device.
   bool exchanges_heads = false;
   // True if partial logits are all-reduced when the head dimension is sharded.
   bool adds_logits = false;

@@ -1,7 +1,7 @@
 // The operation ragged_page_attention_v3: writes the new keys and values [N, K,
 // D] to their pages, then attends. P pages of ps tokens are [P, ps, g, p,
 // pad128(D)]: the 2K keys and values of a token are packed in g words of p =
-// 32/bits elements.
+// 32/bits elements. pad128 rounds up to a multiple of 128.
 //
 // The kernel has three programs, and requests are sorted by the program that
 // they need. Requests of one query come first. Then come requests whose keys

@@ -21,8 +21,8 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n);
 Buffer PermuteDim(const Buffer& from, size_t dim,
                   const std::vector<int64_t>& order);
 
-// Permutes every input along its query and key lengths: tokens, positions, ids,
-// bias and masks.
+// Permutes every input along its query and key lengths: tokens, positions,
+// segment ids, bias and masks.
 AttentionProblem PermuteProblem(const AttentionProblem& problem,
                                 const std::vector<int64_t>& query_order,
                                 const std::vector<int64_t>& key_order);

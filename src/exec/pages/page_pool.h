@@ -27,10 +27,10 @@ enum class PageFormat : uint8_t {
   // Keys and values are in two pools [P, ps, K, D].
   kSeparate,
   // [P, ps, g, p, pad128(D)], where p = 32/bits elements form a word of 32
-  // bits. Keys and values are numbered together: the keys of head k have number
-  // c = 2k and its values c = 2k + 1. Number c is at (c / p, c mod p), so g =
-  // ceil(2K/p). With D = 64 a row holds the keys and then the values of one
-  // head, and g = ceil(K/p).
+  // bits, and pad128 rounds up to a multiple of 128. Keys and values are
+  // numbered together: the keys of head k have number c = 2k and its values c =
+  // 2k + 1. Number c is at (c / p, c mod p), so g = ceil(2K/p). With D = 64 a
+  // row holds the keys and then the values of one head, and g = ceil(K/p).
   kPacked,
 };
 

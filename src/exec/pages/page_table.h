@@ -27,7 +27,7 @@ struct PageConfig {
   int64_t pages = 1;          // P: number of pages in all shards
   int64_t page_size = 1;      // tokens in a page
   int64_t rows = 1;           // R: requests
-  int64_t pages_per_row = 1;  // the largest number of pages of a row
+  int64_t pages_per_row = 1;  // a row has at most this number of pages
   int64_t shards = 1;         // n: number of shards, which must divide P and R
   // If true, a shared page is copied before it is written. Fault injection sets
   // this to false.
@@ -63,8 +63,8 @@ class PageTable {
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
             LayoutError& why);
   // Makes the empty row `to` share the pages of row `from`, so that both have
-  // the same tokens. Each page gets one more reference. Returns false if `to`
-  // is not an empty row of the same shard.
+  // the same tokens. The number of rows that use each of these pages increases
+  // by one. Returns false if `to` is not an empty row of the same shard.
   bool Share(int64_t from, int64_t to, LayoutError& why);
   // Empties a row. Its pages become free unless other rows use them.
   void Release(int64_t row);

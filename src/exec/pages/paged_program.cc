@@ -2,12 +2,12 @@
 // read page by page into one contiguous array. Attention over this array runs
 // as over unpaged keys, so a request's bits depend only on its own pages.
 //
-// The pages are sharded over n shards of the data axes. Shard r owns pages [r
-// P/n, (r + 1) P/n) and requests [r R/n, (r + 1) R/n). All queries are on every
-// device of those axes. Each device computes the outputs of its own requests
-// and has zeros for the other requests. The outputs are then all-reduced: a
-// device sends 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits except
-// the sign of zero, so every zero is made positive.
+// The axes that shard the batch divide the pages into n shards. Shard r owns
+// pages [r P/n, (r + 1) P/n) and requests [r R/n, (r + 1) R/n). All queries are
+// on every device along these axes. Each device computes the outputs of its own
+// requests and has zeros for the other requests. The outputs are then
+// all-reduced: a device sends 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps
+// all bits except the sign of zero, so every zero is made positive.
 //
 // To detect reads from a wrong page, pages are assigned in a random order, and
 // free pages hold a large number. Such a read therefore changes the result.

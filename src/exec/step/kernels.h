@@ -9,6 +9,7 @@
 
 namespace shardc::exec {
 
+// If a kernel runs several kinds of ops, a comment lists their names in OpKind.
 void RunEinsum(const LocalOp& local);
 void RunElementwise(const LocalOp& local);  // kAdd, kScale, kFn, kBroadcast
 void RunReduction(const LocalOp& local);    // kSum, kMax

@@ -11,9 +11,11 @@
 namespace shardc::exec {
 
 // Returns the form of the operation's program: the compiler's global view, a
-// kernel on slices, or a ring. A kernel that exchanges lengths for heads may
-// need copies of each KV head. `length_parts` is the number of shards of the
-// query length. `key_heads` is the number of KV heads of one device.
+// kernel on slices, or a ring. `length_parts` is the number of shards of the
+// query length, and `key_heads` the number of KV heads of one device. If an
+// all_to_all changes the sharding of the length to one of the heads, and
+// `length_parts` does not divide `key_heads`, each KV head is copied
+// length_parts / key_heads times.
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);
 

@@ -35,9 +35,9 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   scaling.low_frequency_factor = rope.low_frequency_factor;
   scaling.high_frequency_factor = rope.high_frequency_factor;
   if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
-  // At reduced sizes the rotated part of a head may be less than a pair of
-  // elements, or end inside a pair. The number of pairs is rounded down, but is
-  // at least 1.
+  // A step is verified with smaller sizes than the model's. The rotated part of
+  // a head may then be less than a pair of elements, or end inside a pair. The
+  // number of pairs is rounded down, but is at least 1.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
   // If there is only one pair, its frequency is 1 for any base. A scaling that

@@ -24,9 +24,10 @@ struct StepInputs {
 
 enum class KeepSlots : uint8_t {
   kAll,
-  // Keeps the slots of the step's results, such as loss, gradients and updated
-  // parameters, and slots that no instruction reads. All other slots are freed
-  // after the last instruction that reads them.
+  // A slot of the program stores a value in one sharding. Keeps the slots of
+  // the step's results, such as loss, gradients and updated parameters, and
+  // slots that no instruction reads. All other slots are freed after the last
+  // instruction that reads them.
   kResults,
 };
 // A function that is called with each slot before the slot is freed.
