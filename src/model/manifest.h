@@ -84,7 +84,7 @@ struct Manifest {
   // that they need no escapes in JSON.
   bool plain_names = false;
   // True if the tensors were built from a config.json that names no dtype, so
-  // that theirs is assumed. `notes` then has kDtypeAssumed.
+  // that float32 is assumed. `notes` then has kDtypeAssumed.
   bool dtype_assumed = false;
   // Notes for the user, for example that the manifest has only names.
   std::vector<std::string> notes;

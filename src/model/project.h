@@ -59,7 +59,8 @@ struct Target {
   // The folder of the project file; empty if there is none.
   std::string project_dir;
   MeshInput mesh;
-  // The rules: each is a path, `builtin:NAME` or `auto`.
+  // The rules: each is a path, `builtin:NAME`, or `auto`, which selects the
+  // built-in rules that match the names of the parameters.
   std::vector<std::string> rules;
   std::string manifest;
   std::string model;        // The path of the model's config.json.

@@ -73,8 +73,8 @@ struct Placement {
   std::string axis;
   // An RE2 pattern whose first group is the expert's index.
   std::string index_pattern;
-  // The number of experts; 0 means one more than the largest index in the
-  // names.
+  // The number of experts. 0 means one more than the largest expert's index in
+  // the names of the parameters.
   int64_t count = 0;
   Place place;
 };
@@ -88,7 +88,8 @@ enum class SeparatorFrom : uint8_t {
   // The patterns contain neither a slash nor an escaped dot, so the rule uses
   // the separator of the parameter names.
   kNames,
-  // Both a slash and an escaped dot occur, so the file must state one.
+  // The patterns contain both a slash and an escaped dot, so the file must
+  // state the separator.
   kBoth,
   // `compat` is set, so names are split as in eformer or fjformer, which only
   // support the slash.
@@ -133,7 +134,8 @@ struct RegisteredRule {
 };
 
 struct Registration {
-  std::string name;  // The name as written; `KV_GROUP` means `__KV_GROUP__`.
+  // The name as written. `KV_GROUP` is short for `__KV_GROUP__`.
+  std::string name;
   RegisteredRule rule;
   // The rule for generation modes; absent if it is derived from `rule`.
   std::optional<RegisteredRule> generation;

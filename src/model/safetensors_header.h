@@ -17,7 +17,8 @@ struct HeaderEntry {
   std::string name;
   Dtype dtype = Dtype::kF32;
   Shape shape;
-  // The bytes of the data, which follow the data of the previous entry.
+  // The number of bytes of the tensor's data. The data follow the data of the
+  // previous entry.
   int64_t bytes = 0;
 };
 

@@ -76,9 +76,11 @@ struct RopeAttributes {
 };
 
 enum class MaskRule : uint8_t {
-  kNone,     // Every key is visible.
-  kCausal,   // Keys after the query, and keys before its window, are hidden.
-  kChunked,  // Keys after the query, and keys in another window, are hidden.
+  kNone,    // Every key is visible.
+  kCausal,  // Keys after the query, and keys before its window, are hidden.
+  // The positions are divided into windows. A key is hidden if it is after the
+  // query or in another window than the query.
+  kChunked,
 };
 
 struct MaskAttributes {

@@ -119,8 +119,9 @@ enum class OpKind : uint8_t {
   kGroupSum,
 
   // (scores [b, t, e]) -> 1 for each of the `experts` that is in one of the
-  // `chosen` best `groups`, else 0. `score` selects the score of a group: its
-  // largest score, or the sum of its two largest scores.
+  // best groups, else 0. The size of `groups` is the number of groups, and that
+  // of `chosen` the number of best groups. `score` selects the score of a
+  // group: its largest score, or the sum of its two largest scores.
   kTopGroups,
   // (scores [b, t, e]) -> along `experts`, 1 for the experts with the highest
   // scores and 0 for the others. The size of `chosen` is the number of ones.
