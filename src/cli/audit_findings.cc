@@ -103,8 +103,9 @@ std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
   auto at = std::ranges::find(stack, flaw.line);
   if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
   const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
-  // If all remaining frames are in installed packages, `caller` is in one of
-  // the packages, and so in another file.
+  // UserLine() prefers callers outside of installed packages. If all callers
+  // are in packages, `caller` is in a package too, and so in another file than
+  // the flaw.
   if (caller.file != flaw.line.file) return std::nullopt;
   return caller;
 }

@@ -32,7 +32,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the place of findings that are in no file. In a project it is the
+// Returns the place at which a finding is shown if it is about no line of a
+// file, for example about the mesh of `--mesh`. In a project this place is the
 // target's lines in the project file. Otherwise it is the first of manifest,
 // mesh and rules that is a file, or the manifest if none of them is a file.
 Place MainFileOf(const Target& target) {

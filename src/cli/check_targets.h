@@ -25,15 +25,18 @@ struct CheckOptions {
   bool fix = false;   // whether to compute fixes too
   bool keep = false;  // whether to keep the compiled plans
   // Caches the bytes that each compiled program sends. Only the language server
-  // sets this member, because it must not read a program at each keystroke. It
-  // then checks the bytes against the limits of the target's budget, and does
-  // not compare the program with the committed summary.
+  // sets this member, because it must not read a program at each keystroke. The
+  // check then compares these bytes with the limits of the target's budget. It
+  // reports no flaws of a program, and does not compare a program with the
+  // summary that is committed for it.
   ProgramSums* programs = nullptr;
 };
 
 struct CheckedTarget {
   std::string name;
-  Place main_file;  // place of findings that are in no file
+  // The place at which a finding is shown if it is about no line of a file, for
+  // example about the mesh of `--mesh`.
+  Place main_file;
   Findings errors;  // errors in inputs and committed files
   LintResult result;
   std::vector<std::string> rule_files;

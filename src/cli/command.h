@@ -69,7 +69,7 @@ struct Command {
   // contain `code`, *emphasis* and names of manual pages such as
   // shardc-rules(5).
   std::string_view about;
-  std::string_view example;  // lines in the command's `--help`
+  std::string_view example;  // example command lines for `--help`
   // Values of `--format`; empty if the command prints no result.
   std::string_view formats = "";  // "text|json"
   Declared (*declare)();

@@ -96,7 +96,8 @@ CommandLine::CommandLine(int argc, const char* const* argv) {
 Place CommandLine::PlaceOf(const Finding& finding) const {
   const std::string_view line = source_->text();
   // The search starts after the command's name, because messages may contain
-  // the command's name too. Options may precede that name by mistake.
+  // the command's name too. If an option precedes that name by mistake, the
+  // search starts at the option.
   const size_t command_end =
       std::min(line.find(' ', program_size_), line.size());
   const size_t begin = line[program_size_] == '-' ? program_size_ : command_end;

@@ -174,7 +174,7 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
 // `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
 // Returns the command with the long form, but keeps an `--assign` that is
 // given. If `--stages` is given too, returns the command unchanged, so that
-// CostSettings reports the option as an error.
+// CostSettings reports `--pipeline-axis` as an error.
 CostCommand WithoutPipelineAxis(CostCommand command) {
   std::string& axis = command.flags.pipeline_axis;
   if (axis.empty() || !command.stages.axis.empty()) return command;

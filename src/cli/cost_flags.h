@@ -57,7 +57,8 @@ Option ReduceOption(std::string* to);
 bool ReadReduction(const std::string& text, step::Reduction& out,
                    Findings& findings);
 
-// Returns the option `--remat POLICY`, for commands with a backward pass.
+// Returns the option `--remat POLICY`, for commands that evaluate training
+// steps. The policy selects which activations the backward pass recomputes.
 Option RematOption(std::string* to);
 // Parses the value of `--remat`. Returns false after a finding if the policy is
 // unknown. An empty text leaves `out` unchanged.

@@ -61,7 +61,8 @@ int ExplainSteps(const ExplainFlags& flags, const Target& target,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-// Returns the words that shell completion offers: the codes and their names.
+// Returns the words that shell completion offers: the codes of findings, such
+// as SHD101, and their names, such as `catch-all-replicates`.
 Strings CodeWords() {
   Strings words;
   for (const Code* code : AllCodes()) {

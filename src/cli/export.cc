@@ -292,8 +292,9 @@ std::optional<exports::PipelineChoice> PipelineOf(
   choice.microbatches =
       ScheduleSize("--microbatches", flags.microbatches, findings);
   if (findings.errors() > before) return std::nullopt;
-  // A serving format only divides the layers. It has no schedule, so any valid
-  // number of micro-batches is correct.
+  // A format for an inference engine (vllm-pipeline) only states how many
+  // layers each stage has. The number of micro-batches has no effect on this
+  // text, so any valid number can be used.
   if (exporter.flags.find("--microbatches") == std::string_view::npos) {
     choice.microbatches = choice.ranks;
   }

@@ -61,7 +61,8 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
 
 // Returns whether two plans of the same parameters have the same specs,
 // placements and weight decay, and the same unmatched parameters and illegal
-// specs. A pair of layouts is compared once, even if many parameters have it.
+// specs. Many parameters share a layout (rule, type and specs), so a layout of
+// `a` and a layout of `b` are compared only once.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -168,8 +169,9 @@ class TargetSpecs {
     if (!Reads(texts)) return FixOutcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return FixOutcome::kBroken;
-    // Findings of this step are dropped, because the first compilation has
-    // already reported them.
+    // SettleSeparators adds findings about separators in rules files. They are
+    // dropped, because `check` has already reported them for the files without
+    // fixes.
     Findings findings;
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);

@@ -68,10 +68,11 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// A mesh axis of an imported spec may be called `head`, as an axis rule is, or
-// HEAD, as the logical axis of this axis rule is. In a rules file, both names
-// stand for the mesh axes of the axis rule. Returns the axis rule of such a
-// name, which is `head` for both. Returns nullopt for other names.
+// A mesh axis of an imported spec may have the same name as an axis rule
+// (`head`) or as the logical axis of an axis rule (`HEAD`). In a rules file,
+// each of these names stands for the mesh axes of the axis rule. Returns the
+// axis rule with this name or this logical axis, `head` in both cases. Returns
+// nullopt for other names.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
   // `__HEAD__` is the long form of the logical axis HEAD. In the imported

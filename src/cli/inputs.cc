@@ -359,8 +359,8 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   auto opened = OpenResolver(*target, devices, findings, nullptr,
                              RulesBoundary(*target, flags.asked));
   if (opened && opened->has_mesh && processes) {
-    // No spec depends on the number of processes, so the number is only
-    // checked.
+    // No spec depends on the number of processes. It is only checked that this
+    // number divides the number of devices.
     Mesh mesh = opened->resolver.mesh();
     if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
   }

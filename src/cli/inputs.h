@@ -64,8 +64,8 @@ std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings);
-// Returns a resolver of names in specs, for commands that work with or without
-// a mesh.
+// Returns a resolver, which replaces the names in a spec, such as logical axes,
+// by mesh axes. It is for commands that work with or without a mesh.
 std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 

@@ -37,8 +37,9 @@ void PrintMessage(const Common& common, std::string_view text);
 // JSON, otherwise as text. --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
-// Returns the path for a FileSink: `path`, or "-" for stdout if it is empty.
-// Returns nullopt after a finding if the file is one of those that were read.
+// Returns the path for a FileSink: `path`, or "-" for stdout if it is empty. A
+// command never overwrites a file that it has read, so for such a file the
+// function adds a finding and returns nullopt.
 std::optional<std::string> ResultPath(const std::string& path,
                                       Findings& findings);
 

@@ -1,4 +1,4 @@
-// Parses the arguments of a run by the options that the commands declare.
+// Parses the command line. Each command declares the options that it accepts.
 #ifndef SHARDC_CLI_PARSER_H_
 #define SHARDC_CLI_PARSER_H_
 

@@ -32,7 +32,9 @@ struct Share {
 };
 
 Share ReplicatedShare(const Plan& plan) {
-  // Element i has the bytes of one parameter that has layout i.
+  // Many parameters share a layout (rule, type and specs). Element i has the
+  // bytes of one parameter that has layout i. `replicated` is all of these
+  // bytes, or 0 if the spec shards the parameter.
   std::vector<Share> of_layouts;
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
@@ -188,9 +190,9 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     const auto rule = one.kv ? AxisRule::kKvHead : AxisRule::kHead;
     Place place = compiled.rules.axes_places[static_cast<size_t>(rule)];
     if (place.source == nullptr) place = {work.model->source};
-    // The lint reports uneven KV heads as a warning, but a plan with them is an
-    // error. The level is set before the finding is added, so that it is
-    // counted as an error.
+    // If the axes do not divide the number of KV heads, `check` reports a
+    // warning, but `cost` refuses the plan. The level is set to error before
+    // the finding is added, so that it is counted as an error.
     Finding finding;
     finding.code = one.kv ? &kKvHeadsIndivisible.code : &kHeadsIndivisible.code;
     finding.level = Level::kError;

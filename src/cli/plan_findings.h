@@ -28,13 +28,14 @@ const Code& CodeOf(Reason reason);
 // such spec, with the code of the lint for this problem.
 bool HasIllegalSpec(const ReadPlan& plan, Findings& findings);
 
-// Returns the errors about heads that the axes of attention do not divide.
+// Returns errors if the mesh axes that shard the query or KV heads do not
+// divide the number of these heads, as tp of size 8 does not divide 12 heads.
 // Returns no errors if the policy for illegal specs drops these axes.
 Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
 // Prints the errors of HeadFindings() in all modes as notes, each once. It is
-// for commands that leave out mesh axes which do not divide the heads. `cost`
-// and `fit` report such axes as errors.
+// for `verify step`: this command only leaves out such axes when it shards
+// heads. `cost` and `fit` report them as errors.
 void PrintUnevenHeads(const Compiled& compiled,
                       const std::optional<ModelConfig>& model,
                       std::span<const Mode> modes, const Common& common);

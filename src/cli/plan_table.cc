@@ -49,8 +49,8 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
 }
 
 // Classes of parameters whose entries in the plan's text differ only in the
-// name. The parameters of a class have equal layout, placement, weight decay
-// and stages.
+// name. The parameters of a class have the same rule, type, specs and weight
+// decay, and the same devices hold them.
 struct ParamClasses {
   std::vector<uint32_t> first;     // first parameter, indexed by class
   std::vector<uint32_t> class_of;  // class, indexed by parameter

@@ -14,9 +14,10 @@
 
 namespace shardc::cli {
 
-// Returns the report of `cost`. If the model's step has a step program, the
-// communication in the report is that of the program. `compiled` is null if the
-// plan is from a file.
+// Returns the report of `cost`. If a step program can be made from the rules'
+// description of the model, the report has the communication of this program.
+// `compiled` is null if the plan was read from a file, which does not describe
+// the model.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::CostInputs& work,

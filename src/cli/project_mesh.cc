@@ -12,8 +12,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the value of `device` in a mesh file, or an empty text if the device
-// has no profile and no memory.
+// Returns the value of `device` in a mesh file, such as `{memory: 1024B}`.
+// Returns an empty text if neither the profile nor the memory of the device is
+// known.
 std::string DeviceYaml(const Device& device) {
   std::string out;
   if (!device.profile.empty()) {

@@ -133,7 +133,8 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
   options.compat = opened.policy.compat.value_or(Compat::kNone);
   Legal legal = Legalize(spec, shape, mesh, options);
   const auto say = [&](const Edit& edit, bool stands) {
-    // The surplus entries are one fault, which the first of them reports.
+    // If the spec has more entries than the shape has dimensions, only one
+    // finding is added, at the first surplus entry.
     if (edit.reason == Reason::kTooLong &&
         edit.dim > static_cast<int>(shape.size())) {
       return;

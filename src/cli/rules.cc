@@ -46,8 +46,8 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
   // The number of pairs of rules grows quadratically with the number of rules.
-  // The work of their proofs is therefore limited. Pairs for which no work is
-  // left are counted as not proven.
+  // The work for all proofs together is therefore limited. Pairs that come
+  // after the limit is reached are counted as not proven.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {

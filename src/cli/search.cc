@@ -19,8 +19,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns a function that draws the progress of the search on a terminal. The
-// function is empty if there is no progress line.
+// Returns a function that draws the progress of the search on a terminal. With
+// --quiet, or if stderr is not a terminal, the function is empty.
 std::function<void(const search::Progress&)> SearchProgressLine(
     const Common& common) {
   const verify::Progress line = ProgressLine(common, "shardings");

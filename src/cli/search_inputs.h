@@ -1,5 +1,6 @@
 // Reads the inputs of `search`: the model, the devices, the rules from which
-// the search starts, and the choices that are fixed.
+// the search starts, and the choices that the user fixes, such as the mesh with
+// `--keep mesh`.
 #ifndef SHARDC_CLI_SEARCH_INPUTS_H_
 #define SHARDC_CLI_SEARCH_INPUTS_H_
 

@@ -99,10 +99,10 @@ struct ModelFiles {
   std::string manifest, config;
 };
 
-// The mesh file that `search` writes has no memory. Returns the memory of a
-// device in bytes if the project file must state it: the value of `--memory`,
-// or the input mesh file's memory if it differs from the profile's. Otherwise
-// returns nullopt.
+// The mesh file that `search` writes does not state the memory of a device.
+// Returns this memory in bytes if the project file must state it: the value of
+// `--memory`, or the memory in the input mesh file if it differs from the
+// profile's. Otherwise returns nullopt.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -322,8 +322,9 @@ SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
   return out;
 }
 
-// Proves the step at reduced sizes. If `divide` is not empty, the step is
-// divided into stages and has `staged_microbatches` micro-batches.
+// Proves the step at reduced sizes: smaller sizes of the model, and at most
+// kMostProofDevices devices. If `divide` is not empty, the step is divided into
+// stages and has `staged_microbatches` micro-batches.
 SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
                   const cost::Settings& settings, const SearchInputs& inputs,
                   int64_t staged_microbatches, const Divide& divide) {

@@ -12,11 +12,11 @@
 
 namespace shardc::cli {
 
-// Compiles a sharding for its mesh and proves its training step at reduced
-// sizes, in the same way as `verify step`.
+// Compiles a sharding for its mesh and proves its training step in the same way
+// as `verify step`: at reduced sizes of the model and the mesh.
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
-// Proves the training step of a pipeline, divided into stages, at reduced
-// sizes.
+// Proves the training step of a pipeline, divided into stages, at reduced sizes
+// of the model and the mesh.
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
 // Writes a project whose target has the mesh and the rules of `one`. Rules

@@ -263,7 +263,8 @@ int RunShow(const ShowCommand& command, const Common& common,
                                    EditedPlanOf(command.allow_edited), *target,
                                    common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
-  // Of the pictures only these show the shards of parameters.
+  // The pictures `layout` and `memory` show the shards of parameters. A
+  // parameter with an illegal spec has no valid shards, so it is an error.
   const bool shards = draw == DrawLayout || draw == DrawMemory;
   if (shards && !command.plan.empty() &&
       HasIllegalSpec(planned->table.classes.plan, findings)) {

@@ -97,9 +97,9 @@ std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
 bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
                      const StageSizes& sizes, Findings& findings);
 
-// Returns the stages of a target with declared stages, as StagesOfCommand does.
-// It is for commands without a batch and a length. Without these sizes the cost
-// model cannot divide the layers.
+// Returns the stages of a target with declared stages. Works like
+// StagesOfCommand, but for commands without a batch and a length. Without these
+// sizes, the cost model cannot choose the number of layers of each stage.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,

@@ -48,7 +48,8 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const Common& common, const std::string& name);
 
 // Adds the reasons why the rules are not written: the findings `rules.left` and
-// `rules.misfit`. The manifest of the suggestion must still exist.
+// `rules.misfit`. The manifest for which the rules were suggested must still
+// exist, because `rules.suggestion` has a pointer to it.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, const Common& common,
             Findings& findings);

@@ -64,8 +64,9 @@ std::optional<std::vector<std::string>> SummaryChanges(
 // would read a program again at each keystroke. Several threads may use it.
 class ProgramSums {
  public:
-  // Returns the sums of bytes of the target's program. Returns null if the
-  // program does not exist or cannot be read.
+  // Returns the bytes that the target's program sends, summed for each kind of
+  // collective and its mesh axes, and in total. Returns null if the program
+  // does not exist or cannot be read.
   std::shared_ptr<const audit::Sums> Of(const Target& target,
                                         const AuditInput& audit,
                                         const Mesh& mesh);

@@ -97,8 +97,9 @@ class ReportReader {
     }
     return out;
   }
-  // Returns whether the results are for the plan's mesh. For a case that ran on
-  // a reduced mesh, the member `given_mesh` has the mesh to compare.
+  // Returns whether the results are for the plan's mesh. A case of a large mesh
+  // runs on a mesh with smaller axes. Its member `mesh` is this smaller mesh,
+  // and `given_mesh` is the large mesh, which is compared with the plan's.
   bool OfThisMesh(const JsonValue& object) {
     const bool reduced = object.IsObject() && object.Find("given_mesh");
     const auto value =

@@ -187,8 +187,9 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     if (!given.kv_heads) given.kv_heads = model->kv_heads;
     if (!given.head_dim) {
       given.head_dim = model->head_dim;
-      // The model's value_dim is used only together with its head_dim. With
-      // latent attention it is absent, and latent_value_dim is set below.
+      // The model's value_dim is used only together with its head_dim. A model
+      // with latent attention has latent_value_dim instead, which is read
+      // below.
       if (!given.value_dim) given.value_dim = model->value_dim;
     }
     request.causal = model->causal;

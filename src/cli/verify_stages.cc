@@ -84,8 +84,8 @@ std::optional<verify::StageSettings> StagesToVerify(
 
 // Returns the default batch of a step in stages. A stage has fewer devices than
 // the mesh, so each micro-batch has the usual batch divided by the number of
-// ranks. If the usual batch is 16 rows on pp:4, a micro-batch has 4 rows, and 8
-// micro-batches have 8 * 4 rows.
+// ranks. If the usual batch is 16 sequences on pp:4, a micro-batch has 4
+// sequences, and 8 micro-batches have 8 * 4 sequences.
 int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
                     int64_t microbatches) {
   const int64_t rows =

@@ -55,8 +55,9 @@ bool WriteDump(const std::string& folder, size_t index,
                      StepDumpTensors(report), findings);
 }
 
-// Returns whether the model's step can be described. Sets `found` to true if it
-// cannot because the plan has unmatched or illegal parameters.
+// Returns whether a step program can be made: the plan must have no unmatched
+// or illegal parameters, and a rules file must describe the model. Sets `found`
+// to true if the plan has such parameters.
 bool CanDescribe(const Compiled& compiled, bool& found, Findings& findings) {
   Findings wrong = PlanFindings(compiled);
   found = wrong.HasErrors();

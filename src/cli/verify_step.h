@@ -17,8 +17,8 @@ namespace shardc::cli {
 // Returns whether a rules file has a `model:` section, which describes the
 // model. If none has, adds a finding.
 bool HasDescription(const Compiled& compiled, Findings& findings);
-// Returns a request for a step at real sizes. If `batch` is not set, the batch
-// is two samples per device.
+// Returns a request for a step at the sizes of the model, not at the smaller
+// sizes of a proof. If `batch` is not set, the batch is two samples per device.
 verify::StepRequest UsualStep(const Compiled& compiled,
                               const std::optional<ModelConfig>& model,
                               std::optional<int64_t> batch);
