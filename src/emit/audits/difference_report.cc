@@ -26,7 +26,8 @@ using audit::Difference;
 using audit::RouteCompared;
 using audit::Unmatched;
 
-// The most collectives that are listed of those that only one program has.
+// The largest number of rows in a table of the collectives that only one
+// program has: the compiled program, or the planned step program.
 constexpr size_t kShown = 20;
 
 std::string RoutesText(const Difference& difference) {

@@ -72,7 +72,7 @@ std::string StagesText(const cost::FitStages& stages) {
 }
 
 // Returns remarks on a mesh: the schedule if it has pipeline stages, and the
-// axes that shard the batch if these are more axes than in the rules
+// axes that shard the batch if the rules name fewer axes for the batch
 // (FitMesh::batch).
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";

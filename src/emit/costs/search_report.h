@@ -13,8 +13,8 @@
 
 namespace shardc {
 
-// The proof by `verify step`, at reduced sizes, that a sharding computes what
-// the unsharded model computes.
+// The proof by `verify step`, at reduced sizes of the model and the mesh, that
+// a sharding computes what the unsharded model computes.
 struct SearchProof {
   enum class Status : uint8_t { kNotRun, kPass, kFail, kUnsupported };
   Status status = Status::kNotRun;

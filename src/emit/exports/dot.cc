@@ -2,9 +2,10 @@
 // the parameters are on the other. An edge joins an axis and a parameter if the
 // axis shards a dimension of the parameter. The edge's label is the index of
 // the dimension. If the spec of a mode differs from that of train, the label
-// begins with the mode (`decode 1`). If the parameter is placed at one
-// coordinate of the axis, the label is `place`. Parameters whose names differ
-// only in numbers share a node if they have the same type and specs.
+// begins with the mode (`decode 1`). If only the devices at one coordinate of
+// an axis hold the parameter, an edge to this axis has the label `place`.
+// Parameters whose names differ only in numbers share a node if they have the
+// same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"

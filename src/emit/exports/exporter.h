@@ -41,7 +41,8 @@ struct Options {
   bool no_strided = false;
 };
 
-// The stages of a pipeline (`--stages`), for the formats of pipelines.
+// The stages of a pipeline (`--stages`), for formats that describe pipelines,
+// such as `torch-pipeline`.
 struct PipelineChoice {
   std::string axis;
   schedule::Table table;

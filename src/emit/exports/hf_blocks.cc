@@ -176,8 +176,8 @@ class Block {
   }
 
   // Returns whether the block has no parameters outside of its modules, except
-  // attention sinks. The sinks must be sharded over the axis, and there is one
-  // for each head.
+  // attention sinks. There is one sink for each head, and the tensor parallel
+  // axis must shard the sinks.
   bool Sinks(LocalBlocks& found) const {
     if (owner_ == nullptr) return true;
     const HfTensor* const sinks = owner_->Find("sinks");

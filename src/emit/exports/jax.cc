@@ -118,7 +118,7 @@ def _mapped(tree, mode, on, unmatched, use, other):
 )";
 
 // The two parts of the shared Python source (python/shardc/arrays.py): its
-// imports, and the code after its marker line.
+// imports, and the code after the line that begins with `# Copied into`.
 struct Shared {
   std::string_view imports;
   std::string_view code;

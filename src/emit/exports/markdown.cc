@@ -25,8 +25,9 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
 
 // Returns the bytes of all parameters on one device in train mode. In a plan
 // with pipeline stages, the device is one of the fullest rank. Returns nullopt
-// if the bytes are unknown, or if a parameter is placed at one coordinate of an
-// axis.
+// if the bytes are unknown. Also returns nullopt if only the devices at one
+// coordinate of an axis hold a parameter, because devices then hold different
+// bytes.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   if (plan.stages) {
     BytesByRank bytes(*plan.stages);

@@ -1,5 +1,5 @@
-// The pipeline stages of a plan, for the formats of pipelines: the number of
-// layers and the modules of each stage.
+// The pipeline stages of a plan, for export formats that describe pipelines:
+// the number of layers and the modules of each stage.
 #ifndef SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
 #define SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
 

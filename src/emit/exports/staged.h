@@ -12,12 +12,12 @@
 namespace shardc::exports {
 
 // Returns a plan without stages in which each device holds the same parameters
-// as before. A parameter of one rank is placed at the rank's coordinate of the
-// stage axis. A tensor of stacked layers is sharded over that axis. Returns
-// nullopt and adds a finding (inexpressible) in three cases: a parameter is on
-// several ranks but not on all; a parameter of one rank is also placed along
-// another axis; the ranks, in their order, do not hold equal numbers of the
-// layers of a stacked tensor.
+// as before. A parameter of one rank gets a placement: only the devices at the
+// rank's coordinate of the stage axis hold it. A tensor of stacked layers is
+// sharded over that axis. Returns nullopt and adds a finding (inexpressible) in
+// three cases: a parameter is on several ranks but not on all; a parameter of
+// one rank already has a placement on another axis; the ranks, in their order,
+// do not hold equal numbers of the layers of a stacked tensor.
 std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
                                       std::string_view format,
                                       Findings& findings);

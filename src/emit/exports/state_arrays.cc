@@ -28,9 +28,10 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// The largest number of dimensions for which an array is compared with a
-// parameter that has another number of dimensions. Beyond it, trying all ways
-// to assign the dimensions would take too long, and the array is replicated.
+// An array may have another number of dimensions than its parameter. All ways
+// to assign the dimensions of one to those of the other are then tried. If the
+// array or the parameter has more dimensions than this, that would take too
+// long, and the array is replicated.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {

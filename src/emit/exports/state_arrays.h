@@ -21,9 +21,9 @@ struct StateArray {
 // Returns the spec of each array of a train state, in the order of the state.
 // The state has the parameters' tree and copies of it, such as Adam's moments.
 // Only arrays in these trees are checked. If an array of several elements has a
-// parameter's name and another shape than in the plan, an error is added. If
-// the plan lacks an array, a warning is added, and the array is replicated.
-// Returns an empty list after errors.
+// parameter's name and another shape than in the plan, an error is added. If an
+// array has the name of no parameter of the plan, a warning is added, and the
+// array is replicated. Returns an empty list after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);

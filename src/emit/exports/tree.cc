@@ -1,8 +1,8 @@
 // Exports a plan as a drawing of the parameter tree with the axes that shard
 // each leaf. Parameters whose names differ only in numbers share a leaf if they
 // have the same type and specs. A leaf shows the specs of train. It also shows
-// the specs of a mode in which they differ, and the axis along which the leaf
-// is placed. For example:
+// the specs of a mode in which they differ. If only the devices at one
+// coordinate of an axis hold the leaf, it shows this axis. For example:
 //
 //   fsdp=2 tp=4
 //   └── model

@@ -32,9 +32,10 @@ std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
                                   const TensorType& type);
 
-// Returns false and adds a finding (inexpressible) if some parameter is placed
-// at one mesh coordinate, which the format cannot express. The finding names
-// the format, the first such parameter and the number of others.
+// Returns false and adds a finding (inexpressible) if some parameter is held
+// only by the devices at one coordinate of an axis, which the format cannot
+// express. The finding names the format, the first such parameter and the
+// number of others.
 bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings);
 bool ShapesKnown(const ReadPlan& plan, std::string_view format,

@@ -55,9 +55,9 @@ inline constexpr std::string_view kFindingFormatNames = [] {
 // Returns whether the place is in a file. Places in an option, in rules that
 // are built into the program, or in standard input are not in a file.
 bool IsFile(const Place& place);
-// Returns the place of the finding if it is in a file. Otherwise returns the
-// `main_file` of the finding. The source of this place is null if the finding
-// has no main file.
+// Returns the place of the finding if it is in a file. Otherwise returns
+// `main_file`, a file of the finding's target, such as the project file. The
+// source of this place is null if the finding has no such file.
 const Place& FilePlace(const Finding& finding);
 // Returns the message, followed by up to three affected targets of the project.
 std::string MessageText(const Finding& finding);

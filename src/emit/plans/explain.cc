@@ -196,9 +196,9 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Returns whether the device holds a shard of the parameter. It does not if the
-// parameter is placed at another coordinate of an axis, or is in a pipeline
-// stage of other devices.
+// Returns whether the device holds a shard of the parameter. It does not if
+// only the devices at another coordinate of an axis hold the parameter, or if
+// the parameter is in a pipeline stage of other devices.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   if (const auto& stages = c.plan.stages) {
     const auto axis = c.mesh.Find(stages->axis);

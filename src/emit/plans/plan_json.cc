@@ -1,8 +1,8 @@
 // Writes a plan as JSON, one parameter per line. The schema is shardc.plan/v1,
-// or v2 for a plan with pipeline stages. Many parameters have the same layout.
-// The JSON text of a layout is therefore made once and copied for each of its
-// parameters. The parameters are written to the sink one after the other, so
-// the complete text is never in memory.
+// or v2 for a plan with pipeline stages. Many parameters have the same layout
+// (rule, type and specs). The JSON text of a layout is therefore made once and
+// copied for each of its parameters. The parameters are written to the sink one
+// after the other, so the complete text is never in memory.
 #include <cstddef>
 #include <string>
 #include <vector>

@@ -45,8 +45,8 @@ void AddTotals(std::string& out, const Plan& plan) {
          BytesOrUnknown(summary.bytes_per_device) + " per device";
   if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
       plan.mesh.devices > 0) {
-    // The ratio is rounded to tenths with integer arithmetic, so that the text
-    // does not depend on the locale or on the rounding mode.
+    // The ratio is rounded to tenths and written as two integers. A formatted
+    // double would depend on the locale, which may write `1,5` for 1.5.
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
                          static_cast<double>(*summary.bytes);

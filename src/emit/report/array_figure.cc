@@ -130,8 +130,8 @@ class ArrayDrawing {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);
   }
-  // Returns the CSS classes that colour an edge by the outermost axis that
-  // shards the dimension.
+  // Returns the CSS classes that colour a tile or a label by the outermost axis
+  // that shards the dimension.
   std::string Look(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     const std::string axis =

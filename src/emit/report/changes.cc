@@ -49,9 +49,9 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   page.SpecOf(change.after);
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
-    // A placed parameter is only on the devices at one coordinate. So a
-    // device's bytes are not those of one parameter times the number of
-    // parameters.
+    // Each parameter of the group may be held only by the devices at one
+    // coordinate of an axis, as one expert is. So a device's bytes are not
+    // those of one parameter times the number of parameters.
     if (change.group_before && change.group_after) {
       const int64_t all = *change.group_after - *change.group_before;
       if (all == 0) {
@@ -254,8 +254,9 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
 }
 
 // Returns the number of parameters that keep their specs in all modes while
-// their shards change. A parameter whose spec changes differently in several
-// modes is in several groups of changes, so the names are collected in sets.
+// their shards change, for example because a mesh axis gets another size. A
+// parameter whose spec changes differently in several modes is in several
+// groups of changes, so the names are collected in sets.
 int64_t KeptSpecs(const PlanDifference& diff) {
   std::set<std::string_view> kept;
   for (const SpecChange& one : diff.specs) {

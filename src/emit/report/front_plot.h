@@ -8,8 +8,9 @@
 
 namespace shardc::report {
 
-// Draws the front, the winner, the runner-up and the knee, with a legend.
-// `found` must have a winner.
+// Draws the Pareto front of time and memory, the winner, the runner-up and the
+// knee, with a legend. The knee is the point after which saving memory costs
+// the most time per byte. `found` must have a winner.
 void DrawFront(const search::Found& found, Html& html);
 
 }  // namespace shardc::report

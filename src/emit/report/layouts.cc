@@ -27,9 +27,9 @@ struct DrawnSharding {
   // The first mode in which at least one parameter has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
-  // The number of parameters with this sharding. Modes in which all parameters
-  // have equal specs form one group of modes. If the number differs between the
-  // groups, the largest number is stored.
+  // The number of parameters with this sharding. If every parameter has the
+  // same spec in two modes, the modes are in one group. If the number differs
+  // between the groups, the largest number is stored.
   int64_t params = 0;
   // The indices of the groups of modes (Page::groups) in which a parameter has
   // this sharding.

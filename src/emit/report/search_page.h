@@ -7,9 +7,9 @@
 
 namespace shardc::report {
 
-// Writes the winner next to the runner-up, the front as a drawing and a table,
-// the ties, and the reason why each alternative loses. If no sharding fits, the
-// page has the least memory that is needed.
+// Writes the winner next to the runner-up, the Pareto front of time and memory
+// as a drawing and a table, the ties, and the reason why each alternative
+// loses. If no sharding fits, the page has the least memory that is needed.
 void WriteSearchPage(const SearchReport& report, Sink& out);
 
 }  // namespace shardc::report

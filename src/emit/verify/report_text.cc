@@ -201,8 +201,9 @@ std::string ReportText(const Report& report) {
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
-  // If the run used reduced sizes, the last column has the bytes at the full
-  // sizes, which a formula computes. Otherwise the column is removed.
+  // If the cases ran with smaller inputs than the given ones, the last column
+  // has the bytes that would be sent at the given sizes. A formula computes
+  // these bytes. Otherwise the column is removed.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }
