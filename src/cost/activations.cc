@@ -321,8 +321,9 @@ class Layers {
   std::vector<LayerTensor> out_;
 };
 
-// Returns the tensors of all layers of an encoder. `hidden` is the hidden size
-// of the configuration, which counts if there is one tower.
+// Returns the tensors of all layers of an encoder. An encoder of texts and
+// images, such as CLIP's, has two towers, each with its own hidden size. An
+// encoder with only one tower has the hidden size `hidden`.
 std::vector<LayerTensor> EncoderTensors(const CostInputs& encoder,
                                         const Settings& settings,
                                         const Tokens& tokens, int64_t hidden) {

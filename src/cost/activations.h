@@ -32,7 +32,7 @@ struct Activations {
   int64_t Total() const { return (Size(kept) + working).value(); }
 };
 
-// The numbers of tokens and rows of a micro-batch on a device.
+// The numbers of tokens and of rows (sequences) of a micro-batch on a device.
 struct Tokens {
   int64_t rows = 1;    // rows of a micro-batch on one device
   int64_t length = 1;  // tokens of each row on one device

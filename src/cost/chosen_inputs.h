@@ -11,10 +11,12 @@
 
 namespace shardc::cost {
 
-// Makes the inputs for the parameters whose count in `chosen` is not 0. The
-// mesh, the axes of tokens and the axes of the hidden state are copied from
-// `whole`, the inputs of the complete plan. `separator` is the separator in the
-// parameters' names. `slices` may be null, which means complete tensors.
+// Makes the inputs for some parameters of a plan: those whose entry in
+// `chosen.counts` is not 0. The mesh, the axes of tokens and the axes of the
+// hidden state are copied from `whole`, the inputs of the complete plan.
+// `separator` is the separator in the parameters' names. A tensor may stack
+// several layers; `slices` states how many of them are included. If `slices` is
+// null, all layers are.
 CostInputs ChosenInputs(const Plan& plan, char separator,
                         const CostInputs& whole,
                         std::optional<ModelConfig> model,

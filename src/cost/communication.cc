@@ -327,10 +327,11 @@ class StepCollectives {
   }
 
   // Returns the axes over which the experts of a weight are distributed. These
-  // are the axes that shard a dimension of experts. If the axis rule `expert`
-  // is known, axes that it does not name are left out. It is unknown if the
-  // plan was read from a file. A rule with `place` may instead put each expert
-  // on the devices at one coordinate of an axis. This axis is added.
+  // are the axes that shard a dimension of experts and that the axis rule
+  // `expert` names. If the plan was read from a file, there are no rules, and
+  // all axes that shard such a dimension are returned. A rule with `place` may
+  // instead put each expert on the devices at one coordinate of an axis. This
+  // axis is added.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

@@ -11,8 +11,9 @@
 //   down, by a fraction of the all-gather's own time.
 // - The time of collectives of activations is added.
 //
-// For example, a layer's forward pass takes 20.96 ms, and the all-gather of a
-// layer's weights takes 1.08 ms. If the fraction is 15 %, both together take
+// For example, a layer's forward pass takes 20.96 ms, and the all-gather of the
+// next layer's weights takes 1.08 ms. If a hidden all-gather slows the
+// computation down by 15 % of the all-gather's own time, both together take
 // max(20.96 + 0.15 * 1.08, 1.08) = 21.12 ms.
 //
 // Which collectives a step has, and their bytes, come from Communication, as
@@ -43,7 +44,9 @@ constexpr double kOtherKernels = 8;
 constexpr double kLossBytes = 20;
 // The bytes of memory that unfused attention reads and writes for each score.
 constexpr double kScoreBytes = 11;
-// The fraction of a ring transfer's time that is added even if it is hidden.
+// Ring attention sends keys and values while it computes. Even if computation
+// hides such a transfer, the step becomes longer by this fraction of the
+// transfer's time.
 constexpr double kRingCost = 0.1;
 // Reductions of gradients run while a micro-batch is computed. At most this
 // fraction of the micro-batch's time can hide them.

@@ -46,10 +46,11 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // ZeRO stage 2 also reduces gradients layer by layer over the axes of a
+    // ZeRO stage 2 reduces gradients layer by layer over the axes of a
     // parameter's replicas, which shard tokens but not the parameter. Stage 3
-    // gathers weights over these axes as well. They are added because
-    // `gathered_` lists the axes of all collectives that run layer by layer.
+    // also gathers weights over these axes. So these axes are added to
+    // `gathered_`, which lists the axes of all collectives that run layer by
+    // layer.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();

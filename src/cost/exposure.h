@@ -22,7 +22,8 @@ struct PassMoves {
   double weights = 0;
   // Seconds of collectives of tensor-parallel activations.
   double tensor = 0;
-  // Seconds of transfers of keys and values over the axis of the sequence.
+  // Seconds of transfers of keys and values over the mesh axes that shard the
+  // sequence.
   double ring = 0;
   // Seconds of collectives that exchange tokens with experts.
   double experts = 0;

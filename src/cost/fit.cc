@@ -39,8 +39,8 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
 }
 
 // Returns a key that sorts meshes into five groups: meshes that fit, meshes
-// that may fit, meshes of unknown memory, the other legal meshes, and illegal
-// meshes.
+// that may fit, meshes of unknown memory, legal meshes that do not fit, and
+// illegal meshes.
 int FitOrder(const FitMesh& one) {
   if (!one.legal) return 4;
   if (one.MemoryOrder() == INT64_MAX) return 2;
@@ -303,9 +303,10 @@ void SortByCost(std::vector<FitMesh>& meshes) {
   const auto ranked = [](const FitMesh& one) {
     return (one.Fits() || one.MayFit()) && HasTime(one);
   };
-  // Only meshes of known time get a rank. In each group of FitOrder, the meshes
-  // of unknown time come last. So meshes without a rank may stand between the
-  // meshes that fit and the meshes that may fit. The loop skips them.
+  // Only meshes of known time get a rank. The meshes that fit come first, and
+  // the meshes that may fit follow. In both groups, meshes of unknown time come
+  // last. So there may be meshes without a rank between the two groups. The
+  // loop skips them.
   for (auto first = std::find_if(meshes.begin(), meshes.end(), ranked);
        first != meshes.end();
        first = std::find_if(first, meshes.end(), ranked)) {

@@ -168,8 +168,8 @@ inline constexpr int64_t kTiePerHundred = 5;
 
 // Sorts the meshes and sets their ranks. The meshes are first divided into five
 // groups: meshes that fit, meshes that may fit, meshes of unknown memory
-// (MemoryOrder), the other legal meshes, and illegal meshes. Each group is
-// sorted by time, then by bytes sent, then by memory. A mesh with an unknown
+// (MemoryOrder), legal meshes that do not fit, and illegal meshes. Each group
+// is sorted by time, then by bytes sent, then by memory. A mesh with an unknown
 // figure follows the meshes that have the figure. In the first two groups, the
 // fastest mesh and the meshes that tie with it are then sorted again: by
 // memory, by the number of axes in use, and by time. The same is done with the
@@ -214,8 +214,9 @@ struct FitReport {
   // The smallest change with which a mesh fits; set only if no mesh fits.
   std::optional<FitChange> change;
   std::vector<std::string> unknown;
-  // True if the user gave no number of micro-batches, so that each mesh uses
-  // the default number of its schedule.
+  // True if the model is divided into pipeline stages and the user gave no
+  // number of micro-batches. Each mesh then uses the default number of its
+  // pipeline schedule.
   bool usual_microbatches = false;
 };
 

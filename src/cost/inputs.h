@@ -67,9 +67,10 @@ struct ParamClass {
   // The number of weights that one stored number of a quantised tensor holds.
   int64_t packing = 1;
   Stream stream = Stream::kModel;
-  // True if the parameter is a projection into or out of a mixer: a state-space
-  // block, or linear attention that has its own names of projections. The
-  // projection out of the mixer has the role of an output projection.
+  // True if the parameter is a projection into or out of a mixer. A mixer is a
+  // state-space block, or linear attention whose projections have names such as
+  // `in_proj_qkvz` in place of `q_proj`. The projection out of the mixer has
+  // the role of an output projection.
   bool mixes = false;
   // The number of layers that apply these tensors, if the tensors belong to a
   // block that several layers share, as in Zamba2. It is 0 if each tensor

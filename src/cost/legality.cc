@@ -84,8 +84,9 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
       }
     }
   }
-  // The quantised numbers of a block have a common scale. So a dimension that
-  // stays sharded while it is used must not split a block.
+  // The quantised numbers of a block have a common scale. So if a weight is
+  // used while its input dimension is sharded, no block may be split between
+  // devices.
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;

@@ -187,8 +187,8 @@ class MatrixFinder {
     const int rank = param.Rank();
     if (param.role.module_role == Role::kDown) return;
     // A first dimension of size 2 may also count the layers of a stack that was
-    // not recognised. So it is joined only if the weight's name has both
-    // projections.
+    // not recognised. So it is joined only if the name of the weight shows that
+    // it holds both projections, as `gating_einsum` does.
     const bool fused = param.role.module_role == Role::kFusedGateUp;
     for (int side = layers; side < rank; ++side) {
       const int half = side == layers ? layers + 1 : layers;
@@ -200,8 +200,10 @@ class MatrixFinder {
   }
 
   // Splits a weight that holds the matrices of all experts one below the other.
-  // The experts become the first dimension of the weight. The leading axes
-  // whose sizes divide the number of experts shard this dimension.
+  // The experts become the first dimension of the weight: [16 * 10752, 6144]
+  // becomes [16, 10752, 6144]. Of the mesh axes that shard 16 * 10752, the
+  // first ones shard the 16 experts, as long as the product of their sizes
+  // divides 16. The remaining axes shard 10752.
   void SplitExperts(ParamClass& param, int layers) const {
     if (param.role.counted_expert || param.role.shared_expert) return;
     if (experts_ < 2 || !work_.model) return;

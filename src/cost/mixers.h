@@ -6,8 +6,9 @@
 
 namespace shardc::cost {
 
-// Sets ParamClass::mixes, and the roles of projections out of mixers. The
-// projections of a mixer that is attention get the roles of attention.
+// Sets ParamClass::mixes, and the roles of projections out of mixers. Some
+// models call their attention `mixer`; its projections get the roles of
+// attention.
 void FindMixers(CostInputs& work, char separator);
 
 }  // namespace shardc::cost

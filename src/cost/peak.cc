@@ -21,9 +21,9 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
-// The factors of a layer's bytes in the lower and in the upper estimate. The
-// lower factor is below 1, because the backward pass of a layer does not hold
-// all tensors of the layer at the same time.
+// In the lower and in the upper estimate, the bytes of a layer are multiplied
+// by these factors. The lower factor is below 1, because the backward pass of a
+// layer does not hold all tensors of the layer at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
 int64_t RoundedBytes(double bytes) {

@@ -73,7 +73,8 @@ struct StepGradients {
 // Returns the number of copies of the logits that the loss is expected to hold.
 double LossCopies(const Settings& settings, const StackMemory& stack);
 
-// Returns the peak while one micro-batch runs, without GatheredWeights::held.
+// Returns the peak while one micro-batch runs. Weights that are gathered once a
+// step (GatheredWeights::held) are not included.
 Peak PeakOf(const CostInputs& work, const Settings& settings,
             const Activations& activations, const GatheredWeights& gathered,
             const StepGradients& gradients = {});

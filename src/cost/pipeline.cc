@@ -249,7 +249,7 @@ class Pipeline {
   // A division of the layers into stages that Search has tried.
   struct Division {
     StageBounds bounds;
-    // Whether the division fits the memory. kFits also if this is unknown.
+    // Whether the division fits the memory. If that is unknown, it is kFits.
     Fit fit = Fit::kFits;
     double step = 0;
     // Bytes by which the fullest rank exceeds the capacity.

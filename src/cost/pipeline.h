@@ -61,8 +61,8 @@ struct PipelineCost {
   // Returns the rank that is expected to use the most memory. Returns null if a
   // component other than the logits is unknown on a rank.
   const RankCost* FullestRank() const;
-  // Returns the verdict of all ranks together, with the same meaning as
-  // Memory::Verdict has for one device.
+  // Returns whether all ranks fit the memory of their devices, may fit it, or
+  // exceed it, by the rules of Memory::Verdict for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
   // Returns the reasons why activations and logits of stages are unknown,

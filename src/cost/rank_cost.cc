@@ -1,8 +1,9 @@
 // Adds up the bytes that a rank of a pipeline holds at its peak. During the
 // entire step, a rank holds the states of all its stages, and the weights that
-// the stages gather once a step. The activations that it keeps change during
-// the schedule, and the most bytes are added. A rank that sends messages also
-// holds two of them.
+// the stages gather once a step. The number of micro-batches whose activations
+// it keeps changes during the schedule. The most bytes that these activations
+// take at any time are added. A rank that sends messages also holds two
+// messages.
 //
 // Some bytes are needed only while a stage runs a micro-batch. A rank runs one
 // stage at a time, so only the bytes of the stage that needs the most are

@@ -32,10 +32,10 @@ struct RankCost {
   double after = 0;
 };
 
-// Returns the costs of the ranks of a table. `stages` are the costs of the
-// stages. `shared_last` is the cost of the last stage on a rank that also has
-// the first stage. A message has `boundary` bytes. `work` are the inputs of the
-// complete model.
+// Returns the costs of the ranks of a pipeline, whose schedule is `table`.
+// `stages` are the costs of the stages. `shared_last` is the cost of the last
+// stage on a rank that also has the first stage. A message between stages has
+// `boundary` bytes. `work` are the inputs of the complete model.
 std::vector<RankCost> RankCostsOf(const schedule::Table& table,
                                   std::span<const StageCost> stages,
                                   const StageCost& shared_last,

@@ -196,9 +196,9 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.memory = MemoryOf(work, out.settings);
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
-  // Some numbers of rows or tokens do not divide evenly. MemoryOf then computes
-  // the bytes of the fullest device. The program of the step leaves such a
-  // dimension unsharded, so it may send more bytes than needed.
+  // If mesh axes or micro-batches do not divide a number of rows or tokens,
+  // MemoryOf computes the bytes of the fullest device. The program of the step
+  // leaves such a dimension unsharded, so it may send more bytes than needed.
   for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
     out.communication.unknown.push_back(
         "the exact cost: " + uneven +

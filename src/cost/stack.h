@@ -22,8 +22,8 @@ struct StackMemory {
   // The bytes that are kept for the backward pass if nothing is rematerialised,
   // as a multiple of the bytes of the tensors that derivatives read.
   double kept = 1.045;
-  // True if the backward pass recomputes a gated activation, in a kernel that
-  // fuses it with the product.
+  // True if one kernel computes activation(gate) * up. Its backward pass
+  // recomputes activation(gate), which is therefore not kept.
   bool fuses_gate = true;
   // True if a product that a rematerialisation policy saves is kept even if no
   // derivative reads it, as PyTorch's selective checkpointing does.
@@ -68,7 +68,8 @@ struct Stack {
   // True if the ranks of a pipeline gather the weights of their stages once a
   // step and hold them, and not for each micro-batch.
   bool gathers_stages_once = true;
-  // True if a group over several hosts uses only one network port of each host.
+  // True if a collective over several hosts uses only one network port of each
+  // host.
   bool one_port = false;
   StackMemory memory = {};
 };

@@ -31,7 +31,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kCrossAttention = {
     "EncDecAttention", "encoder_attn", "cross_attn", "crossattention",
     "encoder_decoder_attention"};
-// `img` is the tower of big_vision's PaliGemma, `vision_backbone` Molmo's.
+// The names of vision and audio towers. The vision tower is called `img` in
+// big_vision's PaliGemma, and `vision_backbone` in Molmo.
 constexpr std::array<std::string_view, 9> kTowers = {
     "visual",      "vision_tower",          "vision_model",
     "img",         "vision_encoder",        "vision_backbone",

@@ -279,8 +279,9 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
 
 namespace {
 
-// Returns the seconds of a step's operations at the peak rates. Only the
-// products of layers run in 8 bits.
+// Returns the seconds of a step's operations at the peak rates. If the step
+// runs in 8 bits, only the products of layers do. Attention and the output head
+// run in bfloat16.
 double ComputeSeconds(const CostInputs& work, const Settings& settings,
                       double flops) {
   const DeviceProfile& profile = *settings.profile;

@@ -87,8 +87,9 @@ void UseUnusualWord(ParamClass& param, char separator) {
 
 bool IsUnnamedMatrix(const ParamClass& param) {
   const ParameterRole& role = param.role;
-  // Tables of embeddings are excluded. Their names may have a number too, as in
-  // `codebook_embeddings.*.weight`.
+  // A number in the name (`*`) shows that the matrix is in a layer. Tables of
+  // embeddings are excluded, because they are outside of layers, but may have a
+  // number too: `codebook_embeddings.*.weight`.
   return shardc::IsWeight(role) && role.role == Role::kOther &&
          role.module_role == Role::kOther && param.type.shape &&
          param.Rank() == 2 && param.SizeAt(0) > 1 && param.SizeAt(1) > 1 &&
