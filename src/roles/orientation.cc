@@ -59,8 +59,8 @@ Sides SidesOf(const ShapedParameter& entry) {
   return {shape[shape.size() - 2], shape[shape.size() - 1]};
 }
 
-// Returns the path up to the first counter (`*`); empty if the name has no
-// counter.
+// Returns the part of a name before its first number, which is written as `*`:
+// `layers.` for `layers.*.q_proj`. Returns an empty text if there is no number.
 std::string_view CountedStack(std::string_view name) {
   const size_t at = name.find('*');
   return at == std::string_view::npos ? std::string_view() : name.substr(0, at);

@@ -35,7 +35,9 @@ enum class Role : uint8_t {
   // show what it does.
   kProjection,
   kConvolution,
-  kStateSpace,   // packed projections and convolutions of Mamba layers
+  // A parameter of a state-space mixer (Mamba) or of linear attention, such as
+  // `in_proj`, `conv1d` or `A_log`.
+  kStateSpace,
   kAdapterDown,  // `lora_A`
   kAdapterUp,    // `lora_B`
   kNorm,

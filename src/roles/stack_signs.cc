@@ -21,7 +21,7 @@ namespace shardc {
 namespace {
 
 // A dimension that is smaller than this is assumed to count the taps of a
-// kernel, and not to be a side of a matrix.
+// convolution, and not to be a side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};

@@ -19,7 +19,8 @@ struct StackMember {
   std::vector<std::string_view> parts;  // the parts of the name
   // The shape without those dimensions that are known to count layers.
   Shape shape;
-  // Indexed by dimension of `shape`: its index in the stored tensor.
+  // Indexed by dimension of `shape`: the index that this dimension has in the
+  // stored tensor.
   std::vector<int> dims;
   ParameterRole role;
   // Whether the parameter is in a known stack.
