@@ -66,9 +66,9 @@ class Accumulator {
       if (chains_ == nullptr) AddGradients(m);
     }
     if (chains_ != nullptr) AddChains();
-    // Without a pipeline the losses are added last. By then, the backward pass
-    // of each micro-batch has reduced its loss, so the sum is not reduced
-    // again.
+    // Without a pipeline the losses are added last. The backward pass of each
+    // micro-batch begins with an op that reads the loss, for which the loss is
+    // reduced. So the sum of the losses is not reduced again.
     if (chains_ == nullptr) WriteLoss();
     graph_.gradients = sums_;
     graph_.logits = Of(written_ - 1, graph_.logits);

@@ -38,14 +38,15 @@ struct AttentionSettings {
   // True if windows are disjoint chunks; false if they slide.
   bool chunked = false;
   bool causal = true;
-  // Whether ALiBi adds a slope for each head (exec/step/slopes.h).
+  // Whether ALiBi adds to each score the product of the head's slope
+  // (exec/step/slopes.h) and the key's position.
   bool sloped = false;
   // Whether the slopes are multiplied by `scale`, like the scores.
   bool slopes_scaled = false;
   ValueId query_positions = kNoValue, key_positions = kNoValue;
   // The labels of the tokens of queries and of keys. kNoLabel means
-  // CommonLabels::query and CommonLabels::key, which are not those of an
-  // encoder.
+  // CommonLabels::query and CommonLabels::key, the labels of the first layer
+  // stack. If there is an encoder, it is the second stack and has other labels.
   LabelId query = kNoLabel, key = kNoLabel;
   // Position biases that are added to the scores, with the labels [t, s, n] in
   // any order; kNoValue if there are none.

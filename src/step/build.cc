@@ -78,8 +78,8 @@ class Builder {
     MakeInputs();
     if (!ReadSettings()) return std::nullopt;
     c_.variables.assign(lines->variables.size(), kNoValue);
-    // The encoder is the last stack. It is written first, because the model's
-    // own stack reads the encoder's results.
+    // The encoder is the last stack. It is written first, because the decoder,
+    // which is the first stack, reads the encoder's results.
     for (size_t stack = lines->stacks.size(); stack > 0;) {
       --stack;
       if (!WriteStack(stack, lines->stacks[stack])) return std::nullopt;

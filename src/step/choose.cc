@@ -281,13 +281,14 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, the major axis first. One value gives
-  // their order: the operand, or the preferred result, that shards the label
-  // over the most of these axes. If there are several such values, it is the
-  // largest one, because the other values are cheaper to reshard. Among equally
-  // large values the preferred result comes first. Axes that this value does
-  // not use for the label follow. The list ends before the first axis that does
-  // not divide the rest of the label's size.
+  // Returns the axes that shard a label, the major axis first. Their order is
+  // copied from one value, which is an operand or the result with its preferred
+  // sharding: the value that shards the label over the most of these axes. If
+  // there are several such values, it is the largest one, because the others
+  // are cheaper to reshard. If the result and an operand are equally large, it
+  // is the result. For example, if this value shards the label over (fsdp, tp),
+  // and dp shards the label as well, the list is (fsdp, tp, dp). The list ends
+  // before the first axis that does not divide the rest of the label's size.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

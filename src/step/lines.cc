@@ -103,8 +103,8 @@ class LineReader {
 
   Lines Run() {
     out_.stacks.resize(description_.stacks.size());
-    // The encoder is the last stack. It is resolved first, because the model's
-    // own stack uses the encoder's results.
+    // The encoder is the last stack. It is resolved first, because the decoder,
+    // which is the first stack, uses the encoder's results.
     for (size_t i = description_.stacks.size(); i > 0;) {
       --i;
       Section(description_.stacks[i].begin, out_.stacks[i].begin);

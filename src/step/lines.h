@@ -30,8 +30,8 @@ enum class LineOp : uint8_t {
   kRmsNorm,
   kLayerNorm,
   kGated,  // activation(gate) times up, with the model's activation
-  // as kGated, but one weight holds gate and up, one after the other in the
-  // dimension (z f)
+  // as kGated, but one weight holds gate and up in a dimension such as (z f),
+  // where z has size 2: index 0 is gate and index 1 is up
   kGatedFused,
   kSwiglu,
   kGeglu,

@@ -99,8 +99,8 @@ class BufferLiveness {
       set(cache.before, Held::kCaches, true);
       set(cache.after, Held::kCaches, true);
     }
-    // The gradients of single micro-batches are also held as gradients until
-    // they are added.
+    // Until they are added to the sum, the gradients of single micro-batches
+    // belong to the same class of memory as the sum, kGradients.
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
       const Op& op = graph_.ops[i];

@@ -17,7 +17,8 @@ namespace shardc::step {
 struct LowerRequest {
   const Graph* graph = nullptr;
   Mesh mesh = {};
-  // The real sizes, because the choice of shardings depends on bytes.
+  // The real sizes of the model, even if the program will run at reduced sizes,
+  // because the choice of shardings depends on bytes.
   Sizes sizes = {};
   int64_t element_bytes = 2;
   Policy policy = Policy::kPublished;

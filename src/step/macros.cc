@@ -263,9 +263,9 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     const ValueId kept =
         write.Append(OpKind::kTopGroups, {choice}, best, labels, true);
     choice = write.Times(choice, kept);
-    // Scores of experts in groups that were not chosen are now 0. With a
-    // correction, scores in a chosen group may be below 0, so the scores in the
-    // other groups are lowered far below 0.
+    // Scores of experts in groups that were not chosen are now 0. If a bias
+    // (`correction`) was added to the scores, those in a chosen group may be
+    // below 0. So the scores in the other groups are lowered far below 0.
     if (settings.correction != kNoValue) {
       const ValueId others = write.Fn("shift", Negative(write, kept), 1);
       choice = write.Add({choice, write.Scaled(others, {-kBeyondScores, {}})});

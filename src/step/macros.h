@@ -132,9 +132,12 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 struct ExpertWeights {
   // The weights of gate and up: [e, f, d] or [(e f), d].
   ValueId gate = kNoValue, up = kNoValue;
-  // Gate and up in one weight, with the labels [e, (z f), d] in any order.
+  // Gate and up in one weight, with the labels [e, (z f), d] in any order. The
+  // label z has size 2, for gate and up. Instead of (z f), the weight may have
+  // (f z), in which gate and up alternate.
   ValueId gate_up = kNoValue;
-  ValueId gate_up_bias = kNoValue;  // The bias of gate and up, [e, (z f)].
+  // The bias of gate and up, [e, (z f)] or [e, (f z)].
+  ValueId gate_up_bias = kNoValue;
   // The weight of the down projection: [e, d, f] or [(e f), d].
   ValueId down = kNoValue;
   ValueId down_bias = kNoValue;  // The bias of the down projection, [e, d].

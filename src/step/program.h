@@ -148,7 +148,8 @@ struct ShardingConflict {
   // The label that the axis shards in the program; kNoLabel if the axis is
   // gathered.
   LabelId chosen = kNoLabel;
-  // The bytes that a device sends for the chosen label, at real sizes.
+  // The bytes that a device sends for the chosen label, at the model's real
+  // sizes (LowerRequest::sizes).
   int64_t bytes = 0;
   // The label with which a device sends the fewest bytes.
   LabelId cheapest = kNoLabel;

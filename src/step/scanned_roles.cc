@@ -49,8 +49,8 @@ bool IsLayerShape(const Shape& shape, const Shape& known) {
 }
 
 // Returns the first dimension that has `layers` elements and whose removal
-// results in the shape of a layer. If there is no such dimension, returns the
-// first dimension with `layers` elements, or else 0.
+// leaves the shape of one layer's parameter. If there is no such dimension,
+// returns the first dimension with `layers` elements, or else 0.
 int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   std::optional<int> of_size;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {

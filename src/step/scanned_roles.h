@@ -26,9 +26,9 @@ bool MatchScanned(RoleTree& tree, Findings& findings);
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Sets the dimension that counts the layers in each scanned tensor of a stack.
-// It is the first dimension of size `layers` whose removal results in the shape
-// of a layer. If no dimension satisfies this, it is the first dimension of size
-// `layers`, or else dimension 0.
+// It is the first dimension of size `layers` whose removal leaves the shape of
+// one layer's parameter. If there is no such dimension, it is the first
+// dimension of size `layers`, or else dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
 // Adds each scanned tensor to the rows of its role in every layer of its stack.

@@ -44,7 +44,8 @@ std::string Listed(std::span<const std::string_view> words) {
 
 // Returns whether a step can compute the scaled frequencies. longrope is not
 // supported: it divides the frequencies by a list with one number for each pair
-// of elements of a head, and the list is too long for heads of reduced sizes.
+// of elements of a head. A step may also run with smaller heads than the model
+// has (reduced sizes), and the list would be too long for them.
 // yarn and llama3 need the original context length.
 bool HasScaledFrequencies(const RopeConfig& rope) {
   if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;

@@ -1,5 +1,5 @@
-// Computes the bytes of an element of each value of a step, for the dtypes of a
-// real run.
+// Computes the bytes of an element of each value of a step from the dtypes of
+// parameters, activations, gradients and the cache.
 #ifndef SHARDC_STEP_WIDTHS_H_
 #define SHARDC_STEP_WIDTHS_H_
 
