@@ -146,7 +146,7 @@ bool Compiler::CompilePatterns() {
     std::vector<Pattern> patterns;
     for (const NamePattern& pattern : *exclusions) {
       const char own = PatternSeparator(pattern.match);
-      // A compat mode matches names as they are, as the imitated library does.
+      // A compat mode converts no separators, like the library it imitates.
       const bool converts = c_.CompatMode() == Compat::kNone && own != 0;
       patterns.push_back({pattern.match, pattern.place,
                           converts ? own : c_.manifest.separator});

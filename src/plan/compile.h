@@ -43,7 +43,8 @@ struct Compiled {
   Manifest manifest;
   CompileOptions options;
   std::optional<Resolver> resolver;
-  // The compiled patterns, which results of CompileOn() share.
+  // The compiled patterns. A result of CompileOn() shares them with the earlier
+  // result from which it was compiled.
   std::shared_ptr<const Matcher> matcher;
   Matches matches;  // The rules that match each tensor.
   Plan plan;

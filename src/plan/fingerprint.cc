@@ -205,8 +205,9 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 // Returns the order of names. Sorting by UTF-8 bytes is faster than sorting by
 // UTF-16 code units. Both orders are equal unless a name has a character above
-// U+FFFF, which takes four bytes in UTF-8. Therefore the names are sorted by
-// bytes if no character takes more than two bytes.
+// U+FFFF, which takes four bytes in UTF-8. A condition that is sufficient and
+// simple to test is used: the names are sorted by bytes if no character takes
+// more than two bytes.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

@@ -35,7 +35,9 @@ std::vector<uint32_t> CanonicalOrder(Texts names);
 // Returns "sha256:" and the hexadecimal digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);
 
-// Writes the member "placement" of a parameter if the parameter is placed.
+// Writes the member "placement" of a parameter that is placed, which means that
+// only the devices at one coordinate of a mesh axis hold it. Writes nothing for
+// other parameters.
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param);
 

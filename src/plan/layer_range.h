@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// The largest number of layers of a model with stages. A larger number in a
-// name is probably not a layer's number.
+// The limit on the number of layers of a model with stages. A larger number in
+// a name is probably not a layer's number.
 inline constexpr int64_t kMostStageLayers = 100'000;
 
 // The layers from `first` up to, but not including, `end`.

@@ -37,7 +37,8 @@ struct StepInputs {
   std::optional<int64_t> gradient_bytes = {};
   // The ZeRO stage; used in training only.
   int zero = 0;
-  // If nullopt, StepPolicyOf() chooses the policy.
+  // The policy by which the mesh axes that shard an op are chosen. If nullopt,
+  // StepPolicyOf() returns the default of the mode.
   std::optional<step::Policy> policy = {};
   bool keep_gathered = false;
   // Whether sharding conflicts are recorded, see step::LowerRequest.
@@ -62,9 +63,11 @@ struct StepInputs {
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
-// Returns the name of a reduction, such as "sharded".
+// Returns the name of a way to reduce the gradients of micro-batches, such as
+// "once".
 std::string_view ReductionName(step::Reduction reduction);
-// Returns the name of a policy, such as "cost".
+// Returns the name of a policy for choosing the mesh axes that shard an op:
+// "published" or "cost".
 std::string_view StepPolicyName(step::Policy policy);
 // Returns the inputs of a step with the model's real sizes. If no batch is
 // given, the batch has two sequences for each device. If no length is given, a

@@ -26,9 +26,10 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostEdits = 2;
-// The largest number of letters that occur in only one of two similar words. An
-// edit removes at most one letter and adds at most one. Letters are compared
-// first, because counting the edits takes longer.
+// If two words differ by at most kMostEdits edits, at most this many letters
+// occur in only one of them, because an edit removes at most one letter and
+// adds at most one. Words with more such letters are excluded before the edits
+// are counted, because counting takes longer.
 constexpr int kMostOtherLetters = 2 * kMostEdits;
 // A list of at most kShortList words, and a word of more than kMostLetters
 // letters, are compared word by word.

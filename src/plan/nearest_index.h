@@ -61,8 +61,8 @@ class NearestIndex {
   };
 
   // Element n has the indices of the texts that are listed under one literal
-  // part: the part with number n in `words_`. The vector ends with the last
-  // part under which a text is listed.
+  // part: the part with number n in `words_`. Parts with numbers beyond the end
+  // of the vector have no texts.
   using TextsOfWords = std::vector<std::vector<uint32_t>>;
 
   // The lists for lookups that compare a fixed number of a name's last parts:
@@ -93,13 +93,13 @@ class NearestIndex {
   void AddMisspelt(const Level& level, size_t depth, std::string_view word,
                    std::vector<uint32_t>& out) const;
 
-  // levels_[i] is used for names of which i + 1 parts are compared. The last
-  // level is also used for longer names.
+  // levels_[i] is used if a lookup compares the last i + 1 parts of a name. A
+  // lookup compares at most kDepth parts, so long names use the last level.
   std::array<Level, kDepth> levels_;
   // words_[d] assigns a number to each literal part of depth d. The numbers are
-  // indices into Level::texts[d]. All levels share these lists of words,
-  // because a text of one part is in each level. MisspeltWords also finds a
-  // word that differs by a typing error.
+  // indices into Level::texts[d]. A text may be listed under the same part in
+  // several levels, so all levels share these lists of words. MisspeltWords
+  // also finds a word that differs by a typing error.
   std::array<MisspeltWords, kDepth> words_;
 };
 

@@ -91,7 +91,9 @@ const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 void WritePlacement(JsonWriter& json, std::string_view axis,
                     int64_t coordinate);
 
-// Reports a rule whose spec shards over its own placement axis.
+// Reports a rule whose spec shards over the axis of the rule's own `place`.
+// Only the devices at one coordinate of this axis hold the tensor, so the axis
+// cannot shard it too.
 void CheckPlacedSpecs(const Placement& placement,
                       const std::map<Mode, Resolved>& by_mode,
                       Findings& findings);

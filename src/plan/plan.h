@@ -149,13 +149,14 @@ struct Plan {
   std::vector<uint32_t> stage_set;
   PlanSummary summary;
 
-  // Returns the coordinate at which the parameter is placed, or nullopt if it
-  // is not placed.
+  // If the parameter is placed, only the devices at one coordinate of a mesh
+  // axis hold it. Returns this coordinate, or nullopt for other parameters.
   std::optional<int64_t> CoordinateOf(const PlannedParam& param) const {
     if (!param.IsPlaced()) return std::nullopt;
     return coordinates[param.place];
   }
-  // Stores the coordinate of a parameter that is not placed yet.
+  // Sets the coordinate at which a parameter is held. The parameter must not
+  // have a coordinate yet.
   void Place(PlannedParam& param, int64_t coordinate) {
     param.place = static_cast<uint32_t>(coordinates.size());
     coordinates.push_back(coordinate);

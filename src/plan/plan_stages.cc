@@ -128,8 +128,8 @@ void WriteBytesByRank(JsonWriter& json,
   }
   json.BeginObject();
   // The members are written in the order of their names. The check for edited
-  // plans (plan/seal.h) compares this text with a member of the plan whose
-  // members it has sorted.
+  // plans (plan/seal.h) sorts the plan's `bytes_by_rank` by name, and compares
+  // it with the text that is written here.
   json.Member("least", least);
   json.Member("most", most);
   json.Key("of");

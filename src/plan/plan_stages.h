@@ -117,8 +117,9 @@ class BytesByRank {
       : stages_(&stages), held_(static_cast<size_t>(stages.ranks)) {}
 
   // Adds `count` equal parameters. `bytes` is the size of one of them on a
-  // device that has the complete parameter. If the parameters are placed,
-  // `axis` and `coordinate` state where; otherwise `axis` is null.
+  // device that has the complete parameter. If the parameters are held only at
+  // one coordinate of a mesh axis, `axis` and `coordinate` state which one.
+  // Otherwise `axis` is null.
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);
@@ -142,8 +143,8 @@ void WriteBytesByRank(JsonWriter& json,
                       const std::vector<std::optional<int64_t>>& bytes);
 
 // Writes the value of a plan's member `stages`. Canonical JSON, from which the
-// fingerprint is computed, leaves out the name of the schedule. Two schedules
-// with different names and the same table are equal.
+// fingerprint is computed, leaves out the name of the schedule. So the name
+// does not change the fingerprint if the table of tasks is the same.
 enum class ScheduleName : uint8_t { kWritten, kLeftOut };
 void WritePlanStages(JsonWriter& json, const PlanStages& stages,
                      ScheduleName name);

@@ -26,9 +26,9 @@
 namespace shardc {
 namespace {
 
-// The largest number of steps of the search for the best division into stages.
-// The search takes stages * units^2 steps, where the units are the embedding,
-// each layer, and the head.
+// The limit on the steps of the search for the best division into stages. The
+// search takes stages * units^2 steps, where the units are the embedding, each
+// layer, and the head.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
 
 bool Has(const AxisGroup& axes, const std::string& axis) {

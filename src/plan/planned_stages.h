@@ -37,7 +37,9 @@ struct PlannedStages {
   // True if the number of micro-batches is stated: by the declaration, by a
   // schedule's file, or by a plan that was read.
   bool sized = false;
-  Place place;  // The place that messages name: the declaration or the flag.
+  // The place that messages name: the `stages:` section, the flag with the axis
+  // of the stages, or the mesh of a plan that was read.
+  Place place;
   // Indexed by unit: the number of multiplications for a token, and the bytes
   // of the parameters.
   std::vector<schedule::Unit> weights;

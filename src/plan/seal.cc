@@ -203,8 +203,8 @@ class Checker {
   bool Equal(const JsonValue& object, std::string_view name,
              std::optional<int64_t> number) {
     const JsonValue written = *object.Find(name);
-    // Numbers are compared before texts, because most numbers are equal and no
-    // text must then be built.
+    // The numbers are compared first. Most numbers are equal, so the text of a
+    // number is built only for the few that may differ.
     if (number ? written.kind() == JsonKind::kInteger &&
                      written.integer() == *number
                : written.IsNull()) {
@@ -351,7 +351,8 @@ class Checker {
   std::vector<int64_t> won_;
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
-  // The bytes by rank; nullopt for a plan without stages.
+  // The bytes of parameters that the devices of each pipeline rank hold;
+  // nullopt for a plan without stages.
   std::optional<BytesByRank> by_rank_;
   // Whether the bytes of all parameters are known.
   bool known_ = true;

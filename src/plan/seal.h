@@ -14,9 +14,9 @@ namespace shardc {
 
 // The parameters of a plan's file, grouped into classes. Parameters with the
 // same entry are one class. `names` has the names of all parameters in the
-// file's order. `class_of` is indexed by parameter, and its elements are
-// numbers of classes. The entry of class c is member c of `params` in the JSON
-// that IsUnedited() gets.
+// file's order. class_of[i] is the index of the class of parameter i. The entry
+// of the class with index c is member c of `params` in the argument `root` of
+// IsUnedited().
 struct PlanClasses {
   std::span<const std::string_view> names;
   std::span<const uint32_t> class_of;

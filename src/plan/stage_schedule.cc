@@ -60,8 +60,8 @@ class TableMaker {
     const SourceRef source = ReadSource(request_.name, own);
     findings_.NoteReadsOf(own);
     for (Finding finding : own.all()) {
-      // The place of the finding is the path in the `stages:` section, so the
-      // message need not repeat the path.
+      // A schedule's file that cannot be read is reported at the line of the
+      // `stages:` section that names the file.
       if (source == nullptr && request_.declared) {
         finding.place = request_.place;
         finding.help = "paths are relative to the file that holds them";

@@ -1,8 +1,8 @@
 // Makes the request for a pipeline that a `stages:` section declares. The
 // default schedule is 1f1b, with two micro-batches for each rank. Without
-// `assign`, layers are divided by the sizes of their weights, or evenly if the
-// model has tensors that hold several layers. For example, this section states
-// only the axis:
+// `assign`, the stages get about equal sizes of weights. If the section lists
+// tensors that hold several layers (`stacked`), the stages get about equal
+// numbers of layers instead. For example, this section states only the axis:
 //
 //   stages: {axis: pp}  on pp:4  ->  1f1b on 4 ranks with 8 micro-batches
 #include "plan/stages.h"

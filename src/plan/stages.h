@@ -27,8 +27,8 @@ enum class StageBalance : uint8_t {
   // The stages get sizes that are as equal as possible. A stage's size counts
   // the weights that are multiplied with the activations of a token.
   kWeights,
-  // The cost model computes the times of tasks, and layers are divided by these
-  // times.
+  // The cost model computes the times of tasks. A search then looks for the
+  // division of the layers with the shortest step.
   kSearched,
 };
 

@@ -24,7 +24,7 @@ namespace shardc {
 //
 // If `plan` has only one parameter of each group, `representatives` maps each
 // tensor of the graph's manifest to its parameter in the plan. If it is empty,
-// the indices are equal.
+// a tensor and its parameter have the same index.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
                             std::span<const uint32_t> representatives = {},

@@ -190,7 +190,9 @@ class ParamsComparison {
       }
       ++number;
     }
-    // The place is computed once, because finding it reads the entire object.
+    // New parameters are reported at the first plan's object `params`. Its
+    // place in the file is computed once, because finding it reads the entire
+    // object.
     const Place all = before.place();
     number = 0;
     for (const JsonMember member : after.members()) {

@@ -31,9 +31,10 @@ struct EntryChange {
 // The patterns of a plan's rules as JSON, indexed by rule.
 using RulePatterns = std::vector<std::string>;
 
-// Compares two entries. Members that follow from other members (sizes, and the
-// pattern of the winning rule) and members that shardc does not know are
-// compared only if shape, dtype and specs are equal.
+// Compares two entries. If shape, dtype or a spec differs, the winning rule's
+// pattern, the sizes and the corrections usually differ too. They are therefore
+// compared only if shape, dtype and specs are equal. The same holds for members
+// that shardc does not know.
 std::vector<EntryChange> CompareEntries(const JsonValue& before,
                                         const JsonValue& after,
                                         const RulePatterns& rules_before,

@@ -37,13 +37,15 @@ struct FieldChange {
   Place place;  // The place of the member in the first plan.
   // The path of the member, such as "mesh.processes" or
   // "attention.decode.query". For a parameter it is relative to the parameter's
-  // entry ("modes.decode.spec"), and empty if the entire parameter differs.
+  // entry ("modes.decode.spec"). It is empty if only one plan has the
+  // parameter, or if the parameter's entry is not a JSON object.
   std::string field;
   // The member's value as JSON; nullopt if the member is absent.
   std::optional<std::string> before, after;
   // The parameter's name, or the template of several names (`layers.*.up`).
   std::string shown;
-  // The names of the parameters; empty for other parts of the plan.
+  // The names of the parameters whose entries differ in this way. Empty if the
+  // member is in another part of the plan, such as the mesh.
   std::vector<std::string> names;
   // The text of the report, such as "the spec of `layers.*.up` (2 parameters)
   // was ["tp"] and is [null]".
@@ -71,7 +73,8 @@ struct SpecChange : NamedGroup {
   // are compared, the list has only the second mode.
   std::vector<Mode> modes;
   Spec before, after;
-  // The placements of the group's first parameter; nullopt if it is not placed.
+  // The placements of the group's first parameter: the axis, and the only
+  // coordinate at which devices hold it. nullopt if it is not placed.
   std::optional<ReadPlacement> placed_before, placed_after;
   // How many bytes of one parameter a device holds in these modes, if it holds
   // any.

@@ -264,9 +264,10 @@ class AttentionComparison {
 };
 
 // Compares the members of one rule except `source`, for example `params`, the
-// number of parameters for which the rule was the first match. These members
-// follow from the parameters, so this function is called only if nothing else
-// differs.
+// number of parameters for which the rule was the first match. In a correct
+// plan these members follow from the parameters. This function is therefore
+// called only if nothing else differs. A difference then shows that one of the
+// plans was edited.
 void CompareCounts(const JsonValue& before, const JsonValue& after,
                    PlanDifference& to) {
   const JsonMembers a = MembersOf(before), b = MembersOf(after);
@@ -335,8 +336,9 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
              at->second);
   }
   for (const std::string_view name : NamesOfEither(mesh_after, mesh_before)) {
-    // The number of devices follows from the axes, so it is compared only if
-    // the axes are equal.
+    // The number of devices follows from the axes. If the axes differ, only
+    // they are reported. If they are equal, the number differs only if one of
+    // the plans was edited.
     if (name == "axes" || (name == "devices" && axes_before != axes_after)) {
       continue;
     }

@@ -29,10 +29,11 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to);
-// Compare members that follow from other members: the numbers in rules, the
-// summary and the fingerprint. These members are compared only if nothing else
-// differs. Therefore CompareRuleFields and then CompareRemainingFields must be
-// called after all other functions.
+// Compare the remaining members. Some of them follow from other members: the
+// numbers in rules, the summary and the fingerprint. These are compared only if
+// nothing else differs, for example because one of the plans was edited.
+// Therefore CompareRuleFields and then CompareRemainingFields must be called
+// after all other functions.
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,

@@ -99,10 +99,11 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
   }
   const bool stated = to.fields.size() > fields;
   // The member `table` is a digest of the pipeline schedule, which lists the
-  // tasks of each rank in order. The schedule's name and the numbers in the
-  // other members determine this digest, so it is compared only if the other
-  // members are equal. LayerMoves() compares the layers of stages, unless one
-  // of the plans is invalid.
+  // tasks of each rank in order. If the schedule's name or a number in the
+  // other members differs, the digest usually differs too. It is therefore
+  // compared only if these are equal. It may then differ because the schedule
+  // is read from a file that was changed. LayerMoves() compares the layers of
+  // stages, unless one of the plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

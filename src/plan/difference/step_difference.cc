@@ -141,8 +141,9 @@ class StepComparison {
         mode + ": `" + std::string(name) + "`", WasAndIs(shown(a), shown(b)));
   }
 
-  // Compares the collectives of a mode. Their bytes follow from the settings,
-  // so the bytes are compared only if the settings are equal.
+  // Compares the collectives of a mode. If a setting such as the batch differs,
+  // the bytes of most collectives differ too. `compare_bytes` is then false,
+  // and the bytes are not compared.
   void CompareCollectives(const std::string& mode, const Step& before,
                           const Step& after, bool compare_bytes) {
     std::map<std::string, size_t> index;
