@@ -11,7 +11,7 @@
 namespace shardc::schedule {
 
 struct Unit {
-  double time = 0;  // forward plus backward time of a micro-batch, on any scale
+  double time = 0;    // relative time of a micro-batch, forward and backward
   int64_t bytes = 0;  // bytes that are held during the whole step
   int64_t kept = 0;   // bytes of activations that one micro-batch keeps
 };

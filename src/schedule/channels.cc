@@ -35,7 +35,8 @@ struct Posted {
 
 struct Channel {
   std::deque<Posted> sends, receives;
-  // Sends that are complete although no receive has taken them.
+  // The number of sends that are complete although no receive has taken their
+  // messages, because the channel had room for these.
   int64_t complete_sends = 0;
 };
 

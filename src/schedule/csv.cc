@@ -111,7 +111,8 @@ class CsvReader {
     findings_.Add(code::kScheduleUnsafe, std::move(place), std::move(message),
                   std::move(help));
   }
-  // A file without a task is no schedule that could be safe or unsafe.
+  // Reports a file without tasks as empty. It is not reported as an unsafe
+  // schedule, because it contains no schedule.
   void AddEmpty(std::string message) {
     findings_.Add(code::kEmpty, {source_}, std::move(message),
                   "write a line for each rank, such as `0F0,0B0`");

@@ -71,9 +71,9 @@ Programs LowerAtUse(const Table& table, bool batched) {
 
 // Builds the programs in the order of PyTorch's pipelines. The ranks are
 // visited in turn, and the next cell (a task or two overlapped tasks) of each
-// rank is added if the cell is ready. A cell is ready if each operand was
-// computed on the same rank, or if the receive of the operand is already in the
-// rank's program.
+// rank is added if the cell is ready. A cell is ready if all its operands are
+// available. An operand is available if the same rank has computed it, or if
+// the receive of the operand is already in the rank's program.
 class SendOrderLowering {
  public:
   explicit SendOrderLowering(const Table& table)

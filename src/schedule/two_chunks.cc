@@ -101,8 +101,8 @@ void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
     row.F(1);
   }
   for (int32_t i = 0; i < main; ++i) {
-    // On the rank in the middle of the model, the first two tasks are not
-    // overlapped.
+    // On a rank that has the middle stages of the model, the first forward task
+    // and the first backward task of this phase are not overlapped.
     if (i == 0 && above == 0) {
       row.F(0);
       row.B(1);
