@@ -30,7 +30,8 @@ struct WrittenChunk {
 };
 
 // The values that determine the bytes of the chunks. A run continues a journal
-// only if both values are equal and `chunks` is not empty.
+// only if the journal has the same two values as the run, and if `chunks` is
+// not empty.
 struct JournalKey {
   // A digest of the options and sources, which is the same in all processes. If
   // it is empty, no run continues the journal.

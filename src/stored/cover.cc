@@ -30,8 +30,8 @@
 namespace shardc::stored {
 namespace {
 
-// The largest number of corners that are in memory at once. A corner takes 16
-// bytes.
+// The limit on the number of corners that are in memory at once. A corner takes
+// 16 bytes.
 constexpr size_t kMaxCorners = size_t{1} << 26;
 
 std::string BoxText(const Box& box) {

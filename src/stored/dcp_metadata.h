@@ -20,8 +20,8 @@ namespace shardc::stored {
 struct DcpPiece {
   Box box;             // has at least one element
   uint32_t file = 0;   // index into DcpMetadata::files
-  int64_t offset = 0;  // offset of the archive in the file
-  int64_t bytes = 0;   // size of the archive
+  int64_t offset = 0;  // offset of the `torch.save` archive in the file
+  int64_t bytes = 0;   // size of the `torch.save` archive
 };
 
 struct DcpTensor {
@@ -39,8 +39,9 @@ struct DcpValue {
   std::string name;
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
-  // The place of the archive that contains the value; `piece.box` is not used.
-  // `piece.bytes` is -1 if the metadata states no place that shardc can use.
+  // The place of the `torch.save` archive of the value. `piece.box` is not
+  // used. `piece.bytes` is -1 if the metadata states no place that shardc can
+  // use.
   DcpPiece piece;
 };
 

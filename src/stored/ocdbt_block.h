@@ -79,8 +79,9 @@ std::vector<DataFile> ReadDataFiles(BlockCursor& cursor,
 enum class BlockKind : uint8_t { kManifest, kNode };
 
 // Checks the envelope of a block and returns the decoded body. Returns nullopt
-// after a finding. In findings, `place` names the file, and `where`, such as "
-// at byte 12", states the place of the block in the file.
+// after a finding. The finding is at `place`, the file. Its message contains
+// `where`, a text such as " at byte 12" that states where in the file the block
+// begins.
 std::optional<std::string> OpenBlock(std::string_view block, BlockKind kind,
                                      const Place& place,
                                      const std::string& where,

@@ -32,7 +32,8 @@ struct OrbaxMetadata {
   bool stores_fill_values = false;
 };
 
-// Each of the following functions returns nullopt after a finding.
+// The following functions read one file each. If the file cannot be read or is
+// malformed, they add a finding and return nullopt.
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
 // Returns the shardings, keyed by the arrays' names in the storage. An array

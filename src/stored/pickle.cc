@@ -132,8 +132,9 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // The limit on containers is lower than the limit on all values, because a
-    // container takes more memory. In real files 3 of 20 values are containers.
+    // A container takes more memory than other values, so at most a quarter of
+    // the permitted number of values may be containers. This is enough: in real
+    // files 3 of 20 values are containers.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }
@@ -141,8 +142,8 @@ class PickleParser {
     out_.lists_.emplace_back();
     return PushNew(node);
   }
-  // Moves the values from position `begin` to the top of the stack into the
-  // container below them.
+  // Removes all values from the stack whose position is `begin` or above, and
+  // appends them to the container below them, which has position `begin` - 1.
   bool Extend(size_t begin, Type type) {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor) return Underflow();

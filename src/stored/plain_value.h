@@ -12,7 +12,7 @@ namespace shardc::stored {
 
 // If the leaf is a pickle that contains only a string, a number or an empty
 // container, returns a leaf with this value. Returns nullopt for any other
-// leaf, or if the archive cannot be read.
+// leaf, or if the `torch.save` archive with the pickle cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 
 }  // namespace shardc::stored

@@ -14,7 +14,8 @@
 
 namespace shardc::stored {
 
-// The largest number of bytes that are read from a file at once.
+// The limit on the bytes that are read from a file at once, and on the bytes of
+// a decoded chunk.
 inline constexpr int64_t kValueLimitBytes = int64_t{8} << 30;
 
 struct Value {

@@ -72,7 +72,8 @@ struct WriteReport {
 };
 
 struct WriteOptions {
-  std::string folder;  // path of the checkpoint: absent, or an empty folder
+  // The path of the checkpoint, which must be absent or an empty folder.
+  std::string folder;
   // The limit in bytes on the writer's own buffers. It does not include the
   // memory of the BoxSource and of the list of chunks.
   int64_t memory_bytes = int64_t{256} << 20;

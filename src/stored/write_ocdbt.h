@@ -50,8 +50,10 @@ class OcdbtWriter {
     bool held = false;  // whether the bytes are in `value`, not in the file
     std::string value;
   };
-  // A node that has been written. The numbers of keys and bytes are totals of
-  // its subtree, which includes the node itself.
+  // A node that has been written. `offset` and `bytes` are the place of the
+  // node itself. `keys`, `tree_bytes` (bytes of nodes) and `value_bytes` (bytes
+  // of values in data files) are totals of its subtree, which includes the
+  // node.
   struct Node {
     std::string first_key;
     int64_t offset = 0;

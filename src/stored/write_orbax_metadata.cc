@@ -20,8 +20,8 @@ namespace shardc::stored {
 namespace {
 
 // Returns the path as Python prints a tuple of strings, such as ('a', 'b').
-// Strings with quotes or special characters may look different, because orbax
-// uses this text only as a label.
+// Python may print strings with quotes or special characters in another way.
+// This does no harm, because orbax uses the text only as a label.
 std::string TupleText(const std::vector<std::string>& path) {
   std::string out = "(";
   for (size_t i = 0; i < path.size(); ++i) {

@@ -101,8 +101,8 @@ class PartsRun {
   // journal.
   struct Share {
     ChunkRange range;
-    std::string file;     // name in the folder
-    std::string journal;  // name in the folder
+    std::string file;     // path of the data file in the checkpoint's folder
+    std::string journal;  // path of the journal in the checkpoint's folder
   };
   Share ShareOfProcess(int64_t process) const {
     return {ShareOf(arrays_, process, processes_),

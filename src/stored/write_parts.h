@@ -49,8 +49,8 @@ class PartsFormat {
                         Findings& findings) = 0;
 };
 
-// Runs one of the WriteOptions::processes processes that write a checkpoint.
-// The steps are described in write.h. Returns false after a finding.
+// Runs one of the processes that write a checkpoint. If WriteOptions::finalize
+// is set, completes the checkpoint instead. Returns false after a finding.
 bool WriteParts(std::span<const Array> arrays, const BoxSource& source,
                 const WriteOptions& options, PartsFormat& format,
                 Findings& findings);

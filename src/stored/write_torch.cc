@@ -21,7 +21,7 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Rough size of everything except the elements.
+// The rough size of an archive without the elements of its tensor.
 constexpr size_t kOthersBytes = 2048;
 constexpr uint64_t kFirstDay = 0x21;  // the date of each member: 1 January 1980
 
