@@ -184,7 +184,8 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
     }
     return std::nullopt;
   }
-  // The text of a Git LFS pointer or of a web page can be one scalar.
+  // A Git LFS pointer or a web page may be valid YAML that consists of one
+  // scalar. An error then states what the file is.
   if (root->IsScalar() &&
       ReportOtherText(source, findings, code::kYamlSyntax)) {
     return std::nullopt;

@@ -32,8 +32,8 @@ struct YamlNode {
   YamlKind kind = YamlKind::kNull;
   YamlStyle style = YamlStyle::kPlain;  // for scalars only
   std::string text;                     // the text of a scalar, unescaped
-  // The tag of a scalar without `!!`: `float` for `!!float 4`, and likewise
-  // `str`, `int`, `bool` and `null`. The typed readers (yaml/read.h) refuse a
+  // The tag of a scalar: `str`, `int`, `float`, `bool` or `null`. The scalar
+  // `!!float 4` has the tag `float`. The typed readers (yaml/read.h) refuse a
   // scalar with a tag. All other tags are refused while parsing.
   std::string tag;
   // The byte range in the source. If a null is omitted, the range is that of
@@ -59,8 +59,9 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  // The largest sum of two numbers: the nodes of all values with an anchor
-  // (`&a`), and the nodes of all copies that aliases (`*a`) make.
+  // The limit on the number of nodes that anchors and aliases add. It counts
+  // the nodes of all values with an anchor (`&a`), which are stored for
+  // copying, and the nodes of all copies that aliases (`*a`) make.
   static constexpr size_t kAliasBudget = 100000;
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
