@@ -103,7 +103,8 @@ class GgufHeaderReader {
 
   // Reads the number of items of a list. Each item needs at least one byte, so
   // a number above the number of remaining bytes is refused. The number 1 is
-  // always accepted: if no byte remains, reading the item fails.
+  // accepted even if no byte remains. Reading the item then reports that the
+  // file is truncated.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;

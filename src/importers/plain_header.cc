@@ -135,7 +135,8 @@ class PlainHeaderReader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed by Entry::type
+  // The bytes of a tensor of each type, indexed by Entry::type.
+  std::vector<int64_t> bytes_;
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };

@@ -186,8 +186,8 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
     // A number at the end of a word, as in `Dense_0`, may be a part of the name
-    // and not the number of a layer. The pattern keeps this number if no other
-    // name matches the pattern without it.
+    // and not the number of a layer. If no other name differs only in numbers,
+    // the pattern has this number itself, and not `[0-9]+`.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
@@ -246,7 +246,7 @@ std::string NameOfPath(std::string_view path) {
       is_attribute = true;
       i = end;
     } else if (path[i] == '/') {
-      ++i;  // the slash between the keys of a MaxText dump
+      ++i;  // MaxText writes a slash between keys: `.params/['up']`
     } else {
       return std::string(path);  // a name, not a key path
     }

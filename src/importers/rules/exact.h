@@ -26,10 +26,10 @@ struct NamedSpec {
 
 // Adds rules for all parameters. Parameters whose names differ only in numbers
 // share one rule if their specs are equal; otherwise each gets its own rule.
-// Key paths of JAX are converted to names without the argument's name. If two
-// parameters would then have the same name, each name begins with the name of
-// its argument: `p['w']` and `m['w']` become `p/w` and `m/w`. Returns false
-// after a finding if a name occurs twice.
+// A key path of JAX may begin with the name of the function's argument that
+// holds the parameter. This name is removed: `p['w']` becomes `w`. If two
+// parameters would then have the same name, it is kept: `p['w']` and `m['w']`
+// become `p/w` and `m/w`. Returns false after a finding if a name occurs twice.
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 

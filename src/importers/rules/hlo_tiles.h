@@ -13,8 +13,9 @@
 namespace shardc::imports {
 
 struct Tiles {
-  // The number of tiles along each dimension. Further elements are numbers of
-  // copies of each tile.
+  // The number of tiles along each dimension. If several devices have the same
+  // tile (`last_tile_dim_replicate`), the last element is the number of copies
+  // of each tile.
   const std::vector<int64_t>& dims;
   // For each tile, the position in the mesh of the device that has the tile.
   const std::vector<int64_t>& devices;

@@ -12,8 +12,8 @@
 
 namespace shardc::imports {
 
-// Reads the file of `--names`, which is MaxText's dump, or JSON such as
-// {"name": ["embed", "mlp"]}.
+// Reads the file of `--names`. It is the file `logical_shardings.json` that
+// MaxText writes, or JSON such as {"name": ["embed", "mlp"]}.
 std::optional<std::vector<LogicalNames>> ReadLogicalNames(
     const SourceRef& source, Findings& findings);
 

@@ -268,7 +268,8 @@ std::string PyEvaluator::TextOf(const PyNode& node) const {
 void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
   const auto at = scope.find(one.name);
-  // The name belongs to the module, or is an attribute of another object.
+  // If the scope lacks the name, it is a name of the module, or an attribute of
+  // another object.
   if (at == scope.end()) {
     ForgetCalls(one, scope, owner);
     scope[one.name] = Unknown(one.value, "what `" + one.name + "` holds");

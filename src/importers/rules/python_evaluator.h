@@ -81,8 +81,9 @@ class PyEvaluator {
 
   // Calls a function on an object of the class `owner` and returns the result.
   // `in` is the class that defines the function. The value of a parameter is
-  // the one that `--set` assigns to it, or else its default. Boolean parameters
-  // with their defaults are added to `defaults`.
+  // the one that `--set` assigns to it, or else its default. For each boolean
+  // parameter whose default is used, adds a text such as `full=True` to
+  // `defaults`.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
   // Runs a statement that does not define a function or class. It may change
@@ -95,8 +96,8 @@ class PyEvaluator {
   bool IsExhausted() const { return steps_ > kPyStepLimit; }
 
   // Finds the functions that a statement calls. Calls `visit` with each name
-  // that one of these functions changes outside of itself. A name may be
-  // visited several times.
+  // whose value such a function changes, except the function's own variables. A
+  // name may be visited several times.
   void VisitChanged(const PyStatement& one, const PyClass* owner,
                     const std::function<void(const std::string& name)>& visit);
 
@@ -120,7 +121,8 @@ class PyEvaluator {
                    const PyClass* owner);
   void ForgetCalls(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Undecided(const PyNode& at, const PyValue& condition) const;
-  // Returns an unknown value, because it is not known whether `value` is true.
+  // Returns the result of an expression such as `value or x` if it is not known
+  // whether `value` is true. This result is an unknown value.
   PyValue UnknownTruth(const PyNode& at, const PyValue& value) const;
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
@@ -138,9 +140,8 @@ class PyEvaluator {
   // because the statement `at` may change any of them.
   void ForgetInside(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // If the statement changes the variables of a module by their dict, as
-  // `globals()["RULES"] = x` does, marks all of them as unknown and returns
-  // true.
+  // If the statement may change any variable, as `globals()["RULES"] = x` does,
+  // marks all variables as unknown and returns true.
   bool ForgetAll(const PyStatement& one, PyScope& scope);
   void ForgetAll(size_t begin, PyScope& scope);
   // Returns the list or dict to which a name refers, in the scope or else as a
@@ -244,8 +245,8 @@ class PyEvaluator {
   PyValue Elements(PyValue value, const PyNode& node);
   PyValue Each(const PyNode& node, PyScope& scope, const PyClass* owner);
   // Evaluates the clauses of a comprehension, beginning with index `clause`,
-  // and appends the results to `out`. If a clause is unknown, `out` becomes
-  // unknown.
+  // and appends the results to `out`. If an iterated value, a condition or a
+  // key is unknown, `out` becomes unknown.
   void EachFrom(const PyNode& node, size_t clause, PyScope& scope,
                 const PyClass* owner, PyValue& out);
   PyValue Format(const PyNode& node, PyScope& scope, const PyClass* owner);

@@ -55,9 +55,10 @@ bool IsSpecName(std::string_view name);
 bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes.
-// `given` has the arguments. The result has either `axes` and `mode`, or only
-// `dynamic_axes`. It has `dynamic_axes`, if these are given, in two cases:
-// `axes` is absent, or `axes` is a list and `mode` is absent.
+// `given` has the arguments. The result has `axes` and `mode`, except in two
+// cases, in which it has only `dynamic_axes`:
+// - `dynamic_axes` is given, and `axes` is absent
+// - `dynamic_axes` is given, `axes` is a list, and `mode` is absent
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports

@@ -27,7 +27,7 @@ enum class PyKind : uint8_t {
   kDict,       // items: key, value, key, value ...
   kCall,       // items: function, arguments; `keywords`: "" if positional
   kAdd,        // items: left, right
-  kChoice,     // items: value, condition, other value
+  kChoice,     // a if b else c; items: a, b, c
   kAnd,
   kOr,
   kNot,

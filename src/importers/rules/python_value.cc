@@ -119,8 +119,9 @@ class ModuleSymbols {
 
  private:
   // Runs the statements of a body, and collects the functions and classes that
-  // it defines. `branch` is true for a branch of an `if`, whose statements Step
-  // has already run. In a branch, only definitions are collected.
+  // it defines. `branch` is true for a block of an `if` or `with`. The call of
+  // Run() for the `if` or `with` has already run such a block, so only its
+  // definitions are collected.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {

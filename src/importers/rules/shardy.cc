@@ -338,7 +338,7 @@ class ShardyModule {
   // The names of locations. Each is stored with the index of its argument in
   // `params_`.
   std::vector<std::pair<size_t, std::string>> locations_;
-  // Number of arguments, keyed by location name.
+  // The number of arguments whose location has this name, keyed by the name.
   std::map<std::string, int> located_;
   std::optional<std::map<std::string, std::string>> aliases_;
   bool open_ = false;
