@@ -61,8 +61,8 @@ std::string_view LineAt(std::string_view text, size_t at) {
 }
 
 // Returns whether a line is a comment that belongs to the lines above it,
-// because it is indented deeper than the dash of a rule. An ignore comment
-// belongs to the line below it.
+// because it is indented deeper than the dash of a rule. A comment that ignores
+// findings, such as `# shardc: ignore[SHD105]`, belongs to the line below it.
 bool IsDeeperComment(std::string_view line, size_t indent) {
   return IsComment(line) && Indent(line) > indent && !IsIgnoreMark(line);
 }
@@ -78,7 +78,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // A deeper comment below the lines of another rule belongs to that rule.
+      // A comment indented deeper than the dash belongs to the rule above it.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);

@@ -90,8 +90,9 @@ Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
   return {};
 }
 
-// Returns the dimensions that an edit concerns: the dimension that the edit
-// changes and, for a repeated axis, all other dimensions with this axis.
+// Returns the dimensions that an edit concerns. An edit is a problem that
+// legalization found in a spec. It concerns the dimension with the problem and,
+// for a repeated axis, all other dimensions with this axis.
 std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
                                  const Edit& edit) {
   std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};

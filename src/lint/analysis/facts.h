@@ -77,8 +77,8 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 struct RuleFacts {
   Sketch sketch;
   bool builtin = false;  // whether the rule is inside the program (in a pack)
-  int64_t won = 0;       // parameters whose first match is this rule
-  int64_t found = 0;     // parameters that match the rule's pattern
+  int64_t won = 0;       // number of parameters whose first match is this rule
+  int64_t found = 0;     // number of parameters that match the rule's pattern
   // The bytes of the `won` parameters; a parameter of unknown size adds 0.
   int64_t bytes = 0;
   DeadCause cause = DeadCause::kUnknown;  // set only if `found` is 0
@@ -161,8 +161,8 @@ class Facts {
   // placed at one coordinate of an axis, the axis's size is a factor of this
   // number.
   int64_t Parts(const ParameterGroup& group) const;
-  // Returns whether the group's parameters are neither sharded nor placed in
-  // train, so that several devices hold all of them.
+  // Returns whether several devices hold the complete parameters in train: no
+  // axis shards them, and they are not placed at one coordinate of an axis.
   bool Replicated(const ParameterGroup& group) const;
   // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;

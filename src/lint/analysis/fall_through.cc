@@ -42,7 +42,7 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
 
 struct Claim {
   NearRule near;
-  int64_t edits = 0;  // edits from the rule to the name (EditsOf)
+  int64_t edits = 0;  // edit distance from the rule to the name (EditsOf)
   size_t group = 0;   // index into FallThrough::groups
 };
 

@@ -12,7 +12,7 @@ namespace shardc {
 
 struct Heads {
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // equal to `heads` if the model states none
+  int64_t kv_heads = 0;  // equal to `heads` if the configuration lacks it
   int64_t head_dim = 0;
 };
 

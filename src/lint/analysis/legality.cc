@@ -19,10 +19,11 @@
 namespace shardc {
 namespace {
 
-// Returns a text with the bytes that all corrections of a spec add together. If
-// tp:4 and fsdp:2 are both removed, a device holds 8 times as much, which is
-// more than the sum of what each correction adds.
-// `corrected` is how many of the corrections the finding is about.
+// Returns a text with the bytes that all corrections of a spec together add to
+// a device. They are more than the sum over the corrections: if tp:4 and fsdp:2
+// are both removed, a device holds 8 times as much, but one removal alone makes
+// it 4 or 2 times as much. `corrected` is the number of the corrections that
+// the finding is about.
 std::string CostText(const ModeLayout& mode, size_t corrected) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =
@@ -34,8 +35,10 @@ std::string CostText(const ModeLayout& mode, size_t corrected) {
               : "");
 }
 
-// Returns the edits that have this reason, one list for each problem. All
-// surplus entries of a spec are one problem.
+// Returns the edits that have this reason. An edit states what legalization
+// found wrong in a spec. Each list of the result is reported as one problem.
+// The edits of all entries beyond the tensor's rank are in one list, and any
+// other edit has its own list.
 std::vector<std::vector<Edit>> ProblemsOf(const std::vector<Edit>& edits,
                                           Reason reason) {
   std::vector<std::vector<Edit>> out;

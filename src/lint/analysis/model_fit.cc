@@ -47,7 +47,8 @@ struct Wanted {
 
 struct Found {
   const ParameterGroup* first = nullptr;  // the first group of this role
-  bool fits = false;                      // whether some group of the role fits
+  // Whether some group of this role has one of the accepted output sizes.
+  bool fits = false;
 };
 Found Look(const Facts& facts, const Wanted& wanted) {
   Found out;
@@ -175,7 +176,8 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
   const auto experts = facts.model()->experts;
   if (!experts) return;
   const ParameterGroup* first = nullptr;
-  // The size of the first dimension of `first` that does not count layers.
+  // The number of experts in `first`, which is the size of its first dimension
+  // that does not count layers.
   int64_t held = 0;
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;

@@ -33,7 +33,8 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  // The specs of each rule: one for each planned mode, and the spec in train.
+  // The specs of each rule: one for each planned mode, and one in train, which
+  // may not be planned.
   std::map<int32_t, Specs> specs_;
 };
 

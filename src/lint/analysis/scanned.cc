@@ -63,7 +63,8 @@ std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
 
 std::optional<int> VectorDimOf(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group) {
-  // The only dimension of a vector may be as large as the number of layers.
+  // A parameter with one dimension is a vector, even if the dimension has the
+  // size of the number of layers.
   if (facts.Rank(group) == 1) return 0;
   const std::vector<int> dims = UnscannedDims(facts, stacks, group);
   if (dims.size() != 1) return std::nullopt;

@@ -12,8 +12,8 @@
 
 namespace shardc {
 
-// Returns the mesh axis whose ranks hold the stages, or an empty text if no
-// stages are declared.
+// Returns the mesh axis over which the stages of the pipeline are divided, or
+// an empty text if no stages are declared.
 std::string StageAxis(const Facts& facts);
 Place StagesPlace(const Facts& facts);
 

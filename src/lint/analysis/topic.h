@@ -19,7 +19,7 @@ using Topic = std::string;
 
 struct LintFinding : Finding {
   LintFinding() = default;
-  // Converts a finding without topics, which most findings are.
+  // Converts a finding that reports no topics. Most findings report none.
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 

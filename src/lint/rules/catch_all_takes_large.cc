@@ -37,8 +37,8 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
       facts.AddNames(facts.Members(group), finding);
     }
     if (texts.empty()) continue;
-    // catch-all-replicates reports the same parameters if it is selected, so it
-    // makes this finding redundant.
+    // The lint catch-all-replicates may report the same parameters. This
+    // finding is then redundant.
     finding.unless = {CatchAllTopic(r)};
     finding.message =
         BytesText(bytes) +

@@ -46,8 +46,9 @@ struct Lint {
   std::string_view instead = {};  // what the user should write instead
   LintExample bad = {};           // input that is reported
   LintExample good = {};          // input that is not reported
-  // The function that runs the lint. Null for two lints that other files
-  // report: unused ignores, and the committed plan.
+  // The function that runs the lint. Null for the lints of unused ignores and
+  // of the committed plan, whose findings are made by lint/suppress.cc and
+  // lint/locked.cc.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 

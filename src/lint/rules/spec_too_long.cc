@@ -10,7 +10,8 @@ extern const Lint kSpecTooLong;
 
 namespace {
 
-// Returns which entries have no dimension. The first of them is `first`.
+// Returns a text that lists the entries of a spec for which the tensor has no
+// dimension. The first of these entries is `first`.
 std::string SurplusText(const Spec& spec, const Edit& first) {
   const Spec surplus(spec.begin() + first.dim.value_or(0), spec.end());
   if (surplus.size() > 1) {

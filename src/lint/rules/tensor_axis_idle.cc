@@ -30,7 +30,7 @@ void CheckTensorAxisIdle(const Facts& facts, FindingSink& sink) {
     if (axis.size <= 1 || splits.count(axis.name) > 0) continue;
     if (facts.TensorAxes({axis.name}).empty()) continue;
     LintFinding finding = FindingAt(kTensorAxisIdle.code, facts.MeshPlace());
-    // If nothing at all uses the axis, unused-mesh-axis reports it instead.
+    // If nothing uses the axis, the lint unused-mesh-axis reports it instead.
     finding.unless = {UnusedAxisTopic(axis.name)};
     finding.message = "no parameter is split over the tensor parallel axis " +
                       Quoted(axis.name) + " of size " +
