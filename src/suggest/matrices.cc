@@ -348,9 +348,9 @@ void NameOutputs(const Tree& tree, ModelDims& dims) {
     if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
     std::string_view path = inferred.by_name.block_path;
     auto output = outputs.find(path);
-    // If the block has no queries and the role is unknown, the last part of the
-    // block's path may be a word that is not known. The path without this part
-    // is tried.
+    // The end of the name may be an unknown word, as in `lookback/mix/v1`. The
+    // block's path is then one part too long, `lookback/mix`, and has no
+    // queries. The path without this part, `lookback`, is tried.
     if (output == outputs.end() && inferred.role == Role::kOther) {
       const size_t end = path.rfind(tree.separator);
       if (end != path.npos) output = outputs.find(path.substr(0, end));

@@ -48,25 +48,25 @@ class NameIndex {
   bool HasOwnNumbers(uint32_t k, size_t counter) const;
 
  private:
-  // Marks a name or a digit string that occurs in several rule groups.
+  // Marks a name or a digit string that occurs in several rules.
   static constexpr size_t kSeveral = SIZE_MAX;
 
-  // All groups with the same name, in ascending order, and the index of the
-  // rule group that contains them; kSeveral if they are in several rule groups.
+  // All parameter groups with the same name, in ascending order, and the index
+  // of their rule; kSeveral if they belong to several rules.
   struct Name {
     std::vector<uint32_t> groups;
     size_t rule_group = kSeveral;
   };
-  // Maps each number in place of one counter, such as "3", to the rule group of
-  // the tensors with this number; to kSeveral if they are in several rule
-  // groups.
+  // Maps each number in place of one counter, such as "3", to the index of the
+  // rule of the tensors with this number; to kSeveral if these tensors belong
+  // to several rules.
   using Owners = std::unordered_map<std::string_view, size_t>;
 
   std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
   const Owners& OwnersOf(const Name& name, size_t counter) const;
 
   const Tree& tree_;
-  // The rule group of each parameter group, indexed by parameter group.
+  // The index of each parameter group's rule, indexed by parameter group.
   std::vector<size_t> rule_group_of_;
   std::map<std::string_view, Name> by_name_;
   std::vector<const Name*> name_of_;  // indexed by parameter group

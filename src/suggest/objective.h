@@ -30,7 +30,8 @@ struct Assumed {
   double replica_link = 450e9;
 };
 
-// The number of parts into which axes of each purpose divide one dimension.
+// The numbers of parts into which data axes, tensor-parallel axes and expert
+// axes divide one dimension.
 struct ShardedDim {
   int64_t data = 1, tensor = 1, expert = 1;
 };
@@ -68,7 +69,7 @@ struct Costs {
   double data = 0;      // bytes sent over fsdp, sp and ep
   double replicas = 0;  // bytes sent over dp, to reduce gradients
   double tensor = 0;    // bytes sent over the tensor-parallel axis
-  double experts = 0;   // bytes sent to other experts by all_to_all
+  double experts = 0;   // bytes that all_to_alls send to and from experts
   // Floating-point operations of a device.
   double flops = 0;
 

@@ -14,7 +14,8 @@ namespace shardc::suggest {
 
 struct PatternOf {
   std::string text;  // a regular expression in RE2 syntax
-  // The groups whose names the pattern matches. All are in one rule group.
+  // The parameter groups whose names the pattern matches. All of them have the
+  // same spec.
   std::vector<uint32_t> groups;
   // Groups that linting may report as optimizer states that the pattern misses
   // (SHD118). For example, `^embed$` matches `embed` and misses encoder.embed,

@@ -20,8 +20,8 @@
 namespace shardc::suggest {
 namespace {
 
-// The largest number of groups for which AlignSuffixes() compares all pairs.
-// Larger rule groups keep their suffixes.
+// The largest number of parameter groups of one rule for which AlignSuffixes()
+// compares all pairs. If a rule has more, their suffixes are not changed.
 constexpr size_t kMostAligned = 512;
 
 // Returns whether a suffix begins with a number or with a word of one or two

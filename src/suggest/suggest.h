@@ -31,8 +31,8 @@ struct Request {
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  // The rule group has this Title (an enum of rule_titles.h). Rules are written
-  // in the order of their titles.
+  // The Title of the rules (an enum of rule_titles.h), as a number. Rules are
+  // written in the order of these numbers.
   int order = 0;
 };
 

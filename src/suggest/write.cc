@@ -230,8 +230,9 @@ Placement PlacementOf(const Suggestion& suggestion, const Choice& choice,
   out.axis = suggestion.mesh.renamed.Value(rule).axes.front();
   const char separator = suggestion.tree.separator;
   const std::string& name = suggestion.tree.groups[pattern.groups.front()].name;
-  // Megatron-Core has the number at the end: `experts.linear_fc1.weight5`. A
-  // name may also end with another number: `experts.5.w_2`.
+  // Megatron-Core writes the expert's number at the end of the name:
+  // `experts.linear_fc1.weight5`. Others write it after `experts`, and the name
+  // may then end with another number: `experts.5.w_2`.
   const bool inside = name.find(std::string("experts") + separator + '*' +
                                 separator) != name.npos;
   out.index_pattern = !inside && name.ends_with('*') ? R"((\d+)$)"
