@@ -18,6 +18,7 @@
 #include <span>
 #include <utility>
 
+#include "families/config_dtype.h"
 #include "families/description.h"
 #include "families/evaluate.h"
 #include "families/misspelling.h"
@@ -424,42 +425,6 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// A key of the config that names a dtype, and the name.
-struct NamedDtype {
-  std::string_view key;
-  JsonValue name;
-};
-
-// Returns the dtype that the config names, or else the one that its nested
-// `text_config` names; nullopt if neither names one.
-std::optional<NamedDtype> FindDtype(const JsonValue& config) {
-  for (const auto& part : {std::optional(config), config.Find("text_config")}) {
-    if (!part || !part->IsObject()) continue;
-    for (const std::string_view key : {"dtype", "torch_dtype"}) {
-      const auto value = part->Find(key);
-      if (value && value->IsString() && value->string() != "auto") {
-        return NamedDtype{key, *value};
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-// Returns the dtype of a name; a prefix `torch.` is ignored. Adds a finding and
-// returns nullopt if the name is unknown.
-std::optional<Dtype> DtypeOf(const NamedDtype& named, Findings& findings) {
-  constexpr std::string_view kModule = "torch.";
-  std::string_view name = named.name.string();
-  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
-  if (const auto dtype = ParseDtype(name)) return dtype;
-  findings.Add(code::kDtype, named.name.place(),
-               "`" + std::string(named.key) + "` is " +
-                   ShortQuote(named.name.string()) +
-                   ", which is no known dtype",
-               "write it as PyTorch does, such as `bfloat16`");
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<std::string_view> ModelTypes() { return DescriptionNames(); }
@@ -481,17 +446,15 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
-  // transformers takes float32 if the config names no dtype.
-  const auto named = FindDtype(config);
-  const auto dtype = named ? DtypeOf(*named, findings) : Dtype::kF32;
+  const auto dtype = ReadConfigDtype(config, findings);
   if (!dtype) return std::nullopt;
   Evaluator values(*family, config, naming, findings);
-  TreeBuilder builder(naming, std::move(*spelling), *dtype, findings);
+  TreeBuilder builder(naming, std::move(*spelling), dtype->dtype, findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
   Manifest tree = builder.Take();
   tree.model = family->name;
   tree.source = document.source();
-  if (!named) {
+  if (dtype->assumed) {
     tree.dtype_assumed = true;
     tree.notes.emplace_back(kDtypeAssumed);
   }

@@ -211,7 +211,7 @@ std::vector<Finding> FindingsOf(const std::string& kind) {
   return out;
 }
 
-TEST_CASE("a format says whether it depends on the names of parameters") {
+TEST_CASE("a format states whether it depends on the names of parameters") {
   const std::vector<Finding> named = FindingsOf("several");
   std::vector<Finding> unnamed = named;
   for (Finding& finding : unnamed) finding.params.clear();
