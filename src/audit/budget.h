@@ -29,7 +29,8 @@ struct Sums {
 };
 Sums SumsOf(const Report& report);
 
-// Returns the names of the collectives, which a budget may limit one by one.
+// Returns the names of all collectives, such as all_gather. A budget may have a
+// limit for each of them.
 std::vector<std::string_view> LimitedCollectives();
 
 struct Excess {

@@ -157,8 +157,8 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
 
 std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
   AxisGroup out;
-  // The difference between the numbers of two devices that are neighbours along
-  // `axis`: the product of the sizes of all axes after it.
+  // The difference between the device numbers of two neighbours along `axis`:
+  // the product of the sizes of all axes after it.
   int64_t inner = 1;
   for (size_t after = mesh_.axes.size(); after > 0; --after) {
     const MeshAxis& axis = mesh_.axes[after - 1];

@@ -33,7 +33,7 @@ constexpr int64_t kNumberBytes = 8;
 using RouteKey = std::pair<Collective, std::string>;
 
 // The runs of the collectives that move one tensor, either in the plan's step
-// or in the program. All of them send the same bytes over the same axes.
+// or in the program. Each run sends equally many bytes over the same axes.
 struct Piece {
   Phase phase = Phase::kNone;
   // The number of runs that no run of the other side matches yet.

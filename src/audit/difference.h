@@ -47,8 +47,8 @@ struct Difference {
   // The number of runs of collectives that move a scalar. These collectives are
   // not compared.
   int64_t numbers = 0;
-  // The bits of the widest floating-point element of the program that differs
-  // in size from the step's dtype; 0 if none differs.
+  // If the program sends floating-point elements whose size differs from the
+  // size of the step's dtype, the bits of the widest of them; otherwise 0.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
 };

@@ -63,13 +63,15 @@ struct Partial {
   AxisGroup axes;
   // The axes over which each device keeps only its slice of the value.
   AxisGroup taken;
-  // Whether the program itself has an all-reduce of the slices, over axes that
-  // are not in `taken`. If not, an all-reduce of the slices is counted as a
-  // result of Rewrite::kSliced.
+  // Whether the program itself all-reduces the slices, over axes that are not
+  // in `taken`. If not, an all-reduce of the slices is a result of
+  // Rewrite::kSliced. For example, an all-reduce over dp and tp, of which each
+  // device uses a slice along tp, becomes a reduce-scatter over tp and an
+  // all-reduce of the slices over dp.
   bool sums_slice = false;
   uint8_t rewrites = 0;
-  // The instructions that hold this value. There are several if several equal
-  // consumers compute it, such as two fusions with the same sum.
+  // The results that hold this value. There are several if several instructions
+  // compute the same value, such as two fusions with the same sum.
   std::vector<Point> copies;
 };
 
@@ -418,8 +420,8 @@ class Rewriter {
     return out;
   }
 
-  // Adds the collectives that reduce a partial value at the last point to which
-  // it could be moved.
+  // Adds to `out_` the collectives that reduce a partial value, at the last
+  // point to which the reduction could be moved.
   void Reduce(const Partial& partial) {
     Sending all = Begin(*partial.from);
     all.rewrites = partial.rewrites;

@@ -34,7 +34,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
-// The largest number of instructions in a search back from one operand.
+// A search back from one operand ends after this many instructions.
 constexpr int kMostSteps = 256;
 
 bool IsFloat(std::string_view element) {
@@ -172,8 +172,9 @@ class Search {
     if (part.dims.size() > 2 && part.dims.front() == 1) {
       part.dims.erase(part.dims.begin());
     }
-    // The parameter may be sharded over only some of the axes of the sum, so
-    // each divisor of the number of devices is tried.
+    // The parameter may be sharded over only some of the axes of the sum. Each
+    // divisor of the number of devices is therefore tried as the number of the
+    // parameter's shards.
     for (int64_t parts = 2; parts <= n; ++parts) {
       if (n % parts != 0) continue;
       for (int64_t& dim : part.dims) {

@@ -15,9 +15,11 @@ namespace shardc::audit {
 struct FoundFlaw {
   const Code* code = nullptr;
   Level level = Level::kWarning;
-  // The operand that sends the most bytes. Null if the flaw is an unused axis.
+  // Of the operands with this flaw, the one for which the most bytes are sent.
+  // Null if the flaw is an unused axis.
   const Traffic* most = nullptr;
-  // The runs, and the bytes that a device sends, summed over these flaws.
+  // The runs of the collectives, and the bytes that a device sends, summed over
+  // the flaws with this code, line and parameter.
   int64_t times = 0, sent = 0;
   // A text for the message, which depends on `code`: for example the unused
   // axis, the gradient's parameter, or the dtype before a cast.

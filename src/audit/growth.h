@@ -52,8 +52,8 @@ int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes);
 TrafficRoute RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
 // Reads a document that WriteAuditJson or WriteAuditLock (emit/audits) wrote.
-// Returns nullopt after a finding (schema, number) if it has another schema or
-// is malformed, or if a sum overflows.
+// Returns nullopt after a finding: SHD022 (schema) if the document has another
+// schema or is malformed, and SHD023 (number) if a sum overflows.
 std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
 // A route on which a program sends more bytes than before.

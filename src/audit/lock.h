@@ -47,7 +47,8 @@ Lock LockOf(const Report& report, bool scheduled);
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt
-// after a finding (schema, number).
+// after a finding: SHD022 (schema) if the document is not a valid summary, and
+// SHD023 (number) if the sum of its bytes overflows.
 std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings);
 
 // Returns "optimised" or "partitioned".

@@ -16,7 +16,7 @@
 namespace shardc::audit {
 namespace {
 
-// The largest number of devices in the text of a group without axis names.
+// The text of a group without axis names lists at most this many devices.
 constexpr size_t kShown = 8;
 
 std::string DevicesText(const std::vector<int64_t>& group) {

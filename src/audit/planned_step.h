@@ -36,8 +36,9 @@ struct PlannedStep {
 };
 
 // Reads the step of a mode from a document `shardc.step/v1`. Returns nullopt
-// after a finding (schema, missing) if the document has another schema or lacks
-// the mode, or if the mode's step is not supported or has an invalid member.
+// after a finding: SHD002 (missing) if the document lacks the mode, and SHD022
+// (schema) if it has another schema, or if the mode's step is not supported or
+// has an invalid member.
 std::optional<PlannedStep> ReadPlannedStep(const JsonDocument& document,
                                            std::string_view mode,
                                            Findings& findings);

@@ -2,8 +2,9 @@
 // by one property of the collectives, such as their source line, or by all
 // properties (By::kAll). By one property, a row is the sum of all collectives
 // with the same value of this property. By all properties, a row is the sum of
-// the collectives that differ at most in their scope (the named scopes of the
-// program, such as `layer/attn`). For example, a table by kind has two rows:
+// the collectives for which all properties are the same except the scope (the
+// named scopes of the program, such as `layer/attn`). For example, a table by
+// kind has two rows:
 //
 //   all_gather  12 times,  96 KiB
 //   all_reduce  17 times, 265 KiB

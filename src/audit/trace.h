@@ -31,10 +31,10 @@ class Tracer {
   // element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
-  // Returns the result of an instruction of which `value` is an unchanged copy.
-  // The search goes back through tuples, their elements, calls, fusions,
-  // asynchronous operations, `all-reduce-done` and loops that leave the value
-  // unchanged. It stops at casts, copies, slices and other operations.
+  // Returns the result of the instruction that computes `value`. The search
+  // goes back only through tuples, their elements, calls, fusions, asynchronous
+  // operations, `all-reduce-done` and loops that leave the value unchanged. It
+  // stops at every other instruction, even at a `copy`.
   Value ResultOf(Value value);
 
   // Returns the value one step before `value` on the path that SourceOf

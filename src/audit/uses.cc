@@ -68,9 +68,9 @@ std::span<const Uses::User> Uses::UsersOf(Node node) {
       const auto operands = graph_.Operands(user);
       for (uint32_t i = 0; i < operands.size(); ++i) {
         if (operands[i] == kNoNode) continue;
-        // During this loop, `first` holds the next free index of each
-        // instruction. After the loop, it holds the end of each instruction's
-        // users, which is the start of the next instruction's users.
+        // During this loop, `first[i + 1]` is the index in `all` for the next
+        // user of instruction i. After the loop, it is the index after the last
+        // user of i, which is the index of the first user of i + 1.
         users.all[users.first[operands[i] - begin + 1]++] = {user, i};
       }
     }
