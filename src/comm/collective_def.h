@@ -39,7 +39,8 @@ struct CollectiveDef {
   Collective kind = Collective::kAllGather;
   // The name in reports, JSON output and project files.
   std::string_view name = {};
-  // XLA opcodes that `audit` counts as this collective; unused ones are empty.
+  // The XLA opcodes that `audit` counts as this collective. If there is only
+  // one, the second element is empty.
   std::array<XlaOpcode, 2> opcodes = {};
   // Whether the result has sums or maxima of the members' elements.
   bool reduces = false;

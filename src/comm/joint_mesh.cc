@@ -26,9 +26,9 @@
 namespace shardc {
 namespace {
 
-// Returns the number of devices of a mesh and the place values of its axes:
-// entry i is the product of the sizes of axis i and of all axes to its right,
-// and the last entry is 1.
+// Returns the number of devices of a mesh, and then the place value of each
+// axis (the product of the sizes of all axes to its right). The result for
+// dp=2 fsdp=16 tp=8 is 256, 128, 8, 1.
 std::vector<int64_t> PositionsOf(const Mesh& mesh) {
   std::vector<int64_t> out(mesh.axes.size() + 1, 1);
   for (size_t i = mesh.axes.size(); i > 0; --i) {
@@ -50,7 +50,9 @@ std::optional<JointMesh> JointMesh::Of(const Mesh& before, const Mesh& after) {
   out.before_ = before;
   out.after_ = after;
   out.mesh_.devices = before.devices;
-  std::vector<int64_t> low;  // the place value of each axis of out.mesh_
+  // The place value of each axis of out.mesh_: the product of the sizes of all
+  // axes to its right.
+  std::vector<int64_t> low;
   int64_t above = 0;
   for (auto at = positions.rbegin(); at != positions.rend(); ++at) {
     if (above > 0) {

@@ -1,5 +1,6 @@
-// Bytes that devices hold: the KV cache, and replicated, sharded or placed
-// parameters.
+// Computes the bytes that devices hold: the KV cache and the parameters. A
+// parameter is replicated, sharded, or placed (held only by the devices at one
+// coordinate of a mesh axis).
 #ifndef SHARDC_COMM_MEMORY_H_
 #define SHARDC_COMM_MEMORY_H_
 
@@ -75,8 +76,8 @@ class HeldBytes {
   void AddAt(const std::string& axis, int64_t coordinate,
              std::optional<int64_t> bytes);
 
-  // The bytes of placed tensors, for each axis and each coordinate of the axis.
-  // A sum that overflows is INT64_MAX.
+  // The bytes of the tensors that are placed at one coordinate of an axis,
+  // keyed by axis and by coordinate. A sum that overflows is INT64_MAX.
   using ByCoordinate = std::map<int64_t, int64_t>;
   const std::map<std::string, ByCoordinate>& placed() const { return placed_; }
   // Returns the bytes of the fullest device; nullopt if bytes are unknown or
