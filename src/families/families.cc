@@ -44,8 +44,8 @@ std::unique_ptr<const Description> FindFamily(std::string_view type,
   if (std::find(types.begin(), types.end(), type) != types.end()) {
     return LoadDescription(type, findings);
   }
-  // Even a name that seems misspelled may be another model. The help therefore
-  // also states what a type without a description needs.
+  // Even a name that seems misspelled may be the name of another model. The
+  // help therefore also states that other models need a manifest.
   const auto meant = FindMisspelled(type, types);
   const std::string help =
       meant ? "did you mean `" + std::string(*meant) + "`? " : "";
@@ -176,8 +176,9 @@ class TreeBuilder {
   // at the top-level key KEY of FAMILY's tree, with the sizes of CONFIG. For
   // example, `part('gemma3_text', text, model)` adds the subtree `model` of the
   // family gemma3_text, with the sizes of the nested config `text`. Adds
-  // nothing if KEY has a condition that does not hold. A FAMILY that is read
-  // from the config, such as `text.model_type`, may be any.
+  // nothing if KEY has a condition that does not hold. FAMILY may also be a
+  // value of the config, such as `text.model_type`, and then can name any
+  // family.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -223,8 +224,8 @@ class TreeBuilder {
     return good;
   }
 
-  // Sets the sizes that transformers omits in a nested config, because they
-  // equal those of the family's class.
+  // Sets the default sizes of the family's config class in transformers. In a
+  // nested config, transformers omits sizes that equal these defaults.
   static void SetDefaults(Evaluator& inner) {
     const auto* const sizes = config_families::DefaultsOf(inner.family().name);
     if (sizes == nullptr) return;

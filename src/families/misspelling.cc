@@ -18,7 +18,8 @@
 namespace shardc::families {
 namespace {
 
-// The edit distance takes time quadratic in the length of the words.
+// A longer name is not compared, because the edit distance takes time quadratic
+// in the length of the words.
 constexpr size_t kLongestType = 256;
 // The least number of letters of a word in which any single edit is taken for a
 // typing error.
@@ -58,9 +59,11 @@ bool IsTypingError(std::string a, std::string b) {
   if (WithoutDoubles(a) == WithoutDoubles(b)) return true;
   if (EditDistance(a, b) != 1) return false;
   if (std::max(a.size(), b.size()) >= kLongWord) return true;
+  // If two words have the same letters, the single edit is a swap of two
+  // neighbouring letters.
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
-  return a == b;  // neighbours are swapped
+  return a == b;
 }
 
 bool IsMisspelled(const std::vector<std::string>& a,
