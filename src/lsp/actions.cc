@@ -129,8 +129,8 @@ void AddReplacement(const Document& document, const Finding& finding,
       {"Replace by `" + *meant + "`", &finding, false, {{begin, end, *meant}}});
 }
 
-// Adds actions that replace the pattern of a dead rule by a pattern that the
-// finding's help suggests.
+// For a rule that matches no parameter (SHD105), adds actions that replace its
+// pattern by a pattern that the finding's help suggests.
 void AddPatterns(const Document& document, const Finding& finding,
                  std::vector<Action>& out) {
   if (finding.code->number != kDeadRule.code.number ||

@@ -14,8 +14,9 @@
 namespace shardc::lsp {
 
 enum class FileKind : uint8_t { kOther, kRules, kMesh, kProject };
-// Returns the kind of a file, which is found from its name, its schema comment
-// and its keys. Returns kOther if the file does not look like a file of shardc.
+// Returns the kind of a file. It is found from the file's name, from a comment
+// that names the schema (`$schema=rules.schema.json`), and from the keys.
+// Returns kOther if the file does not look like a file of shardc.
 FileKind KindOf(std::string_view path, std::string_view text);
 
 struct Context {

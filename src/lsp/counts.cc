@@ -57,7 +57,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
       out[matches.rules[i]].found += of_set[set];
     }
   }
-  // The bytes of placed parameters, keyed by rule and coordinate.
+  // The bytes of the parameters that are placed at one coordinate of a mesh
+  // axis, keyed by rule and coordinate.
   std::map<std::pair<int32_t, int64_t>, std::optional<int64_t>> placed;
   for (const auto& [key, count] : of_layout) {
     const auto& [first, layout_index, coordinate] = key;
@@ -70,8 +71,9 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
                      : placed.try_emplace({first, coordinate}, 0).first->second;
     AddTo(held, layout.modes.front().bytes_per_device, count);
   }
-  // A device has one coordinate and holds only the placed parameters of this
-  // coordinate. The fullest device therefore has the largest sum.
+  // A device has one coordinate on the mesh axis, and of the placed parameters
+  // it holds only those at this coordinate. For each rule, the fullest device
+  // therefore holds the largest of the sums in `placed`.
   for (auto at = placed.begin(); at != placed.end();) {
     const int32_t rule = at->first.first;
     std::optional<int64_t> most = 0;

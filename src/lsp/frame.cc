@@ -82,7 +82,8 @@ std::optional<Frame> FrameReader::Next() {
 }
 
 Frame FrameReader::Broken(size_t drop) {
-  // Keep a length field that follows, because it may start a valid header.
+  // If the bytes to drop contain `Content-Length:` after their first byte, keep
+  // them from there on, because a valid header may begin there.
   const size_t next =
       FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
   buffer_.erase(0, std::min(next, drop));

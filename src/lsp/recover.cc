@@ -161,9 +161,8 @@ class LineEntries {
     return end != line.npos && end > 0 && line[end] == ':';
   }
 
-  // Ends the current entry before this line. A block is a key at the top of the
-  // file with its entries. If this line is such a key, the current block ends
-  // too.
+  // Ends the current entry before this line. A block is a top-level key with
+  // its entries. If this line is a top-level key, the current block ends too.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
     EndEntry();
@@ -181,7 +180,7 @@ class LineEntries {
 
   string_view text_;
   Lines lines_;
-  // Whether the last key at the top of the file has an entry so far.
+  // Whether an entry has been found since the last top-level key.
   bool opened_ = false;
   // The offset of the end of the last line that is neither blank nor a comment.
   size_t content_ = 0;

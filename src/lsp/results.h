@@ -29,8 +29,8 @@ struct ResultForm {
 // Returns the result of `initialize`.
 std::string CapabilitiesResult(Encoding encoding, std::string_view version);
 
-// Returns the request by which the client is to report changes of files on
-// disk.
+// Returns the request `client/registerCapability`. After it, the client reports
+// changes of files on disk.
 std::string WatchRequest();
 
 // Returns the parameters of `window/logMessage`, as a warning.
