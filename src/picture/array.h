@@ -38,8 +38,8 @@ struct ArrayInput {
   Spec spec;
   std::vector<ArrayDim> dims;  // the caller sets only names and sizes
   std::optional<ReadPlacement> placement;
-  // The rank of a pipeline that is drawn; nullopt if all ranks hold the same
-  // parameters.
+  // If the drawing shows what one rank of a pipeline holds, the coordinate of
+  // this rank on the axis of stages. nullopt if the drawing is for all ranks.
   std::optional<ReadPlacement> rank;
   // The dimensions that are drawn as rows and as columns. If it is nullopt or
   // out of range, the last two sharded dimensions are drawn. A single sharded

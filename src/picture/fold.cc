@@ -1,8 +1,9 @@
 // Folds the parameters of a plan into groups, so that a picture shows one line
 // for many layers. The parameters of a group have the same name except for
-// numbers. Their entries in the plan are equal except for bytes, coordinates of
-// placement and pipeline stages. Numbers that differ are printed as a range or
-// a list:
+// numbers. Their entries in the plan are equal except for bytes, pipeline
+// stages, and the coordinate at which a parameter is placed (an expert may be
+// only on the devices at one coordinate of ep). Numbers that differ are printed
+// as a range or a list:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -115,9 +116,9 @@ class Numbers {
 };
 
 // A class consists of the parameters with the same entry in the plan. Returns a
-// text made of the type, the specs, the rule, the corrections of illegal specs
-// and the placement axis of a class. Parameters of classes with equal texts may
-// be in one group.
+// text made of the type, the specs, the rule and the corrections of illegal
+// specs of a class, and the mesh axis along which its parameters are placed, if
+// any. Parameters of classes with equal texts may be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =
@@ -265,7 +266,8 @@ class Folder {
   std::vector<std::vector<Numbers>> numbers_;
 };
 
-// Returns, for each placement axis, the coordinate that holds the most bytes.
+// Returns, for each mesh axis along which parameters are placed, the coordinate
+// whose devices hold the most bytes of these parameters.
 std::map<std::string, int64_t> FullestOf(const HeldBytes& held) {
   std::map<std::string, int64_t> out;
   for (const auto& [axis, bytes] : held.placed()) {

@@ -1,6 +1,7 @@
 // Folds the parameters of a plan into groups. The names of a group's parameters
-// differ only in whole numbers. Its parameters have the same type, rule, specs,
-// corrections of illegal specs and placement axis.
+// differ only in whole numbers. Its parameters have the same type, rule, specs
+// and corrections of illegal specs. If they are placed (each is held only by
+// the devices at one coordinate of a mesh axis), this axis is the same as well.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -96,9 +97,9 @@ class FoldedPlan {
   // Returns the bytes of all parameters of the group on the device that holds
   // the most bytes; nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of parameters on devices: one value for each coordinate
-  // at which parameters are placed, and one value for all parameters that are
-  // not placed on a coordinate. Parameters of unknown size are left out;
+  // Returns the bytes of parameters on devices: for each mesh axis, one sum for
+  // each coordinate at which parameters are placed, and one sum for all
+  // parameters that are not placed. Parameters of unknown size are left out;
   // UnknownSizes() returns their number.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
@@ -119,8 +120,8 @@ class FoldedPlan {
   }
 
  private:
-  // Returns, for each axis with placed parameters, the coordinate that holds
-  // the most bytes.
+  // Returns, for each mesh axis along which parameters are placed, the
+  // coordinate whose devices hold the most bytes of these parameters.
   const std::map<std::string, int64_t>& Fullest(Mode mode) const;
 
   const PlanTable& table_;
