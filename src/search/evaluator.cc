@@ -22,8 +22,8 @@ namespace shardc::search {
 namespace {
 
 // ZeRO stages above 0 are tried only if more than this fraction of a device's
-// parameters is replicated. The fraction is smaller if only routers and the
-// weights of norms are replicated.
+// parameters is replicated. If only routers and the weights of norms are
+// replicated, they are a smaller part of the parameters.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // A setting sends at least kLeastParts / kParts of the bytes that its reference

@@ -204,8 +204,8 @@ class Drafter {
     out_.all = std::move(kept);
   }
 
-  // Appends the meshes of one rank's devices to `meshes_`, for a number of
-  // ranks.
+  // Divides the devices equally among `ranks` ranks, and appends the meshes of
+  // the devices of one rank to `meshes_`.
   void CollectMeshes(int64_t ranks) {
     Request own = request_;
     own.devices = request_.devices / ranks;
@@ -271,8 +271,8 @@ class Drafter {
   // Returns what the attention operation of the complete model sends in a step
   // over the axes that shard the sequence. Devices along a batch axis send
   // equal bytes, so the bytes are computed on a mesh without batch axes. Meshes
-  // with the same other axes and the same number of rows per device share the
-  // result.
+  // share the result if their other axes are equal and a device has equally
+  // many sequences of the batch.
   const std::vector<cost::Transfer>& AttentionOf(const Prepared& on,
                                                  const Candidate& candidate,
                                                  cost::Settings settings) {

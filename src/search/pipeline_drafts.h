@@ -31,7 +31,9 @@ struct ScheduleBound {
   // the time of a rank's tasks, the least idle time is
   // bubble * waits_for(ranks) / (chunks * micro-batches).
   double bubble = 1;
-  // Returns how many other ranks must start before the rank that starts last.
+  // Returns how many ranks start, one after another, before the last rank can
+  // start. It is ranks / 2 - 1 if micro-batches enter the pipeline at both
+  // ends, as in DualPipe, and ranks - 1 otherwise.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
   // Returns how many activations a rank keeps at the same time, at most. Each
   // is of one micro-batch in one chunk; `micro` is the number of micro-batches.

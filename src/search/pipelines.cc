@@ -24,7 +24,7 @@
 namespace shardc::search {
 namespace {
 
-// If a model has more parameters than this, no pipelines are evaluated.
+// If a model has more parameter tensors than this, no pipelines are evaluated.
 constexpr int64_t kMostParameters = 5000;
 // The largest numbers of pipelines that are evaluated in one pass:
 //   kMostMeasured    schedules of published runs: a pass without and a pass
@@ -260,9 +260,9 @@ class Finder {
   const PipelineDrafts* drafts_ = nullptr;
   const PipelineDraft* fastest_ = nullptr;
   std::set<const PipelineDraft*> evaluated_;
-  // The complete model compiled for a mesh, keyed by PipelineDraft::mesh. A
-  // mesh is used with only one rule option, so the key does not include the
-  // rules.
+  // The complete model compiled for a mesh, keyed by PipelineDraft::mesh.
+  // Drafts with the same value of this index have the same rules, so the key
+  // does not include the rules.
   std::map<uint32_t, std::unique_ptr<const Compiled>> compiled_;
   Pipelines out_;
 };

@@ -87,9 +87,9 @@ struct Pricer::Entry {
   // Indexed by ZeRO stage, then by number of micro-batches: the communication
   // with the policy that keeps the most activations.
   std::vector<std::optional<cost::Communication>> moves;
-  // The setting that was evaluated last, and its memory. Whether a setting fits
-  // (Room), its bounds and its time are all computed from its memory, mostly
-  // one after the other.
+  // The setting that was evaluated last, and its memory. The memory is kept
+  // because three results are computed from it, mostly one after the other:
+  // whether the setting fits (Room), its bounds, and its time.
   std::optional<std::pair<size_t, cost::Memory>> last_memory;
   // The next three vectors are indexed by setting. Each value is computed when
   // it is first needed.

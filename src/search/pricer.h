@@ -150,11 +150,12 @@ class Pricer {
   // depend on what other threads have evaluated.
   using Refined = std::set<size_t>;
   // Return lower bounds of the time of a setting, computed from the
-  // communication (ReferenceAt) of a reference setting. The reference of
-  // LeastAt has the stage SettingsGrid::ReferenceOf() and the fewest
-  // micro-batches. The reference of KnownAt is in `refined` and has the same
-  // ZeRO stage and at most as many micro-batches. KnownAt returns 0 if there is
-  // no such reference.
+  // communication (ReferenceAt) of a reference setting. LeastAt uses the
+  // reference that has the fewest micro-batches and the ZeRO stage that
+  // SettingsGrid::ReferenceOf() returns for the setting's stage. KnownAt uses a
+  // reference in `refined` that has the setting's ZeRO stage and at most as
+  // many micro-batches as the setting. It returns 0 if there is no such
+  // reference.
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double KnownAt(Entry& entry, size_t setting, const Refined& refined,
                  int worker) const;

@@ -84,7 +84,8 @@ class RuleOptions {
   const suggest::Tree tree_;
   std::vector<Base> bases_;
   std::vector<std::string> given_axes_, usual_axes_;
-  // The dimensions that `suggest` inferred, keyed by the size of tp.
+  // The role and the dimensions that `suggest` inferred for each parameter
+  // group, keyed by the size of tp.
   std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
   // The results of SuggestedFor(), keyed by mesh: the file and its key.

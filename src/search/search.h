@@ -62,8 +62,9 @@ struct Tie {
 
 struct Counts {
   int64_t shardings = 0;  // number of pairs of a mesh and rules
-  // Of the shardings, the largest number of settings (rematerialisation,
-  // micro-batches, ZeRO stage) that one of them has.
+  // The number of settings in the grid: the combinations of a rematerialisation
+  // policy, a number of micro-batches and a ZeRO stage. Some shardings allow
+  // only a part of them.
   int64_t settings = 0;
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
