@@ -32,8 +32,10 @@ struct VerifyOptions {
   // Names of dtypes: float32, bfloat16, float16. An empty list means all three.
   std::vector<std::string> dtypes = {};
   uint64_t seed = 0;  // seed of the random inputs
-  bool full = false;  // use the given sizes instead of reduced ones
-  int threads = 1;    // number of threads; does not change the result
+  // Whether attention runs with `sizes`. If false, it runs with smaller sizes,
+  // which the same mesh axes divide.
+  bool full = false;
+  int threads = 1;  // number of threads; does not change the result
 };
 
 enum class Verdict { kPass, kFail, kUnsupported };
