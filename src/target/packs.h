@@ -40,9 +40,10 @@ SourceRef FindPack(std::string_view name, std::string_view naming);
 std::string_view NamingOf(const Manifest& manifest);
 
 // Returns the full name of the pack that `auto` selects for a manifest. The
-// manifest's names, its `model`, and the configuration's model type decide;
-// `model_type` may be empty. Returns nullopt if no family fits, or if the
-// family has no pack for the naming (flax or hf) of the names.
+// parameter names in the manifest, the model's name in the manifest, and the
+// configuration's model type decide; `model_type` may be empty. Returns nullopt
+// if no family fits, or if the family has no pack for the naming (flax or hf)
+// of the parameter names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

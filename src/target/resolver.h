@@ -16,12 +16,13 @@
 
 namespace shardc {
 
-// Returns the target of the request. If the request names a mesh or rules, but
-// neither a target nor a project, the target has only the mesh, rules and model
-// of the request. Otherwise the target is the one that ChooseTarget() returns.
-// ChooseTarget() may fail, for example because there are several targets. If
-// the request names a target or a project, the failure is reported as a
-// finding, and nullopt is returned. Otherwise an empty target is returned.
+// Returns the target of the request:
+// - If the request names a mesh or rules, but neither a target nor a project,
+//   the target has only the mesh, rules and model of the request.
+// - Otherwise it is the target that ChooseTarget() returns. If ChooseTarget()
+//   fails, for example because there are several targets, there are two cases.
+//   If the request names a target or a project, adds a finding and returns
+//   nullopt. If it names neither, returns an empty target.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
