@@ -1,4 +1,5 @@
-// A cache of the decoded chunks of a checkpoint that is stored as a tree.
+// A cache of the decoded chunks of a stored tree, which is a checkpoint in the
+// format of orbax, zarr or PyTorch DCP.
 #ifndef SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 #define SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 

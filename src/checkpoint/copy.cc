@@ -1,10 +1,10 @@
 // Copies the tensors of a transfer in blocks of limited size. Each worker
 // thread copies one block at a time, in two steps:
 //
-// - From each source piece, the worker reads one contiguous run of bytes. It
-//   contains all rows of the block that the outputs need. If they need less
-//   than half of the run, and the rows are long, each needed row is read by
-//   itself.
+// - From each source piece (the part of a tensor in one source file), the
+//   worker reads one contiguous run of bytes. It contains all rows of the block
+//   that the outputs need. If they need less than half of the run, and the rows
+//   are long, each needed row is read by itself.
 // - The worker writes the bytes of each output part as one run. If these bytes
 //   are not contiguous in the read buffer, the worker first gathers them in a
 //   second buffer.
@@ -304,7 +304,8 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
 }
 
 bool HasHeader(const InputFile& input, const SourceFile& source) {
-  // These findings are dropped. A file that cannot be read counts as changed.
+  // These findings are dropped. If the header cannot be read, the result is
+  // false, and the caller reports that the file has changed.
   Findings findings;
   const auto header = input.Head(AsIndex(source.header_bytes), findings);
   return header && Crc32c(*header) == source.header_crc;

@@ -14,8 +14,8 @@
 
 namespace shardc {
 
-// An output file that is being written. If this run does not write the output,
-// `fd` is -1.
+// An output file that is being written. If the file is not open, for example
+// because another process writes it, `fd` is -1.
 struct CopyTarget {
   int fd = -1;
   bool fresh = false;  // whether the file is new and reads as zeros
@@ -40,14 +40,14 @@ struct CopyOptions {
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
 
-// Adds the finding (unreadable) that a source has changed since the transfer
-// was planned.
+// Adds a finding with the code `unreadable`: the source at `path` has changed
+// since the transfer was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
 // Writes every piece whose checksum is not set yet and whose output has an open
-// file. Sets the checksums of these pieces. Returns false after one of these
-// findings: unreadable (also for a source that was shortened or changed during
-// the copy), write, or an error in a chunk of a stored tree.
+// file. Sets the checksums of these pieces. Returns false after a finding with
+// the code `unreadable` (also for a source that was shortened or changed during
+// the copy) or `write`, or after an error in a chunk of a stored tree.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

@@ -326,7 +326,9 @@ class TreeInput {
   // Number of leaves (values that are not arrays) that are not written. Empty
   // nodes are not counted.
   int64_t left_out_ = 0;
-  int64_t absent_ = 0;  // number of chunks that the checkpoint does not store
+  // The number of chunks that the checkpoint omits. All elements of an omitted
+  // chunk have the fill value that the array's metadata states.
+  int64_t absent_ = 0;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;
 };

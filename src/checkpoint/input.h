@@ -53,8 +53,8 @@ std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,
                                     Findings& findings);
 
-// Opens the pieces of an earlier split if the folder contains a `shards.json`.
-// Otherwise calls ReadFullInput.
+// Opens the pieces of an earlier split if `path` is a folder that contains a
+// `shards.json`. Otherwise calls ReadFullInput.
 std::optional<Stored> ReadInput(const std::string& path,
                                 const InputOptions& options,
                                 Findings& findings);

@@ -63,8 +63,8 @@ class Journal {
 
  private:
   Journal() = default;
-  // Reads the recorded pieces if the text begins with the line `first`.
-  // Otherwise records no piece.
+  // Sets `recorded_` to the pieces that the journal's text lists, if the text
+  // begins with the line `first`. Otherwise `recorded_` has no piece.
   void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 

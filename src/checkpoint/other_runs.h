@@ -1,7 +1,7 @@
 // Prevents conflicts between runs that write to the same folder. A run is
 // refused while another run writes there and could write a file of the same
-// name. Files that an interrupted run has left are removed by the next run that
-// completes the set.
+// name. For example, the hidden files and journals that an interrupted split
+// has left are removed when a later split to the same folder is complete.
 #ifndef SHARDC_CHECKPOINT_OTHER_RUNS_H_
 #define SHARDC_CHECKPOINT_OTHER_RUNS_H_
 

@@ -111,8 +111,9 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // If the journal records every piece, the interrupted run may already have
-    // renamed the file. Otherwise the file belongs to an earlier set.
+    // There is no hidden file. If the journal records every piece of the
+    // output, the interrupted run may already have given the file its final
+    // name. Otherwise a file of that name belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;

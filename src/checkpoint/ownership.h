@@ -17,7 +17,8 @@ namespace shardc {
 struct ProcessShare {
   int64_t index = 0;
   int64_t count = 1;
-  // The environment variable that stated the share; empty if none was read.
+  // The environment variable from which `index` was read; empty if there was
+  // none.
   std::string from;
 };
 

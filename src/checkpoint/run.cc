@@ -278,15 +278,14 @@ class Runner {
       Merge(journal->recorded(), i, count);
     }
     // If the journals of some processes are missing, an earlier --finalize may
-    // have completed the set and removed them. A complete index proves this in
-    // two cases:
+    // have completed the set and removed them. If the index is complete, this
+    // is certain in two cases:
     //
     //   1. No journal is left.
-    //   2. A remaining journal shows that its process has written files. Before
-    //      its files got their final names, the process replaced any earlier
-    //      index by kResumeIndex. So the complete index is newer. It was
-    //      written by a --finalize that was interrupted while it removed the
-    //      journals.
+    //   2. A journal is left, and it records pieces. Its process replaced any
+    //      earlier index by kResumeIndex before it renamed its files. The
+    //      complete index was therefore written afterwards, by a --finalize
+    //      that was interrupted while it removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;

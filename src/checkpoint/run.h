@@ -34,9 +34,9 @@ struct RunOptions {
 };
 
 struct RunReport {
-  TransferSize size;        // size of this process's share
+  TransferSize size;        // size of the outputs of this process
   int64_t pieces_kept = 0;  // pieces of an earlier run that were correct
-  bool indexed = false;     // whether the set and its index are complete
+  bool indexed = false;     // whether all outputs and their index are complete
 };
 
 // A function that writes the index, with all checksums.

@@ -45,8 +45,8 @@ class Tiles {
 };
 
 // Divides the region into consecutive parts (slabs) of at most `most_units`
-// units, and calls `visit` for each in row-major order. If `visit` returns
-// false, stops and returns false.
+// units (elements or bytes), and calls `visit` for each in row-major order. If
+// `visit` returns false, stops and returns false.
 bool ForEachSlab(const Region& region, int64_t most_units,
                  const std::function<bool(const Region& slab)>& visit);
 

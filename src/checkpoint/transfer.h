@@ -47,7 +47,7 @@ struct SourcePiece {
   uint32_t file = 0;   // index into Transfer::sources
   int64_t offset = 0;  // offset of the first byte in the file
   Box box;
-  std::optional<uint32_t> checksum;  // set if an index records it
+  std::optional<uint32_t> checksum;  // set if a `shards.json` records it
 };
 
 // The keys that lead to a tensor in a tree. If `keys` is empty, the keys are

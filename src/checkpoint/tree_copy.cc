@@ -130,7 +130,7 @@ class TreeCopier {
     std::vector<char> cast;
   };
 
-  // Starts an array. Returns null if no output needs the array.
+  // Begins the copy of an array. Returns null if no output needs the array.
   std::shared_ptr<ArrayCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
@@ -192,9 +192,10 @@ class TreeCopier {
   }
 
   // Writes the elements that a part and a tile (a group of chunks) have in
-  // common. `bytes` has the decoded elements of the region `held` in row-major
-  // order. `held` is the region of the tile, `tile`. If the tile is a single
-  // chunk at the edge of the array, `held` also contains the chunk's padding.
+  // common. `tile` is the region of the tile. `bytes` has the decoded elements
+  // of the region `held` in row-major order. The two regions are equal, unless
+  // the tile is a single chunk at the edge of the array. `held` then also
+  // contains the chunk's padding.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {

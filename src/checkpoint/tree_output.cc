@@ -178,7 +178,8 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
         out.chunk[dim] =
             CommonSize(out.chunk[dim], array.chunk[dim], out.shape[dim]);
       }
-      // If there is no plan (`index` is null), the chunks are not joined.
+      // Without a sharding plan (`index` is null), each part is a full tensor,
+      // and the chunk sizes of the source are kept.
       if (output.index != nullptr) {
         JoinChunks(tensor.parts[0].shape, array.chunk, array.element_bytes,
                    output.memory_bytes / 8, out);

@@ -42,8 +42,8 @@ struct NewName {
 Metadata WithNewNames(const Metadata& metadata,
                       std::span<const NewName> tensors);
 
-// Returns the metadata without the record, for files that contain only some of
-// the tensors.
+// Returns the metadata without the tree's record (kTreeRecordKey), for files
+// that contain only some of the tensors.
 Metadata WithoutTreeRecord(const Metadata& metadata);
 
 }  // namespace shardc
