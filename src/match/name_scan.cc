@@ -41,8 +41,8 @@ namespace {
 // The smallest number of names for which a thread is started. Matching fewer
 // names takes less time than starting a thread.
 constexpr size_t kNamesPerThread = 4096;
-// The bytes of memory for the states of all threads together, and the smallest
-// number of bytes for one thread.
+// The bytes of memory for the states of all threads' automata together, and the
+// smallest number of bytes for one thread.
 constexpr size_t kStateBytes = size_t{64} << 20;
 constexpr size_t kLeastStateBytes = size_t{4} << 20;
 

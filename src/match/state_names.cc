@@ -72,10 +72,11 @@ struct Copies {
   size_t copies = 0;
 };
 
-// Removes from `missed` the names that are not states. A name is removed if it
-// ends in the path of another parameter that is longer than the path of
-// MissedState::parameter. It is also removed if fewer than half of the names
-// with its first part are copies (Copies).
+// Removes from `missed` the names that are not states. ParameterIn() is called
+// again, with the paths of all `names` and not only those whose pattern is
+// anchored. A name is removed if the result has another path than
+// MissedState::parameter, such as a longer one. It is also removed if fewer
+// than half of the names with its first part are copies (Copies).
 void RemoveOthers(std::span<const std::string_view> names, char separator,
                   std::vector<MissedState>& missed) {
   Cores all;

@@ -36,8 +36,10 @@ struct MissedState {
 // Returns the states that anchored patterns miss, in the order of the names. A
 // state is a name that ends in the path of a parameter whose first match is an
 // anchored pattern. One part may follow the path. A leading `params` is not
-// part of the path. Parameters of modules are not states: layers.0.norm.weight
-// ends in norm.weight, but `layers` is a module.
+// part of the path. A name is no state if fewer than half of the names with the
+// same first part end in the path of a parameter with another first part.
+// layers.0.norm.weight ends in norm.weight, but most names in `layers` end in
+// no such path.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);

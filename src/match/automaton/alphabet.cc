@@ -1,8 +1,8 @@
 // Computes the symbols of an alphabet: classes of code points that no pattern
 // distinguishes. The code points are divided into stretches wherever a
-// character set of a pattern begins or ends. At first all stretches have one
-// symbol. Then each set splits the symbols of which it contains only a part.
-// With the sets [a-z], [aeiou] and `.`:
+// character set of a pattern begins or ends. At first all stretches have the
+// same symbol. Then each set splits the symbols of which it contains only some
+// of the stretches. With the sets [a-z], [aeiou] and `.`:
 //
 //   stretches  ... | \n | ... | a | b c d | e | f ...
 //   symbols    vowels; other letters; newline; all other characters

@@ -5,10 +5,10 @@
 //
 //   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
 //
-// A match may begin at any position, so every `a` in a name activates the node
-// that follows `a` in the pattern. The first node of a pattern would be active
-// at every position, so it is not stored in the sets of active nodes. Instead,
-// `after_first` lists the nodes that each symbol activates in this way.
+// A match may begin at any position, so the first node of a pattern is active
+// at every position. It is therefore not stored in the sets of active nodes.
+// Instead, `after_first` lists for each symbol the nodes that become active
+// when a match begins with the symbol. In the example, `a` activates node 2.
 //
 // If each of a hundred patterns that begin with `layers/\d+/` had its own
 // nodes, a hundred nodes would be active at each position of this prefix.
@@ -100,9 +100,9 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // A pattern with the separator `/` also matches names with the separator `.`.
-  // A set that contains `/` therefore gets `.`, and any other set loses `.`.
-  // For example, `[^/]` then also excludes the dot.
+  // If a pattern has the separator `/` and the names have `.`, each dot of a
+  // name counts as `/`. A set that contains `/` therefore gets `.`, and any
+  // other set loses `.`. For example, `[^/]` then also excludes the dot.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));

@@ -235,8 +235,9 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
     }
     if (repeated) {
       Take("?");
-      // RE2 refuses two repetitions in a row and counts above kMostRepeats.
-      // This parser does not support a literal `{` after a repetition.
+      // RE2 refuses two repetitions in a row (`a**`) and counts above
+      // kMostRepeats. It accepts a literal `{` after a repetition, as in `a*{`,
+      // but this parser does not support it.
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;

@@ -73,8 +73,10 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Evaluates the assertions at position `at`. Sets here_ to the kSet nodes after
-// true assertions, and adds the patterns that match there to `found`.
+// Evaluates the assertions at a position. `at` is the NFA's state there, and
+// `next` the kind of the character after it. Sets here_ to the kSet nodes that
+// are reached through true assertions. Adds the patterns that match at this
+// position to `found`.
 void Stepper::Look(NfaPlaceView at, Neighbour next,
                    const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {

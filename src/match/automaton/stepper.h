@@ -24,8 +24,8 @@ struct NfaPlaceView {
   Neighbour before = Neighbour::kEdge;
 };
 
-// Computes steps. A Stepper has scratch memory, so each thread needs a separate
-// Stepper.
+// Computes the steps of an NFA. A Stepper has scratch memory, so each thread
+// needs a separate Stepper.
 class Stepper {
  public:
   // With kEverywhere, a match of a pattern may begin at every position. With
@@ -35,10 +35,10 @@ class Stepper {
   Stepper(const Nfa& nfa, Begin begin);
 
   // Sets `to` to the NFA's state after it has read `symbol` in the state
-  // `from`. `dead` is indexed by pattern: the step begins no new match of a
-  // dead pattern. Patterns whose match ends just before or just after the
-  // symbol are appended to `found`, some possibly twice. Nodes of these
-  // patterns may remain in `to`.
+  // `from`. `dead` is indexed by pattern: whether the pattern has already
+  // matched, so that the step need not begin another match of it. Patterns
+  // whose match ends just before or just after the symbol are appended to
+  // `found`, some possibly twice. Nodes of these patterns may remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
@@ -59,16 +59,17 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  // All assertions, as bits, of the patterns that begin with an assertion other
-  // than kTextBegin, such as `\b`. Such a pattern may begin at every position.
-  // If one of the assertions depends on the kind of the character before a
-  // position, every state therefore records this kind.
+  // A pattern such as `\bq`, which begins with an assertion other than
+  // kTextBegin, may begin at every position. These are all assertions of such
+  // patterns, as bits. If one of them depends on the character before a
+  // position, every state records the kind of this character.
   unsigned begin_asserts_ = 0;
   // Indexed by node: the value of round_ when the node was last visited.
   std::vector<uint32_t> seen_;
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
-  // The kSet nodes that follow assertions that are true here.
+  // The kSet nodes that the current step reaches through true assertions before
+  // it reads the symbol.
   std::vector<uint32_t> here_;
   int64_t work_ = 0;
 };

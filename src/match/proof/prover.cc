@@ -261,13 +261,14 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
 
 // Compares two lists of rules. For each rule of the first list and each rule of
 // the second list with another outcome, searches for a name whose first matches
-// are these two rules. The case that no rule of a list matches the name is
-// treated like a last rule of the list. Rules that need no search:
+// are these two rules. "No rule matches" is treated like a rule at the end of
+// each list (kNobody). Rules that need no search:
 //
 // - Both lists may begin with equal rules. A name that one of these matches has
 //   the same first match in both lists.
-// - Both lists may end with equal rules. If the first match is one of these in
-//   both lists, it is the same rule in both.
+// - Both lists may end with equal rules. If both first matches of a name are
+//   among these, each is the first of the equal rules that matches the name. So
+//   they are the same rule.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,
