@@ -44,8 +44,8 @@ class ConfigFields {
   // Returns whether `families` contains the `model_type` of the config or of
   // the nested config.
   bool IsA(std::span<const std::string_view> families) const;
-  // Returns the value of a boolean. Reports a value that is neither a boolean
-  // nor null.
+  // Returns the value of the member `key`, which should be a boolean. Returns
+  // nullopt if the member is absent or null. Reports any other value.
   std::optional<bool> IsTrue(std::string_view key);
 
   // Size, Count and Number return the value of the first name in `names` that

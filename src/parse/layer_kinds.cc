@@ -254,9 +254,10 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   return marked / length * local(pattern) + local(pattern.substr(0, rest));
 }
 
-// Returns the number of layers that attend within a window. It follows from the
-// key `max_window_layers`, or from a rule of the family, as for SmolLM3.
-// Returns nullopt for families without a rule if the config lacks this key.
+// Returns the number of layers that attend within a window. In Qwen3-MoE these
+// are all layers, and in SmolLM3 the layers that do not rotate queries and
+// keys. In other families the key `max_window_layers`, or the family's default
+// for it, determines them. Returns nullopt if there is neither.
 std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
                                           int64_t layers) {
   if (fields.IsA(config_families::kWindowInAll)) return layers;

@@ -88,7 +88,8 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// The range of valid softmax scales, which is the same as in a settings file.
+// The range of valid softmax scales. It is the same as for the settings of
+// attention operations (parse/operations.cc).
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 

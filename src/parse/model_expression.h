@@ -1,4 +1,5 @@
-// Reads the expressions of a `model:` section.
+// Reads the expressions of a `model:` section. An expression is a number, a key
+// of the config.json, or a formula of such keys.
 #ifndef SHARDC_PARSE_MODEL_EXPRESSION_H_
 #define SHARDC_PARSE_MODEL_EXPRESSION_H_
 

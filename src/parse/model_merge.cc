@@ -4,13 +4,13 @@
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
 //
-// The order of entries matters, because a model step is built from the section.
-// The order of the roles, such as `q`, is the order of the step's parameters.
-// Its dimension labels have the order of the dimensions. A new role or
-// dimension is therefore inserted after the entry that precedes it in its own
-// section: `qnorm` after `q`. Blocks (named lists of ops) are inserted after
-// merging. A section that replaces the block `mlp` therefore changes each
-// inherited list that uses this block.
+// The order of entries matters. The section is converted to a program that
+// computes one step of the model. The program's parameters have the order of
+// the section's roles, such as `q`, and its dimension labels have the order of
+// the section's dimensions. A new role or dimension is therefore inserted after
+// the entry that precedes it in its own section: `qnorm` after `q`. Blocks
+// (named lists of ops) are inserted after merging. A section that replaces the
+// block `mlp` therefore changes each inherited list that uses this block.
 #include "parse/model_merge.h"
 
 #include <algorithm>

@@ -125,7 +125,7 @@ class RoleReader {
 
   // Reads the option `bias` of a role. For a role `q` with the pattern
   // `q\.weight$`, adds the role `q.bias` with the pattern `q\.bias$`. The new
-  // role has the same condition as `q`.
+  // role has the same condition (`when`) as `q`.
   bool ReadBias(const YamlNode& node, bool optional, SectionRole& out) {
     const DescribedRole& of = out.role;
     if (out.bias) {

@@ -292,9 +292,10 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // `step` replaces `at`, the earlier registration of the same name. The
-    // resolver reports registrations of built-in names, but never gets `at`, so
-    // `at` is checked here.
+    // `step` replaces `at`, the earlier registration of the same name. A
+    // registration of a built-in name without `override` is an error. The
+    // resolver reports it for the registrations that remain, but `at` does not
+    // remain, so `at` is checked here.
     if (is_registered && !at.override_existing &&
         FindToken(at.name) != nullptr) {
       context_.findings.Add(code::kDuplicateKey, at.place,

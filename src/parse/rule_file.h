@@ -29,9 +29,9 @@ struct RuleFile {
   std::array<Place, kAxisRuleCount> axes_places;
   std::vector<Registration> registrations;
   // Entries of `register` that unregister a name with `missing_ok: false`,
-  // although no earlier entry of this file registers it. It is an error if no
-  // file that is read later, such as one that this file extends, registers the
-  // name.
+  // although no earlier entry of this file registers it. A file that is read
+  // later, such as one that this file extends, must register the name, unless a
+  // file that was read before has an entry for it.
   std::vector<Registration> required;
   std::vector<Bundle> bundles;
   Policy policy;

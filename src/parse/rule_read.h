@@ -13,9 +13,9 @@ namespace shardc {
 // after a finding.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
 // Reads a bundle, which is a list of axes, or `{axes: [...], mode: decode}`.
-// The mode is a name, or the index of the dimension whose size determines the
-// mode. The caller sets the name and the place of the bundle. Returns nullopt
-// after a finding.
+// The mode is a name, or the index of a dimension: if this dimension of a
+// tensor has size 1, the mode is decode. The caller sets the name and the place
+// of the bundle. Returns nullopt after a finding.
 std::optional<Bundle> ReadBundle(const YamlContext& context,
                                  const YamlNode& node);
 

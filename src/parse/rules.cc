@@ -257,8 +257,7 @@ class Collector {
   const Boundary& boundary_;
   Findings& findings_;
   RuleSet set_;
-  // The identities of the files being read. Each file is extended by the file
-  // before it.
+  // The identities of the files being read. Each file extends the next one.
   std::vector<std::string> stack_;
   // The names of the files in `stack_`, for messages.
   std::vector<std::string> names_;
