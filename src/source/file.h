@@ -36,8 +36,9 @@ bool IsGzip(std::string_view bytes);
 FileId FileIdOf(const std::string& path);
 FileId FileIdOf(const struct stat& status);
 
-// Return a time in nanoseconds since 1970: when the file's contents were last
-// modified, or when its contents or attributes last changed.
+// Return a time in nanoseconds since 1970. ModifiedNs returns when the file's
+// contents were last modified (mtime). ChangedNs returns when its contents or
+// attributes last changed (ctime).
 int64_t ModifiedNs(const struct stat& status);
 int64_t ChangedNs(const struct stat& status);
 

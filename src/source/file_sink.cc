@@ -138,8 +138,8 @@ int FileSink::OpenTemporary() {
   for (int attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
     temporary_ = TemporaryName(
         target_, std::to_string(::getpid()) + "-" + std::to_string(attempt));
-    // Register the name before creating the file, so that a signal in between
-    // leaves no file behind.
+    // Register the name for deletion (Unfinished) before creating the file, so
+    // that a signal in between leaves no file behind.
     unfinished_.emplace(temporary_.c_str());
     fd_ = Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (fd_ >= 0) return 0;

@@ -182,7 +182,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
       return false;
     }
     // ReportOtherText() recognises, for example, a pickle by its first bytes.
-    // The first bytes of a safetensors file (begin_ is 8) are only a length.
+    // Those of a safetensors file (begin_ is 8) are a length and prove nothing.
     if (begin_ == 0 && ReportOtherText(document_.source_, findings_)) {
       return false;
     }

@@ -194,8 +194,8 @@ class JsonDocument {
                    const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
-  // The text in which places of values are: JsonLimits::shown if it is set, and
-  // otherwise `source_`.
+  // The text to which the places of values refer: JsonLimits::shown if it is
+  // set, and otherwise `source_`.
   SourceRef shown_;
   // The nodes of all values in document order. A member of an object is the
   // node of its key, followed by the nodes of its value.

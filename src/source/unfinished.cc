@@ -7,9 +7,9 @@
 namespace shardc {
 namespace {
 
-// The registered paths; a null entry is unused. The array has a fixed size,
-// because a signal handler cannot read a list that another thread may be
-// changing.
+// The paths of the files that RemoveUnfinished deletes; a null entry is unused.
+// The array has a fixed size, because a signal handler cannot read a list that
+// another thread may be changing.
 std::array<std::atomic<const char*>, 32> paths;
 
 }  // namespace
