@@ -21,10 +21,10 @@ struct InputOptions {
   // written. Safetensors files cannot store some data types that trees have,
   // such as int4.
   std::optional<stored::WriteForm> form;
-  // Whether values that are not arrays may be omitted. If false, a value that
-  // the output cannot store is an error. If true, such values are omitted.
-  // Numbers are then always omitted, and strings if the input or the output is
-  // safetensors files.
+  // Whether values that are not arrays are omitted. If false, a value that the
+  // output cannot store is an error. If true, a value that the output cannot
+  // store is omitted, and so are all numbers. Strings are omitted as well if
+  // the input or the output is safetensors files.
   bool arrays_only = false;
   // The limit on the memory that a chunk may need; nullopt means no limit. The
   // reader refuses larger chunks.

@@ -75,9 +75,9 @@ bool ReadValues(const Strings& given, imports::Request& request,
 // nullopt for other names.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
-  // `__HEAD__` is the long form of the logical axis HEAD. In the imported
-  // Python source it means the logical axis too, so only the short form can
-  // name a mesh axis.
+  // A logical axis has a short form, HEAD, and a long form, `__HEAD__`. In the
+  // imported Python source, only the short form can be the name of a mesh axis.
+  // The long form is the logical axis there as well.
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }

@@ -25,9 +25,11 @@ struct PlainHeader {
   std::vector<uint32_t> by_name;  // indices of the entries, sorted by name
 };
 
-// Returns the contents of a common header, as the full reader (safetensors.h)
-// does. Returns nullopt for any other text, even if it is valid. `data_size` is
-// the number of bytes after the header, or nullopt if the file lacks its data.
+// Returns the contents of a header that is written as usual, which is the same
+// as what the full reader (safetensors.h) returns. Returns nullopt for any
+// other text, even if it is a valid header: the full reader then reads it.
+// `data_size` is the number of bytes after the header, or nullopt if the file
+// lacks its data.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

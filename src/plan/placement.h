@@ -81,10 +81,10 @@ class Placements {
   std::vector<std::optional<size_t>> indices_of_;
 };
 
-// Returns the axis along which a parameter of this layout is placed. It is the
-// axis of its rule's `place`, or the axis of the `place` of the rule from which
-// the train spec comes (`like`). Returns an empty text if neither rule has a
-// `place`.
+// Returns the axis along which a parameter of this layout is placed: the axis
+// of `place` of its rule. If the rule takes its spec from another rule (by the
+// key `like`) and has no `place`, it is the axis of the other rule's `place`.
+// Returns an empty text if neither rule has a `place`.
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 
 // Writes the member "placement": {"axis", "coordinate"}.

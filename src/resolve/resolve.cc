@@ -158,10 +158,11 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
   return it == registered_.end() ? nullptr : &it->second;
 }
 
-// Reports cycles of registrations. Follows the registrations to which each rule
-// refers, by a depth-first search. A registration may also have a `generation`
-// rule, for the modes decode and insert. It is not followed: no rule refers to
-// it, so it cannot be part of a cycle.
+// Reports cycles of registrations, in which each one's `rule` refers to the
+// next. Follows these references by a depth-first search. A registration may
+// also have a second rule, `generation`, for the modes decode and insert. A
+// reference to a registration always means its first rule, so a `generation`
+// cannot be part of a cycle.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;

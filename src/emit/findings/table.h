@@ -6,7 +6,8 @@ SHARDC_FINDING_FORMAT("text", FindingsText, false)
 // `file:line:column: level: message [SHD101]`, as compilers print.
 SHARDC_FINDING_FORMAT("concise", FindingsConcise, false)
 SHARDC_FINDING_FORMAT("json", FindingsJson, true)
-// SARIF 2.1.0 with every code as a rule. Fingerprints depend on the names.
+// SARIF 2.1.0 with every code as a rule. A finding's fingerprint is a digest
+// that contains the names of its parameters.
 SHARDC_FINDING_FORMAT("sarif", FindingsSarif, true)
 // GitHub workflow commands. Errors come first, because GitHub shows only about
 // ten.

@@ -43,7 +43,7 @@ struct RaggedBatch {
 // error in any of these cases:
 // - The table and the lengths are not for the same number of requests.
 // - The requests have more than `tokens` queries.
-// - Requests are not in the order that the distribution requires.
+// - Requests are not in the order that RaggedBatch::distribution requires.
 // - A request has more queries than keys, or too few pages.
 // - A page id is outside the pages of the request's shard. Real kernels clip
 //   such ids silently, and then read another request's keys.

@@ -63,7 +63,8 @@ struct Rank {
   // first.
   std::deque<FrameKey> held = {};
   // The values that the rank keeps outside the frames until the step ends, such
-  // as inputs and sums of gradients. Indexed by slot; empty for other slots.
+  // as inputs and sums of gradients. Indexed by the slot of the program that
+  // has the value. A slot whose value the rank does not keep is empty.
   std::vector<PerDevice> lasting = {};
   std::map<MessageKey, Frame> outbox = {};
 };
