@@ -145,8 +145,8 @@ TEST_CASE("findings that differ in their parameters only are joined") {
   CHECK(found[0].params == std::vector<std::string>{"a", "b"});
 }
 
-// The findings of two rules alternate, and each rule's finding has parameters
-// of the other rule's.
+// The findings of two lints alternate, and both lints report the parameters `b`
+// and `c`.
 TEST_CASE("each finding names a parameter once, whatever other findings name") {
   const std::vector<std::string_view> names = {"a", "b", "c"};
   const auto make = [](const char* code, const char* subject,
