@@ -183,20 +183,28 @@ class Table(Case):
                     [case for case in flax if case["model_type"] == family])
 
     def unrecorded_trees(self):
-        """Of published configs whose family transformers has not, and of a
-        Llama with all biases in EasyDeL's names."""
+        """Of published configs whose family transformers has not, of a Llama
+        with all biases in EasyDeL's names, and of a LLaVA with SigLIP's tower.
+        """
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        config = os.path.join(folder.name, "llama.config.json")
-        with open(config, "w", encoding="utf-8") as file:
-            json.dump({"model_type": "llama", "vocab_size": 64,
-                       "hidden_size": 32, "intermediate_size": 48,
-                       "num_hidden_layers": 2, "num_attention_heads": 4,
-                       "attention_bias": True, "mlp_bias": True}, file)
-        path = os.path.join(folder.name, "llama.json")
-        self.check(run("manifest", "--no-project", "--model", config,
-                       "--naming", "easydel", "--format", "json", "-o", path), 0)
-        yield path
+        sizes = {"hidden_size": 32, "intermediate_size": 48,
+                 "num_hidden_layers": 2, "num_attention_heads": 4}
+        siglip = {"model_type": "siglip_vision_model", "image_size": 32,
+                  "patch_size": 8, **sizes}
+        for naming, config in (
+                ("easydel", {"model_type": "llama", "vocab_size": 64, **sizes,
+                             "attention_bias": True, "mlp_bias": True}),
+                ("hf", {"model_type": "llava", "vision_config": siglip,
+                        "text_config": {"vocab_size": 64, **sizes}})):
+            model = os.path.join(folder.name, naming + ".config.json")
+            with open(model, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            path = os.path.join(folder.name, naming + ".json")
+            self.check(run("manifest", "--no-project", "--model", model,
+                           "--naming", naming, "--format", "json", "-o", path),
+                       0)
+            yield path
         left = pack_table.described() - set(
             records.load("transformers/index")["families"])
         for config in glob.glob(os.path.join(TESTDATA, "configs", "*.json")):
