@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "model/axis_rules.h"
+#include "schedule/table.h"
 
 namespace shardc {
 namespace {
@@ -153,9 +154,7 @@ bool IsRange(const JsonValue& value) {
 }
 
 bool IsStagePlacement(const JsonValue& value) {
-  static constexpr std::array<std::string_view, 4> kKnown = {"loop", "v",
-                                                             "both", "listed"};
-  return IsOneOf(value, kKnown);
+  return value.IsString() && schedule::FindPlacement(value.string());
 }
 
 bool IsPart(const JsonValue& value) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/stages.h"
+#include "schedule/table.h"
 #include "source/index.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -82,12 +83,9 @@ class StagesReader {
     const auto found =
         RequiredMember(value, "placement", JsonKind::kString, findings_);
     if (!found) return false;
-    for (const std::string_view known : {"loop", "v", "both", "listed"}) {
-      if (found->string() != known) continue;
-      out_.placement = known;
-      return true;
-    }
-    return Refuse(*found,
+    out_.placement = found->string();
+    return schedule::FindPlacement(out_.placement) ||
+           Refuse(*found,
                   "`placement` of `stages` is not one of `loop`, `v`, `both` "
                   "and `listed`",
                   findings_);

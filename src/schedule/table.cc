@@ -22,6 +22,14 @@ std::string_view PlacementName(Placement placement) {
   return "listed";
 }
 
+std::optional<Placement> FindPlacement(std::string_view name) {
+  for (const Placement placement : {Placement::kLoop, Placement::kV,
+                                    Placement::kBoth, Placement::kListed}) {
+    if (PlacementName(placement) == name) return placement;
+  }
+  return std::nullopt;
+}
+
 bool Table::Holds(int32_t rank, int32_t stage) const {
   const auto first = owners.begin() + static_cast<ptrdiff_t>(At(stage, 0));
   return std::find(first, first + microbatches, rank) != first + microbatches;

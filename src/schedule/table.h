@@ -61,6 +61,8 @@ enum class Placement : uint8_t {
 };
 
 std::string_view PlacementName(Placement placement);
+// Returns the placement that has this name; nullopt if there is none.
+std::optional<Placement> FindPlacement(std::string_view name);
 
 struct Extent {
   int32_t ranks = 1;
