@@ -12,9 +12,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the value of `device` in a mesh file, such as `{memory: 1024B}`.
-// Returns an empty text if neither the profile nor the memory of the device is
-// known.
+// Returns the value that the key `device` gets in a mesh file, as YAML: the
+// name of a device profile such as `h100`, or the memory, such as `{memory:
+// 1024B}`. Returns an empty text if neither is known.
 std::string DeviceYaml(const Device& device) {
   std::string out;
   if (!device.profile.empty()) {

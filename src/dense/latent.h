@@ -44,11 +44,10 @@ Absorbed Absorb(const Latent& latent,
 
 // Returns the number of multiplications that Expand() needs.
 double ExpandingTakes(const Latent& latent);
-// Returns true if attention should multiply the queries with the latent rows
-// themselves (absorption) instead of calling Expand(). Absorption is used if
+// Returns whether attention should use Absorb() instead of Expand(): if
 // Expand() needs more than 4e9 multiplications, which take seconds, and
-// absorption needs fewer. `queries` is the number of queries of a head, over
-// all batch rows.
+// Absorb() needs fewer. `queries` is the number of queries of a head, over all
+// batch rows.
 bool WorthAbsorbing(const Latent& latent, int64_t queries);
 
 }  // namespace shardc::dense

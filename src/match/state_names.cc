@@ -64,9 +64,10 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// Two numbers about the names with the same first part, such as `layers`.
-// `names` is the number of these names. `copies` is how many of them end in the
-// path of a parameter with another first part.
+// Counts the names with the same first part, such as `opt_state`: all of them
+// (`names`), and those that look like copies of parameters elsewhere
+// (`copies`). `opt_state.0.mu.layers.0.w` is such a copy, because it ends in
+// `layers.0.w`, the name of a parameter whose first part is `layers`.
 struct Copies {
   size_t names = 0;
   size_t copies = 0;

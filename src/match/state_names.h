@@ -36,10 +36,10 @@ struct MissedState {
 // Returns the states that anchored patterns miss, in the order of the names. A
 // state is a name that ends in the path of a parameter whose first match is an
 // anchored pattern. One part may follow the path. A leading `params` is not
-// part of the path. A name is no state if fewer than half of the names with the
-// same first part end in the path of a parameter with another first part.
-// layers.0.norm.weight ends in norm.weight, but most names in `layers` end in
-// no such path.
+// part of the path. A parameter may end in the path of another one by chance:
+// layers.0.norm.weight ends in norm.weight. A name is therefore a state only if
+// at least half of the names with its first part (`layers`) end in the path of
+// a parameter with another first part.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);

@@ -31,13 +31,14 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
 std::string MeshDeviceText(const Mesh& mesh, int64_t device);
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 
-// Writes the mesh as a plan does, with further members. "host_mesh" has the
-// part of the mesh that one process has: [1, 1, 4] for the mesh [2, 8, 4] and
-// 16 processes, because the 16 processes divide the first axis by 2 and the
-// second by 8. It is null if the processes do not divide the axes in this way.
-// "grid" has the device numbers, nested by axis, or null above kListedDevices.
-// If `ranks` is true, "ranks" is written too: an entry for each process, or
-// null above kRankedDevices.
+// Writes the mesh as a plan does, with further members. "host_mesh" is the
+// shape of the part of the mesh that one process has. Processes divide the
+// first axis first: of the mesh [2, 8, 4], each of 16 processes has [1, 1, 4],
+// because 16 is 2 (all of the first axis) times 8 (all of the second).
+// "host_mesh" is null if the processes do not divide the first axes in this
+// way. "grid" has the device numbers, nested by axis, or null above
+// kListedDevices. If `ranks` is true, "ranks" is written too: an entry for each
+// process, or null above kRankedDevices.
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
                        Sink& out);
 

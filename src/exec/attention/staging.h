@@ -64,11 +64,13 @@ struct StageOptions {
   // size 1 is reported as an error. If false, that dimension stays unsharded
   // and a remark is added.
   bool strict_length = false;
-  // True: the operation supports a softmax in 16 bits (settings.softmax_dtype).
+  // Whether the operation can compute its softmax in 16 bits, as
+  // OperationSettings::softmax_dtype may require.
   bool narrow_softmax = false;
-  // True: the operation supports quantised matmuls (settings.dot_bits).
+  // Whether the operation can compute with quantised matmuls, as
+  // OperationSettings::dot_bits may require.
   bool quantised_matmul = false;
-  // True: key heads are sharded over the axes that shard the query's heads.
+  // Whether key heads are resharded over the axes that shard the query's heads.
   bool heads_on_keys = false;
   // True if key and value are pages. Pages are cast when they are read, so
   // reshards send them in the stored dtype.
@@ -115,10 +117,12 @@ void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
 // heads. Returns an error if these axes cannot divide the key heads evenly, or
 // if one of the axes already shards another dimension of key or value.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
-// Stages the inputs of a local kernel, which computes attention on each device
-// without collectives. Query, key and value stay sharded over batch and heads,
-// and are gathered over all other dimensions. Returns nullopt if
-// outcome.unsupported is set, or if the inputs have shapes but no elements.
+// Prepares the shards of the inputs for a local kernel, which computes
+// attention on each device without collectives. Query, key and value stay
+// sharded over batch and heads, and are gathered over all other dimensions.
+// Returns nullopt if this is not possible, with the reason in
+// outcome.unsupported. Also returns nullopt if the inputs have shapes but no
+// elements, which suffices to predict the bytes that are sent.
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,

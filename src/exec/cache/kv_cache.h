@@ -98,7 +98,7 @@ struct CacheView {
   ShardedTensor positions;
   std::vector<int64_t> lengths;  // [B]: one more than the last valid position
   std::vector<int64_t> starts;   // [B]: the first valid position
-  // True: the buffers of `key` and `value` are the cache's own.
+  // Whether the buffers of `key` and `value` are the cache's own.
   bool lent = false;
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);

@@ -163,10 +163,11 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Returns the order of the tokens after the all_to_all: element i is the
-// original index of the token that comes to index i. Ring rank r then has the
-// shards of all devices whose index along the ring's axes is r, one after the
-// other.
+// Returns which token is at each index after the all_to_all: element i is the
+// index that token i of the result had before. The all_to_all concatenates the
+// tokens of devices that exchange heads. The device at index r along the axes
+// of the ring then has the tokens of all devices at this index, one device
+// after the other.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);

@@ -35,11 +35,12 @@ inline int64_t DevicesPerHost(const Mesh& mesh) {
   return mesh.processes > 0 ? mesh.devices / mesh.processes : mesh.devices;
 }
 
-// Returns whether some group of devices along an axis is on several hosts.
-// Hosts have consecutive device numbers. If the length of a block (SpanOf)
-// divides the number of devices of a host, each block is on one host. Otherwise
-// some block is on two hosts. A group of devices in this block is then on two
-// hosts, too:
+// Returns whether devices that communicate along an axis are on several hosts.
+// A host has consecutive device numbers, and SpanOf(axis) consecutive numbers
+// are a block that contains complete groups along the axis. If the length of a
+// block divides the number of devices of a host, each block is on one host, and
+// so are its groups. Otherwise some block, and with it a group, is on two
+// hosts:
 //
 //   dp=3 tp=3 fsdp=6 on two hosts of 27 devices   the block of 18 devices along
 //                                                 tp, 18 to 35, is on both

@@ -48,7 +48,7 @@ struct Request {
   // get a variant too, so that the refusal is reported.
   std::vector<Feature> more;
   bool named = false;
-  // True: one case of large logits is added for each operation.
+  // Whether one case of large logits is added for each operation.
   bool large_logits = true;
   IllegalPolicy illegal = IllegalPolicy::kError;
   uint64_t seed = 0;
@@ -72,7 +72,7 @@ using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 struct Matrix {
   Sizes given, used;
   Mesh given_mesh, used_mesh;
-  // True: the cases run with smaller sizes or a smaller mesh than given.
+  // Whether the cases run with smaller sizes or a smaller mesh than given.
   bool reduced = false;
   // The reduced sizes. They are set even if the cases run with the sizes that
   // the user gave.

@@ -41,7 +41,7 @@ struct CacheTrace {
   // Whether rows have different lengths. If true, batch row b is 5 * b tokens
   // shorter than row 0.
   bool ragged = true;
-  // True: another sequence replaces the last row before decoding.
+  // Whether another sequence replaces the last row before decoding.
   bool insert = true;
   bool left_padding = false;
   Spec prefill_spec, decode_spec;  // specs of the cache [B, S, K, D]

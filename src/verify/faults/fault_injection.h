@@ -56,7 +56,7 @@ std::vector<InjectedFault> FaultCatalogue();
 struct FaultVerdict {
   std::string name, family;
   bool sound = true;  // true: all probes pass without the fault
-  // True: the fault changes a buffer, a table or the bytes sent.
+  // Whether the fault changes a buffer, a table or the bytes sent.
   bool injected = false;
   bool caught = false;
   std::string by;  // name of the check that detected the fault

@@ -17,7 +17,7 @@ struct StepFaultVerdict {
   std::string_view name, family, breaks;
   std::string_view on;    // name of the case, such as "tensor"
   std::string_view seam;  // kind of injection, such as "collective"
-  // True: a buffer or the bytes sent differ from a correct run.
+  // Whether a buffer or the bytes sent differ from a correct run.
   bool injected = false;
   bool caught = false;  // true: the expected check detected the fault
   std::string_view by;  // name of the check that detected the fault, or empty

@@ -26,9 +26,9 @@ struct SoundModelKind {
   // up, f is the MLP width. If true, the order is (z f), and each half is
   // contiguous. If false, it is (f z), and gate and up alternate.
   bool halves_outside = false;
-  // True: keys and values are computed from a shared latent.
+  // Whether keys and values are computed from a shared latent.
   bool latent = false;
-  // True: layers of experts in place of attention and MLP.
+  // Whether the layers have experts in place of attention and MLP.
   bool experts = false;
   bool decodes = false;    // true: one token after a cache, no backward pass
   bool recompute = false;  // true: activations of layers are rematerialised
