@@ -99,7 +99,7 @@ MAY_INCLUDE = {
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",
         "cost"},
     "picture": {"source", "model", "roles", "comm", "plan"},
-    "emit": {"source", "plan"},
+    "emit": {"source", "model", "plan"},
     "emit/findings/pages": {"source"},
     "emit/findings": {"source", "lint/rules", "emit", "emit/findings/pages"},
     "emit/verify": {"source", "model", "floats", "comm", "exec/machine",

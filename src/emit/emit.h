@@ -1,6 +1,6 @@
 // Directory: emit. Writes plans, findings, costs and results of verification as
 // text, JSON and other formats. The subfolders have the writers.
-// Its files include headers of these directories: source, plan.
+// Its files include headers of these directories: source, model, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
 

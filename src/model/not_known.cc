@@ -1,0 +1,33 @@
+#include "model/not_known.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "source/wording.h"
+
+namespace shardc {
+
+std::string NotKnownText(const NotKnown& fact) {
+  constexpr size_t kListed = 4;
+  std::string out = fact.what;
+  for (size_t i = 0; i < std::min(kListed, fact.params.size()); ++i) {
+    out += (i == 0 ? ": " : ", ") + ShortQuote(fact.params[i]);
+  }
+  if (fact.params.size() > kListed) {
+    out += " and " + std::to_string(fact.params.size() - kListed) + " more";
+  }
+  if (fact.bytes) out += " (" + BytesText(*fact.bytes) + ")";
+  if (!fact.settled_by.empty()) out += "; settled by " + fact.settled_by;
+  return out;
+}
+
+void AddNotKnown(const std::vector<NotKnown>& facts,
+                 std::vector<NotKnown>& all) {
+  for (const NotKnown& fact : facts) {
+    if (std::find(all.begin(), all.end(), fact) == all.end()) {
+      all.push_back(fact);
+    }
+  }
+}
+
+}  // namespace shardc
