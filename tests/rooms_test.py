@@ -19,9 +19,8 @@ ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
     os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 SRC = os.path.join(ROOT, "src")
-
-# Rooms from the bottom up: a room knows rooms above its own line only.
-# Inner rooms (exec/kernels) are rooms of their own; what a row names is used.
+#Rooms from the bottom up : a room knows rooms above its own line only.
+#Inner rooms(exec / kernels) are rooms of their own; what a row names is used.
 MAY_INCLUDE = {
     "source": set(),
     "model": {"source"},
@@ -42,7 +41,7 @@ MAY_INCLUDE = {
     "roles": {"source", "model"},
     "comm": {"source", "model"},
     "schedule": {"source"},
-    "step": {"source", "model", "families", "match", "resolve", "comm"},
+    "step": {"source", "model", "families", "match", "resolve", "roles", "comm"},
     "plan": {"source", "model", "match", "resolve", "legalize", "roles", "comm",
         "schedule", "step"},
     "plan/difference": {"source", "model", "comm", "plan"},
@@ -55,7 +54,7 @@ MAY_INCLUDE = {
     "checkpoint": {"source", "model", "floats", "stored", "importers", "plan"},
     "target": {"source", "model", "parse", "families", "importers", "match",
         "resolve", "roles", "plan"},
-    # What judges exec knows nothing of it.
+#What judges exec knows nothing of it.
     "dense": {"source", "model"},
     "exec/kernels": {"source", "model", "floats"},
     "exec/machine": {"source", "model", "floats", "comm", "exec/kernels"},
@@ -108,7 +107,7 @@ MAY_INCLUDE = {
     "emit/exports": {"source", "model", "roles", "schedule", "plan"},
     "emit/plans": {"source", "model", "comm", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
-    "emit/costs": {"source", "devices", "cost", "search"},
+    "emit/costs": {"source", "devices", "cost", "search", "emit"},
     "emit/audits": {"source", "audit", "emit/costs", "emit/findings"},
     "emit/pictures": {"source", "model", "picture"},
     "emit/schedules": {"source", "schedule", "emit/pictures"},
@@ -127,11 +126,11 @@ MAY_INCLUDE = {
         "verify/answers", "verify", "verify/step", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
         "search", "hlo", "audit", "emit/audits", "picture", "emit/pictures", "emit/report", "suggest", "lsp"},
-    # Precompiled; no source includes it.
+#Precompiled; no source includes it.
     "pch": {"legalize", "lint/analysis", "lint/rules", "model", "plan", "source"},
 }
 
-# Third-party headers stay behind our own, in the rooms named.
+#Third - party headers stay behind our own, in the rooms named.
 THIRD_PARTY = {
     "CLI": {"cli"},
     "arm_acle.h": {"stored"},
@@ -154,7 +153,7 @@ THIRD_PARTY = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-# Made by the build, or next to the source that includes it.
+#Made by the build, or next to the source that includes it.
 GENERATED = {"cli/version.h"}
 
 
@@ -186,13 +185,11 @@ class Source:
             elif "/" in foreign or foreign.endswith(".h"):
                 self.foreign.append((file, room_of(file), foreign))
 
-
-# The headers of the system, which any room may use.
+#The headers of the system, which any room may use.
 SYSTEM = re.compile(r"(sys/\w+|unistd|fcntl|dirent|errno|signal|poll|"
                     r"termios)\.h$")
 
-
-# The paragraph that names a room, and its last sentence.
+#The paragraph that names a room, and its last sentence.
 ROOM = re.compile(r"// Directory: ([\w/]+)\. .*\n(?:// .*\n)*")
 INCLUDES = re.compile(r"^// Its files include headers of [^.]*\.\n", re.M)
 

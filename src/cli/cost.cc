@@ -168,7 +168,9 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
     }
   };
   if (!PutResult(write, command.output, findings)) return kFailed;
-  return cost->Fits().value_or(true) ? kDone : kFound;
+  const bool asked = cost->capacity || cost->settings.profile != nullptr;
+  const bool missing = asked && !work.not_known.empty();
+  return cost->Fits().value_or(true) && !missing ? kDone : kFound;
 }
 
 // `--pipeline-axis AXIS` is a short form of `--stages AXIS --assign even`.
@@ -223,7 +225,8 @@ int RunCost(const CostCommand& given, const Common& common,
     }
   };
   if (!PutResult(write, command.output, findings)) return kFailed;
-  return report.memory.Fits().value_or(true) ? kDone : kFound;
+  return report.memory.Fits().value_or(true) && !report.LacksVerdict() ? kDone
+                                                                       : kFound;
 }
 
 Options OptionsOf(CostCommand& command) {
@@ -281,7 +284,10 @@ with its source; `--profile` also takes a file that describes another one.
 
 Unknown parts are listed and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
-`--kv-len`. `--explain` lists the assumptions of each figure.
+`--kv-len`. A matrix that neither a `model:` section nor its name describes is
+listed with its bytes under `not known`: totals are then lower bounds, and there
+is no time of a step and no free memory. `--explain` lists the assumptions of
+each figure.
 
 With `--stages AXIS`, a `stages:` section of the rules or of the target, or a
 plan file that has stages, the layers are divided into the stages of a pipeline
@@ -296,7 +302,8 @@ that of the schedule.
 Exits with 1 if a device's memory is known and a step may take more, and if a
 spec is illegal, also one of attention whose axes do not divide the heads of
 `--model`. Without a part of the memory, whether a step fits is not known unless
-the other parts exceed the memory.)",
+the other parts exceed the memory. If the batch and a memory or a profile are
+given and a fact is missing that the answer needs, it also exits with 1.)",
     .example =
         "shardc cost --mesh fsdp:8,tp:8 --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

@@ -248,13 +248,15 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     cost::SortByCost(report.meshes);
     report.unknown = report.meshes.front().memory.unknown;
     ReportRefusal(report.meshes, findings);
-    if (!report.meshes.front().Fits()) {
+    // What a change of the settings gives is not known either.
+    if (!report.meshes.front().Fits() &&
+        !report.meshes.front().memory.at_least) {
       report.change = cost::ChangeThatFits(report.meshes, inputs.settings,
                                            inputs.mode, *evaluator, findings);
     }
   }
   if (inputs.manifest.dtype_assumed) {
-    report.unknown.emplace_back(kDtypeAssumed);
+    report.unknown.push_back({.what = std::string(kDtypeAssumed)});
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

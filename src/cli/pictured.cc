@@ -50,7 +50,8 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
     out.bars.push_back(std::move(bar));
     out.devices = report.mesh.devices;
     if (memory.capacity) out.budget = memory.capacity;
-    for (const std::string& text : memory.unknown) {
+    for (const NotKnown& fact : memory.unknown) {
+      const std::string text = NotKnownText(fact);
       std::string& modes = modes_of[text];
       if (modes.empty()) order.push_back(text);
       modes += (modes.empty() ? "" : ", ") + std::string(ModeName(report.mode));

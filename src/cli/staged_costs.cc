@@ -50,7 +50,9 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
   out.devices = devices;
   out.of_ranks = true;
   out.budget = cost.capacity;
-  out.unknown = cost.Unknown();
+  for (const NotKnown& fact : cost.Unknown()) {
+    out.unknown.push_back(NotKnownText(fact));
+  }
   for (size_t r = 0; r < cost.ranks.size(); ++r) {
     MemoryBar bar;
     bar.name = "rank " + std::to_string(r);

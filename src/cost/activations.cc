@@ -374,7 +374,11 @@ std::optional<int64_t> LogitsOf(const CostInputs& work,
   if (IsEncoderAlone(work)) return 0;
   const ParamClass* head = work.Find(Role::kHead);
   int dim = head != nullptr ? head->out_dim : 0;
-  if (head == nullptr) head = work.Find(Role::kEmbedding);
+  // The output head may be a matrix whose role is not known.
+  const bool tied = work.model && work.model->tied_embeddings;
+  if (head == nullptr && (tied || work.not_known.empty())) {
+    head = work.Find(Role::kEmbedding);
+  }
   if (head == nullptr) return std::nullopt;
   const int64_t parts = work.Parts(work.Kept(head->AxesAt(dim)));
   sharded = parts > 1;
@@ -429,20 +433,22 @@ bool HasTokens(const CostInputs& work, const Settings& settings) {
 
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
-                                         std::string& why) {
+                                         NotKnown& why) {
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (!tokens) {
-    why = HasTokens(work, settings)
-              ? "activations do not fit in 64 bits"
-              : "without --batch" +
-                    std::string(IsGeneration(work.mode) ? "" : " and --seq") +
-                    " activations are unknown";
+    why = {.what = "activations"};
+    if (HasTokens(work, settings)) {
+      why.what += " do not fit in 64 bits";
+    } else {
+      why.settled_by =
+          IsGeneration(work.mode) ? "--batch" : "--batch and --seq";
+    }
     return std::nullopt;
   }
   if (!hidden) {
-    why =
-        "without --model the hidden size and therefore activations are unknown";
+    why = {.what = "the hidden size, and with it activations",
+           .settled_by = "--model"};
     return std::nullopt;
   }
   Activations out;
@@ -463,7 +469,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
     }
   }
   if (!kept || !working || !encoder_working) {
-    why = "activations do not fit in 64 bits";
+    why = {.what = "activations do not fit in 64 bits"};
     return std::nullopt;
   }
   out.kept = *kept;

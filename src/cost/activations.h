@@ -10,6 +10,7 @@
 
 #include "cost/inputs.h"
 #include "cost/settings.h"
+#include "model/not_known.h"
 
 namespace shardc::cost {
 
@@ -64,7 +65,7 @@ bool HasTokens(const CostInputs& work, const Settings& settings);
 // fit in 64 bits.
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
-                                         std::string& why);
+                                         NotKnown& why);
 
 // Returns the fraction of the layers' matrix products that the backward pass
 // recomputes. Each product is weighted by the bytes of its result.

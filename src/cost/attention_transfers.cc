@@ -42,9 +42,10 @@ void AddAttention(const CostInputs& work, const Settings& settings,
   if (work.LayersWithAttention() == 0) return;
   const auto sizes = AttentionSizesOf(work, settings);
   if (!sizes) {
-    out.unknown.emplace_back(
-        "communication and operations of attention: needs --model, for the "
-        "heads and their size");
+    out.unknown.push_back(
+        {.what = "the heads and their size, and with them communication and "
+                 "operations of attention",
+         .settled_by = "--model"});
     return;
   }
   const int64_t width = std::max(sizes->head_dim, sizes->value_dim);
@@ -54,13 +55,15 @@ void AddAttention(const CostInputs& work, const Settings& settings,
   const Size all =
       rows * (Size(width) + sizes->latent_rank) * work.mesh.devices * kRoom;
   if (!all.Fits()) {
-    out.unknown.emplace_back(
-        "communication of attention: its sizes do not fit in 64 bits");
+    out.unknown.push_back(
+        {.what =
+             "communication of attention: its sizes do not fit in 64 bits"});
     return;
   }
   if (work.mesh.devices > kMostDevices) {
-    out.unknown.push_back("communication of attention: computed for at most " +
-                          CountText(kMostDevices) + " devices");
+    out.unknown.push_back(
+        {.what = "communication of attention: computed for at most " +
+                 CountText(kMostDevices) + " devices"});
     return;
   }
   const exec::Operation& operation = *UsualOperation(work, settings);
@@ -68,8 +71,8 @@ void AddAttention(const CostInputs& work, const Settings& settings,
       operation, work.mesh, SpecsFor(operation, work), *sizes, {});
   if (!bytes.unknown.empty()) {
     out.unknown.push_back(
-        "communication of attention: " + std::string(operation.name) +
-        " cannot run with these specs: " + bytes.unknown);
+        {.what = "communication of attention: " + std::string(operation.name) +
+                 " cannot run with these specs: " + bytes.unknown});
     return;
   }
   const int64_t repeats = settings.microbatches;

@@ -31,6 +31,7 @@
 #include "cost/memory.h"
 #include "cost/states.h"
 #include "cost/streams.h"
+#include "cost/unknown_roles.h"
 #include "cost/unusual_words.h"
 #include "source/checked.h"
 
@@ -73,16 +74,25 @@ class StepCollectives {
         bytes_(DtypeBits(settings.activations) / 8) {}
 
   Communication Take(bool with_attention) {
+    // How often a weight is gathered depends on its role, as all else does.
+    if (!work_.not_known.empty()) {
+      out_.unknown = work_.not_known;
+      out_.roles_known = false;
+      return std::move(out_);
+    }
     for (const ParamClass& param : work_.params) Parameter(param);
     const auto tokens = TokensOf(work_, settings_);
     const auto hidden = work_.Hidden();
     if (!tokens || !hidden) {
-      out_.unknown.emplace_back(
-          hidden && HasTokens(work_, settings_)
-              ? "communication of activations: their number of tokens does not "
-                "fit in 64 bits"
-              : "communication of activations: needs --batch, --seq and the "
-                "hidden size");
+      if (hidden && HasTokens(work_, settings_)) {
+        out_.unknown.push_back(
+            {.what = "communication of activations: their number of tokens "
+                     "does not fit in 64 bits"});
+      } else {
+        out_.unknown.push_back(
+            {.what = "communication of activations",
+             .settled_by = "--batch, --seq and the hidden size"});
+      }
       return Joined();
     }
     tokens_ = *tokens;
@@ -120,9 +130,8 @@ class StepCollectives {
 
   void Parameter(const ParamClass& param) {
     if (!param.type.shape || !param.type.dtype) {
-      if (out_.unknown.empty()) {
-        out_.unknown.emplace_back("parameters without a shape or a dtype");
-      }
+      AddNotKnown({{.what = "parameters without a shape or a dtype"}},
+                  out_.unknown);
       return;
     }
     // The step does not use a parameter with Stream::kNone, such as a parameter
@@ -320,8 +329,9 @@ class StepCollectives {
           work_.Kept(param.AxesAt(param.out_dim)).empty()) {
         continue;
       }
-      out_.unknown.emplace_back(
-          "communication within state-space mixers and linear attention");
+      out_.unknown.push_back(
+          {.what =
+               "communication within state-space mixers and linear attention"});
       return;
     }
   }
@@ -349,13 +359,8 @@ class StepCollectives {
   // devices of the axis have the same tokens, and the experts' outputs are
   // summed.
   void Experts() {
-    const bool chosen_known = work_.model && work_.model->experts_per_token;
-    if (!chosen_known && work_.Find(Role::kDown, true) != nullptr) {
-      out_.unknown.emplace_back(
-          work_.model ? "the number of experts of a token: the configuration "
-                        "does not define it; assumed to be 1"
-                      : "the number of experts of a token: needs --model; "
-                        "assumed to be 1");
+    if (auto missing = MissingExpertChoice(work_)) {
+      out_.unknown.push_back(std::move(*missing));
     }
     for (const ParamClass& param : work_.params) {
       if (!param.role.expert || param.role.module_role != Role::kDown ||

@@ -12,6 +12,7 @@
 #include "comm/collective.h"
 #include "cost/inputs.h"
 #include "cost/settings.h"
+#include "model/not_known.h"
 
 namespace shardc::cost {
 
@@ -30,15 +31,23 @@ struct Transfer {
 
 struct Communication {
   std::vector<Transfer> transfers;
-  // The parts of the step whose bytes are not included, each with the reason.
-  std::vector<std::string> unknown;
+  // The facts that the bytes need and that are not known. The parts of the step
+  // that need them are not included.
+  std::vector<NotKnown> unknown;
   // True if the collectives were read from the lowered program of the step
   // (cost/program.h), false if they come from formulas for a layer.
   bool from_program = false;
   // The reason why the lowered program could not be used; may be empty.
   std::string why_not;
+  // False if nothing is included, because the roles of parameters are not
+  // known.
+  bool roles_known = true;
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
+  // Returns the bytes; nullopt if `roles_known` is false.
+  std::optional<int64_t> Known(int64_t bytes) const {
+    return roles_known ? std::optional(bytes) : std::nullopt;
+  }
 };
 
 Communication CommunicationOf(const CostInputs& work, const Settings& settings);

@@ -416,7 +416,8 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
-      !hidden || !settings.batch || !settings.length) {
+      !hidden || !settings.batch || !settings.length ||
+      !work.not_known.empty() || !communication.unknown.empty()) {
     return std::nullopt;
   }
   return std::optional<StepTime>(std::in_place, work, settings, memory,

@@ -38,12 +38,18 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
+// Returns whether it is not known if a legal mesh fits, because the roles of
+// parameters are not known.
+bool IsOpen(const FitMesh& one) {
+  return one.legal && one.memory.at_least && one.memory.Fits().value_or(true);
+}
+
 // Returns a key that sorts meshes into five groups: meshes that fit, meshes
 // that may fit, meshes of unknown memory, legal meshes that do not fit, and
 // illegal meshes.
 int FitOrder(const FitMesh& one) {
   if (!one.legal) return 4;
-  if (one.MemoryOrder() == INT64_MAX) return 2;
+  if (one.MemoryOrder() == INT64_MAX || IsOpen(one)) return 2;
   if (one.Fits()) return 0;
   return one.MayFit() ? 1 : 3;
 }
@@ -94,7 +100,7 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
   const Report report = ReportOf(
       work, settings, traffic.On(compiled, work, why, representatives));
   out.memory = report.memory;
-  out.communication = report.communication.Sent();
+  out.communication = report.communication.Known(report.communication.Sent());
   out.time = report.time;
   out.expected = report.expected;
   out.flops = report.flops;

@@ -80,7 +80,11 @@ struct FitMesh {
     const bool known = memory.most.Of(Component::kParameters).has_value();
     return known ? memory.most.total.value_or(INT64_MAX) : INT64_MAX;
   }
-  bool Fits() const { return legal && memory.Fits().value_or(true); }
+  // Returns whether the memory suffices for what is known of the step. False if
+  // the roles of parameters are not known (Memory::at_least).
+  bool Fits() const {
+    return legal && !memory.at_least && memory.Fits().value_or(true);
+  }
   // Returns whether the step may fit: the lower estimate of its memory is
   // within the capacity of a device, and the upper estimate is not.
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
@@ -213,7 +217,7 @@ struct FitReport {
   std::vector<FitMesh> meshes;
   // The smallest change with which a mesh fits; set only if no mesh fits.
   std::optional<FitChange> change;
-  std::vector<std::string> unknown;
+  std::vector<NotKnown> unknown;
   // True if the model is divided into pipeline stages and the user gave no
   // number of micro-batches. Each mesh then uses the default number of its
   // pipeline schedule.

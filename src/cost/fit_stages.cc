@@ -42,8 +42,9 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
     if (!out.taken || !rank.taken) {
       out.taken.reset();
       if (!out.most.total) {
-        out.unknown.emplace_back(
-            "parameters: the manifest has no shape or dtype for some");
+        out.unknown.push_back(
+            {.what =
+                 "parameters: the manifest has no shape or dtype for some"});
       }
       break;
     }

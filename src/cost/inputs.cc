@@ -11,6 +11,7 @@
 #include "cost/inputs.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -23,6 +24,7 @@
 #include "cost/packing.h"
 #include "cost/shared_blocks.h"
 #include "cost/streams.h"
+#include "cost/unknown_roles.h"
 #include "cost/unusual_words.h"
 #include "model/name.h"
 #include "plan/mode_layout.h"
@@ -124,8 +126,32 @@ class ClassBuilder {
   std::vector<ParamClass> classes_;
 };
 
+// Gives a parameter the role that the `model:` section of the rules shows. It
+// takes precedence over the parameter's name.
+void UseDescribedRole(ParamClass& param, const step::RoleUse& use) {
+  ParameterRole& role = param.role;
+  if (use.skipped) param.stream = Stream::kNone;
+  if (!use.IsKnown() || use.skipped) return;
+  param.described = true;
+  role.role = use.role;
+  role.module_role = use.module_role;
+  role.confidence = Confidence::kSure;
+  role.attention = use.attention;
+  role.expert = use.expert;
+  role.counted_expert = use.expert && use.counted_expert;
+  role.shared_expert = use.shared_expert;
+  if (use.role == Role::kBias) {
+    role.leaf = Leaf::kBias;
+  } else if (!IsWeight(role)) {
+    role.leaf = Leaf::kWeight;
+  }
+  if (use.in > 0) role.in_first = use.in > use.out;
+  if (use.encoder) param.stream = Stream::kEncoder;
+  if (use.crossed) param.stream = Stream::kCrossed;
+}
+
 void Finish(ParamClass& param, std::string name, const TensorType& type,
-            const Spec& spec, char separator) {
+            const Spec& spec, char separator, const step::RoleUse* use) {
   param.name = std::move(name);
   param.type = type;
   param.spec = spec;
@@ -135,6 +161,7 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
   UseUnusualWord(param, separator);
+  if (use != nullptr) UseDescribedRole(param, *use);
 }
 
 // Replaces the layer dimension of a layer stack by a first dimension whose size
@@ -232,6 +259,7 @@ void OrientAll(CostInputs& work, char separator) {
   });
   const auto hidden = work.Hidden();
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
+  work.not_known = UnknownRoles(work, layer_dims);
 }
 
 // Returns the spec without axes that the mesh lacks or that have size 1, and
@@ -303,9 +331,11 @@ std::string Key(const TensorType& type, const Spec& spec) {
   return out + SpecText(spec);
 }
 
+// `uses` is empty without a `model:` section.
 std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
                                   const Representatives* representatives,
-                                  const StackSlices* slices) {
+                                  const StackSlices* slices,
+                                  std::span<const step::RoleUse> uses) {
   ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const int64_t count =
@@ -322,7 +352,8 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     ParamClass& one = folder.At(key, fresh);
     if (fresh) {
       Finish(one, std::move(name), plan.types[layout.type],
-             LayoutIn(layout, mode).spec, separator);
+             LayoutIn(layout, mode).spec, separator,
+             uses.empty() ? nullptr : &uses[i]);
       if (slice != nullptr) Take(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
@@ -400,14 +431,25 @@ std::optional<int64_t> CostInputs::Hidden() const {
   return embedding->type.shape->back();
 }
 
+namespace {
+
+std::span<const step::RoleUse> UsesIn(const Compiled& compiled) {
+  if (compiled.rules.model == nullptr || compiled.uses == nullptr) return {};
+  return compiled.uses->Of(*compiled.rules.model, compiled.plan.names,
+                           compiled.manifest.separator);
+}
+
+}  // namespace
+
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives,
                           const StackSlices* slices) {
   const char separator = compiled.manifest.separator;
   CostInputs out = Empty(compiled.plan.mesh, std::move(model), mode);
-  out.params =
-      ClassesOf(compiled.plan, separator, mode, representatives, slices);
+  out.uses = UsesIn(compiled);
+  out.params = ClassesOf(compiled.plan, separator, mode, representatives,
+                         slices, out.uses);
   for (const AttentionTensor& tensor :
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
@@ -436,7 +478,8 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   CostInputs out = whole;
   out.hidden_size = whole.Hidden();
   out.model = std::move(model);
-  out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices);
+  out.params =
+      ClassesOf(plan, separator, whole.mode, &chosen, slices, whole.uses);
   OrientAll(out, separator);
   ShareBlocksAs(whole, out);
   return out;
@@ -452,7 +495,9 @@ CostInputs MakeCostInputs(const PlanView& plan,
     const Spec& spec = param.SpecOf(mode);
     bool fresh = false;
     ParamClass& one = folder.At(name + Key(param.type, spec), fresh);
-    if (fresh) Finish(one, std::move(name), param.type, spec, separator);
+    if (fresh) {
+      Finish(one, std::move(name), param.type, spec, separator, nullptr);
+    }
     ++one.count;
     if (param.placement) {
       one.placed_along = param.placement->axis;

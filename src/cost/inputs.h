@@ -13,15 +13,18 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "model/not_known.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/representatives.h"
 #include "plan/view.h"
 #include "roles/classify.h"
 #include "source/size.h"
+#include "step/role_uses.h"
 
 namespace shardc::cost {
 
@@ -67,6 +70,8 @@ struct ParamClass {
   // The number of weights that one stored number of a quantised tensor holds.
   int64_t packing = 1;
   Stream stream = Stream::kModel;
+  // Whether a `model:` section gives the role, and not the name.
+  bool described = false;
   // True if the parameter is a projection into or out of a mixer. A mixer is a
   // state-space block, or linear attention whose projections have names such as
   // `in_proj_qkvz` in place of `q_proj`. The projection out of the mixer has
@@ -135,6 +140,13 @@ struct CostInputs {
   // rules.
   std::optional<AxisGroup> expert_axes;
   std::vector<std::string> notes;
+  // What the parameters do as far as there is no evidence for it, such as the
+  // roles of matrices. Figures that need a role leave these parameters out, so
+  // bytes are lower bounds, and the time of a step is not computed.
+  std::vector<NotKnown> not_known;
+  // What each parameter of the plan does by the `model:` section; empty without
+  // one. The compiled target owns the list.
+  std::span<const step::RoleUse> uses;
 
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }

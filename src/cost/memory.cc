@@ -18,6 +18,7 @@
 #include "comm/memory.h"
 #include "comm/reshard.h"
 #include "cost/states.h"
+#include "cost/unknown_roles.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -133,18 +134,20 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   if (work.mode == Mode::kTrain) return 0;
   const auto length = settings.kv_length ? settings.kv_length : settings.length;
   if (!work.model || !settings.batch || !length) {
-    out.unknown.emplace_back(
-        "the KV cache: needs --model, --batch and --kv-len");
+    out.unknown.push_back({.what = "the KV cache",
+                           .settled_by = "--model, --batch and --kv-len"});
     return std::nullopt;
   }
   const auto caches =
       CachesOf(*work.model, *settings.batch, *length, settings.cache);
   if (!caches) {
-    out.unknown.emplace_back(
-        work.model->has_encoder
-            ? "the KV cache: the model has an encoder, whose keys are kept too"
-            : "the KV cache: the configuration does not define heads and "
-              "layers");
+    out.unknown.push_back(
+        {.what =
+             work.model->has_encoder
+                 ? "the KV cache: the model has an encoder, whose keys are "
+                   "kept too"
+                 : "the KV cache: the configuration does not define heads and "
+                   "layers"});
     return std::nullopt;
   }
   return CacheBytesPerDevice(*caches,
@@ -244,7 +247,8 @@ int64_t ContextBytes(const CostInputs& work, const Stack& stack) {
 }
 
 bool Memory::Complete() const {
-  return std::all_of(most.by.begin(), most.by.end(),
+  return !at_least &&
+         std::all_of(most.by.begin(), most.by.end(),
                      [](const Bytes& one) { return one.has_value(); });
 }
 
@@ -271,8 +275,15 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   KeptBytes kept;
   const bool known = HoldAll(work, settings, kept);
   if (!known) {
-    out.unknown.emplace_back(
-        "parameters: the manifest has no shape or dtype for some");
+    out.unknown.push_back(
+        {.what = "parameters: the manifest has no shape or dtype for some"});
+  }
+  AddNotKnown(work.not_known, out.unknown);
+  const bool roles_known = work.not_known.empty();
+  out.at_least = !roles_known;
+  if (const auto missing = MissingExpertChoice(work)) {
+    AddNotKnown({*missing}, out.unknown);
+    out.at_least = true;
   }
   const auto set = [&](Component component, Bytes most, Bytes least) {
     out.most.by[static_cast<size_t>(component)] = most;
@@ -287,7 +298,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   out.gradients = out.most.Of(Component::kGradients);
   const Bytes cache = CacheOf(work, settings, out);
   set(Component::kCache, cache, cache);
-  std::string why;
+  NotKnown why;
   out.activations = ActivationsOf(work, settings, why);
   auto gathered = GatheredBytes(work, settings);
   Bytes activations, logits, weights;
@@ -298,8 +309,8 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   if (out.activations) {
     activations = out.activations->Total();
     logits = out.activations->logits;
-    if (!logits) {
-      out.unknown.emplace_back(kUnknownLogits);
+    if (!logits && roles_known) {
+      out.unknown.push_back({.what = std::string(kUnknownLogits)});
     }
     if (work.mode == Mode::kTrain && gathered) {
       gathered->casts = CastBytes(work, settings);
@@ -318,12 +329,25 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   } else {
     out.unknown.push_back(std::move(why));
   }
+  if (!roles_known) {
+    // Each of these is computed from the roles of all weights.
+    activations = logits = weights = std::nullopt;
+    if (FreesGradients(work, settings)) {
+      set(Component::kGradients, std::nullopt, std::nullopt);
+    }
+    if (settings.optimizer == Optimizer::kMuon) {
+      set(Component::kOptimizer, std::nullopt, std::nullopt);
+    }
+    out.activations.reset();
+    out.weights.reset();
+    peak.reset();
+  }
   set(Component::kActivations, activations, activations);
   set(Component::kLogits, logits, logits);
   set(Component::kGathered, weights, weights);
   Sum(out.most);
   Sum(out.least);
-  if (peak && known && out.most.total) {
+  if (peak && known && logits && out.most.total && !out.at_least) {
     const int64_t states =
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();
     out.taken = TakenOf(work, settings, states, *peak);

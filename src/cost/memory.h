@@ -14,6 +14,7 @@
 #include "cost/inputs.h"
 #include "cost/peak.h"
 #include "cost/settings.h"
+#include "model/not_known.h"
 
 namespace shardc::cost {
 
@@ -85,8 +86,11 @@ struct Memory {
   std::optional<int64_t> capacity;  // bytes of memory of a device
   std::optional<Activations> activations;
   std::optional<GatheredWeights> weights;  // set only in training
-  // The components whose bytes are unknown, each with the reason.
-  std::vector<std::string> unknown;
+  // The facts that the components need and that are not known.
+  std::vector<NotKnown> unknown;
+  // Whether the known components are lower bounds, because they leave out
+  // parameters whose roles are not known (CostInputs::not_known).
+  bool at_least = false;
 
   // Returns the bytes that a device is expected to use. If `taken` is set, they
   // are taken->expected. Otherwise they are the sum of the known components, or
@@ -94,7 +98,8 @@ struct Memory {
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
-  // Returns whether all components of `most` are known.
+  // Returns whether all components of `most` are known, none of them only as a
+  // lower bound.
   bool Complete() const;
   // Returns whether the memory suffices. If `taken` is set, a step fits if the
   // upper estimate is within the capacity, and may fit if only the lower

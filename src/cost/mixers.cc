@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,17 +35,29 @@ std::string_view ParentPath(const ParameterRole& role, char separator) {
   return end == path.npos ? std::string_view() : path.substr(0, end);
 }
 
-// Returns the paths of modules with a fused projection of queries, keys and
-// values. A module called `mixer` is attention if its path is among them. For
-// example, the first checkpoints of Phi-2 have `h.*.mixer.Wqkv` and
+// The number of weights of each module with a projection of queries, keys or
+// values that is not one of them. Such a module is attention, whatever its
+// name. For example, the first checkpoints of Phi-2 have `h.*.mixer.Wqkv` and
 // `h.*.mixer.out_proj`, and so have models of the library flash-attn.
-std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
-                                                   char separator) {
-  std::set<std::string, std::less<>> out;
+using Attentions = std::map<std::string, int, std::less<>>;
+
+bool ReadsHeads(const ParamClass& param) {
+  const Role role = param.role.module_role;
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
+         role == Role::kFusedQkv || role == Role::kFusedKeyValue;
+}
+
+Attentions FindAttentions(const CostInputs& work, char separator) {
+  Attentions out;
   for (const ParamClass& param : work.params) {
-    if (param.role.module_role == Role::kFusedQkv && IsWeight(param.role)) {
-      out.emplace(ParentPath(param.role, separator));
+    if (ReadsHeads(param) && IsWeight(param.role)) {
+      out.emplace(ParentPath(param.role, separator), 0);
     }
+  }
+  for (const ParamClass& param : work.params) {
+    if (ReadsHeads(param) || !IsWeight(param.role)) continue;
+    const auto at = out.find(ParentPath(param.role, separator));
+    if (at != out.end() && param.type.shape && param.Rank() > 1) ++at->second;
   }
   return out;
 }
@@ -55,17 +67,24 @@ std::set<std::string, std::less<>> AttentionMixers(const CostInputs& work,
 // role of an output projection. If the mixer is attention (its path is in
 // `attention`), its projections get the roles of attention, and `mixes` is
 // false.
-void FindMixer(ParamClass& param, char separator,
-               const std::set<std::string, std::less<>>& attention) {
+void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
   ParameterRole& role = param.role;
   if (!IsWeight(role)) return;
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
   if (parts.size() < 2) return;
   const std::string_view module = parts[parts.size() - 2];
   const bool inside = std::any_of(parts.begin(), parts.end(), NamesMixer);
-  const bool attends =
-      inside && attention.contains(ParentPath(role, separator));
-  if (attends && role.module_role == Role::kFusedQkv) role.attention = true;
+  const auto block = attention.find(ParentPath(role, separator));
+  const bool attends = block != attention.end();
+  if (attends && !role.attention && !param.described) {
+    // The only other weight beside queries, keys and values computes the output
+    // of attention, also where its word alone would be that of another block.
+    const bool output = block->second == 1 && !ReadsHeads(param) &&
+                        param.type.shape && param.Rank() > 1;
+    role.attention = output || ReadsHeads(param);
+    if (output) role.role = role.module_role = Role::kOutput;
+    if (output) return;
+  }
   if (role.module_role != Role::kOther) return;
   const bool out = module == "out_proj" && inside;
   param.mixes =
@@ -81,8 +100,7 @@ void FindMixer(ParamClass& param, char separator,
 }  // namespace
 
 void FindMixers(CostInputs& work, char separator) {
-  const std::set<std::string, std::less<>> attention =
-      AttentionMixers(work, separator);
+  const Attentions attention = FindAttentions(work, separator);
   for (ParamClass& param : work.params) {
     FindMixer(param, separator, attention);
   }

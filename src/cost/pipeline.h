@@ -65,9 +65,9 @@ struct PipelineCost {
   // exceed it, by the rules of Memory::Verdict for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
-  // Returns the reasons why activations and logits of stages are unknown,
-  // without repetitions.
-  std::vector<std::string> Unknown() const;
+  // Returns the facts that are not known and that the activations and logits of
+  // stages need, without repetitions.
+  std::vector<NotKnown> Unknown() const;
 };
 
 // Returns what a device of a rank sends in a step: the collectives of its

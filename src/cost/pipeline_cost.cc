@@ -183,12 +183,7 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
       sum.sent = (Size(sum.sent) + one.sent).value();
       sum.seconds += one.seconds;
     }
-    for (const std::string& text : own.unknown) {
-      if (std::find(out.unknown.begin(), out.unknown.end(), text) ==
-          out.unknown.end()) {
-        out.unknown.push_back(text);
-      }
-    }
+    AddNotKnown(own.unknown, out.unknown);
   }
   for (const bool backward : {false, true}) {
     const int64_t sent = backward ? rank.sent_back : rank.sent_forward;
@@ -205,18 +200,12 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
   return out;
 }
 
-std::vector<std::string> PipelineCost::Unknown() const {
-  std::vector<std::string> out;
-  for (const StageCost& stage : stages) {
-    if (stage.unknown.empty() ||
-        std::find(out.begin(), out.end(), stage.unknown) != out.end()) {
-      continue;
-    }
-    out.push_back(stage.unknown);
-  }
+std::vector<NotKnown> PipelineCost::Unknown() const {
+  std::vector<NotKnown> out;
+  for (const StageCost& stage : stages) AddNotKnown(stage.unknown, out);
   if (std::any_of(stages.begin(), stages.end(),
                   [](const StageCost& stage) { return !stage.logits_known; })) {
-    out.emplace_back(kUnknownLogits);
+    AddNotKnown({{.what = std::string(kUnknownLogits)}}, out);
   }
   return out;
 }

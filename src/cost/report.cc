@@ -184,6 +184,12 @@ std::optional<int64_t> TokensIn(const CostInputs& work,
 
 }  // namespace
 
+bool Report::LacksVerdict() const {
+  const bool asked = tokens.has_value() || memory.at_least;
+  return asked && ((memory.capacity && !memory.Verdict()) ||
+                   (settings.profile != nullptr && !time));
+}
+
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program) {
   Report out;
@@ -196,19 +202,20 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.memory = MemoryOf(work, out.settings);
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
+  if (program) AddNotKnown(work.not_known, out.communication.unknown);
+  out.time = TimeOf(work, out.settings, out.memory, out.communication);
+  out.expected =
+      ExpectedTimeOf(work, out.settings, out.memory, out.communication);
+  out.flops = FlopsOf(work, out.settings, out.memory);
   // If mesh axes or micro-batches do not divide a number of rows or tokens,
   // MemoryOf computes the bytes of the fullest device. The program of the step
   // leaves such a dimension unsharded, so it may send more bytes than needed.
   for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
     out.communication.unknown.push_back(
-        "the exact cost: " + uneven +
-        ", so memory is that of the fullest device, and what is sent may be "
-        "that of an unsharded dimension");
+        {.what = "the exact cost: " + uneven +
+                 ", so memory is that of the fullest device, and what is sent "
+                 "may be that of an unsharded dimension"});
   }
-  out.time = TimeOf(work, out.settings, out.memory, out.communication);
-  out.expected =
-      ExpectedTimeOf(work, out.settings, out.memory, out.communication);
-  out.flops = FlopsOf(work, out.settings, out.memory);
   out.tokens = TokensIn(work, out.settings);
   out.assumptions =
       AssumptionsOf(work, out.settings, out.communication.from_program,

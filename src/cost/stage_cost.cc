@@ -109,6 +109,7 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
   out.begin = begin;
   out.end = end;
   const Memory memory = MemoryOf(work, settings);
+  out.unknown = work.not_known;
   out.parameters = memory.most.Of(Component::kParameters);
   out.gradients = memory.most.Of(Component::kGradients);
   out.optimizer = memory.most.Of(Component::kOptimizer);
@@ -122,7 +123,9 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
     out.gathered = memory.weights->held;
     out.logits_known = end < units.count() || memory.activations->logits;
   } else {
-    if (!memory.activations) ActivationsOf(work, settings, out.unknown);
+    if (!memory.activations) {
+      ActivationsOf(work, settings, out.unknown.emplace_back());
+    }
     out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);
     out.peak.most = out.peak.gathered;
   }

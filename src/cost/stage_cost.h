@@ -27,9 +27,9 @@ struct StageCost {
   int64_t gathered = 0;
   // The peak of the bytes of a device while it runs one micro-batch.
   Peak peak;
-  // The reason why the activations are unknown; empty if they are known. If
-  // they are unknown, `peak` does not include them.
-  std::string unknown;
+  // The facts that are not known and that activations need. The activations,
+  // or the part of them that needs these facts, are not in `peak`.
+  std::vector<NotKnown> unknown;
   bool logits_known = true;  // if false, `peak` does not include the logits
   // The collectives of all micro-batches, without the messages between stages.
   Communication communication;

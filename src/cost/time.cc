@@ -263,7 +263,7 @@ double Time::Most() const { return compute + memory + communication; }
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory) {
   const auto tokens = TokensOf(work, settings);
-  if (!tokens) return std::nullopt;
+  if (!tokens || !work.not_known.empty()) return std::nullopt;
   double once = AttentionFlops(work, *tokens);
   for (const Product& product : ProductsOf(work, *tokens)) {
     once += product.Flops();
@@ -304,7 +304,9 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
   const auto flops = FlopsOf(work, settings, memory);
-  if (profile == nullptr || !flops) return std::nullopt;
+  if (profile == nullptr || !flops || !communication.unknown.empty()) {
+    return std::nullopt;
+  }
   const double per_chip = Real(profile->devices_per_chip);
   Time out;
   out.compute = ComputeSeconds(work, settings, *flops);

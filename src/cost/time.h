@@ -77,11 +77,13 @@ struct Time {
 };
 
 // Returns the floating-point operations of a device in a step. A multiply-add
-// is two operations. Returns nullopt in the same cases as TokensOf.
+// is two operations. Returns nullopt in the same cases as TokensOf, and if the
+// role of a parameter is not known (CostInputs::not_known).
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
 // Returns the time of a step, and sets `seconds` of each transfer. Returns
-// nullopt without a profile, and in the same cases as FlopsOf.
+// nullopt without a profile, if a part of the communication is not known, and
+// in the same cases as FlopsOf.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

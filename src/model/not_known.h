@@ -13,10 +13,10 @@ namespace shardc {
 
 struct NotKnown {
   // The missing fact, such as "the roles of 7 matrices".
-  std::string what;
+  std::string what = {};
   // The parameters that it is about, with `*` in place of each number. Empty if
   // the fact is not about parameters.
-  std::vector<std::string> params;
+  std::vector<std::string> params = {};
   // The bytes of all these parameters, of the entire model; nullopt if the fact
   // is not about parameters, or if a size is unknown.
   std::optional<int64_t> bytes = std::nullopt;

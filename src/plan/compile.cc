@@ -134,9 +134,11 @@ bool Compiler::CompilePatterns() {
   if (findings_.errors() > before) return false;
   if (matched_ != nullptr) {
     c_.matcher = matched_->matcher;
+    c_.uses = matched_->uses;
   } else if (auto matcher =
                  Matcher::Compile(PatternsOf(c_.rules.rules), findings_)) {
     c_.matcher = std::make_shared<const Matcher>(std::move(*matcher));
+    c_.uses = std::make_shared<step::ParameterUses>();
   }
   const WeightDecayExclusions& exclusions =
       c_.options.weight_decay_exclude ? c_.options.weight_decay_exclude

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
+#include "step/role_uses.h"
 
 namespace shardc {
 
@@ -46,6 +47,9 @@ struct Compiled {
   // The compiled patterns. A result of CompileOn() shares them with the earlier
   // result from which it was compiled.
   std::shared_ptr<const Matcher> matcher;
+  // What the parameters do by the `model:` section of the rules. A result of
+  // CompileOn() shares it with the earlier result.
+  std::shared_ptr<step::ParameterUses> uses;
   Matches matches;  // The rules that match each tensor.
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h). Null if they

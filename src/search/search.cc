@@ -154,10 +154,25 @@ void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
   } else if (legal != nullptr) {
     const Evaluator& evaluator = *options[legal->option].evaluator;
     const auto on = evaluator.On(legal->mesh);
-    if (on) out.reasons = evaluator.MemoryOf(*on, 0).unknown;
+    if (on) {
+      for (const NotKnown& fact : evaluator.MemoryOf(*on, 0).unknown) {
+        out.reasons.push_back(NotKnownText(fact));
+      }
+    }
     if (out.reasons.empty()) out.reasons = {"its bytes do not fit in 64 bits"};
     out.reasons.insert(out.reasons.begin(), MeshText(legal->mesh));
   }
+}
+
+// Returns the facts about the model that are not known. They do not depend on
+// the mesh, so the first candidate that compiles shows them.
+std::vector<NotKnown> MissingFacts(const std::vector<Candidate>& candidates,
+                                   const RuleOptions& options) {
+  for (const Candidate& one : candidates) {
+    const auto on = options[one.option].evaluator->On(one.mesh);
+    if (on) return on->work.not_known;
+  }
+  return {};
 }
 
 }  // namespace
@@ -169,6 +184,8 @@ Found Search(const Request& request) {
   const std::vector<Candidate> candidates = AllCandidates(request, options);
   ThreadPool threads(std::max(1, request.threads));
   Found out;
+  out.not_known = MissingFacts(candidates, options);
+  if (!out.not_known.empty()) return out;
   std::unique_ptr<Pricer> pricer;
   Searched searched;
   for (const bool may : {false, true}) {

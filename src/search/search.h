@@ -102,6 +102,9 @@ struct Found {
   // unknown.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
+  // The facts about the model that every time needs and that are not known. If
+  // there are any, nothing is compared, and there is no winner.
+  std::vector<NotKnown> not_known;
 };
 
 Found Search(const Request& request);

@@ -3,7 +3,7 @@
 // collectives between them. Instructions contain no sizes, so shapes and bytes
 // can be computed for real sizes and for reduced ones.
 // Its files include headers of these directories: source, model, families,
-// match, resolve, comm.
+// match, resolve, roles, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 

@@ -57,7 +57,8 @@ class Cost(CostCase):
         for mode in ("train", "prefill", "decode", "insert"):
             value = self.cost("--mode", mode, *TRAIN, "--kv-len", "4096")
             self.assertEqual(value["mode"], mode)
-            self.assertEqual(value["unknown"], [])
+            self.assertEqual(value["not_known"], [])
+            self.assertFalse(value["at_least"])
 
     def test_what_is_sent_is_the_step_s(self):
         inputs = (*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2")
@@ -302,7 +303,7 @@ class Cost(CostCase):
     def test_memory_with_an_unknown_part_fits_only_if_it_is_known_to(self):
         decode = ["--mode", "decode", "--batch", "64"]
         for arguments, fits, rc in (
-                ([*decode, "--memory", "80GiB"], None, 0),
+                ([*decode, "--memory", "80GiB"], None, 1),
                 ([*decode, "--memory", "1MiB"], False, 1),
                 ([*decode, "--memory", "80GiB", "--kv-len", "8192"], True, 0),
                 (["--memory", "80GiB"], None, 0)):
@@ -311,15 +312,15 @@ class Cost(CostCase):
                 self.assertEqual(memory["fits"], fits)
                 text = run("cost", *LLAMA, "--mesh", "fsdp:8,tp:4", *arguments)
                 self.check(text, rc)
-                self.assertEqual("left for what is not known" in text.out,
-                                 fits is None)
+                self.assertEqual("at least" in text.out,
+                                 "--kv-len" not in arguments)
                 self.assertEqual("% free" in text.out, fits is True)
 
     def test_what_is_not_given_is_reported(self):
         value = self.cost()
         self.assertIsNone(value["memory"]["activations"])
         self.assertNotIn("activations", value)
-        self.assertTrue(value["unknown"])
+        self.assertTrue(value["not_known"])
 
     def test_bad_flags_are_reported_together(self):
         wrong = self.check(run(
@@ -335,7 +336,7 @@ class Cost(CostCase):
         for mode in ("train", "prefill", "decode"):
             value = self.cost("--mode", mode, "--batch", large, "--seq", large,
                               "--kv-len", large)
-            self.assertTrue(value["unknown"])
+            self.assertTrue(value["not_known"])
 
     def test_policies_that_are_none(self):
         for policy, word in (

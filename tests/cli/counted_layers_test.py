@@ -65,10 +65,13 @@ class CountedLayers(CostCase):
                            "fsdp:8", "--batch", "8", "--seq", "64"])
         self.assertEqual({one["layers"]
                           for one in shown["activations"]["tensors"]}, {32})
-        self.assertEqual(shown["unknown"], [
-            "the number of experts of a token: needs --model; assumed to be 1",
-            "communication and operations of attention: needs --model, for "
-            "the heads and their size"])
+        self.assertEqual([one["what"] for one in shown["not_known"]], [
+            "the number of experts of a token",
+            "the heads and their size, and with them communication and "
+            "operations of attention"])
+        self.assertEqual({one["settled_by"] for one in shown["not_known"]},
+                         {"--model"})
+        self.assertTrue(shown["at_least"])
 
     def test_two_projections_lead_into_a_block_of_the_first_qwen(self):
         config = os.path.join(TESTDATA, "configs", "qwen-72b.config.json")
@@ -136,7 +139,7 @@ class CountedLayers(CostCase):
                 "h100-sxm", "--batch", "2", "--seq", "64"])
             figures.append({key: shown[key] for key in
                             ("activations", "communication", "time",
-                             "unknown")})
+                             "not_known")})
         self.assertEqual(*figures)
         self.assertIn("context", [one["name"] for one in
                                   figures[0]["activations"]["tensors"]])
@@ -227,7 +230,7 @@ class CountedLayers(CostCase):
         wide, tokens = 64, 256
         layer = {"attention.wqkv": [2 * wide, wide], "attention.wo": [wide, wide],
                  "feed_forward.w1": [128, wide], "feed_forward.w2": [wide, 128],
-                 "feed_forward.w3": [128, wide], "mixing": [wide, 32]}
+                 "feed_forward.w3": [128, wide]}
         params = {"model.tok_embeddings.weight": [100, wide],
                   "output.weight": [100, wide],
                   # A step looks up rows of tables.
@@ -255,6 +258,7 @@ class CountedLayers(CostCase):
             "--seq", str(tokens // 2), "--mesh", "fsdp:1"])
         weights = sum(shape[0] * shape[1] for name, shape in params.items()
                       if "embed" not in name)
+        self.assertEqual(shown["not_known"], [])
         self.assertEqual(shown["time"]["flops"],
                          3 * (2 * tokens * weights + 2 * tokens**2 * wide))
         # `output` outside of layers is no projection of a third layer.
@@ -308,9 +312,10 @@ class CountedLayers(CostCase):
         names = [one["name"] for one in shown["activations"]["tensors"]]
         for name, times in (("in_proj", 3), ("mixed", 1), ("context", 1)):
             self.assertEqual(names.count(name), times)
-        self.assertEqual(shown["unknown"], [])
+        self.assertEqual(shown["not_known"], [])
         self.assertEqual(
-            self.cost([*given, "--mesh", "tp:2"])["unknown"],
+            [one["what"] for one in
+             self.cost([*given, "--mesh", "tp:2"])["not_known"]],
             ["communication within state-space mixers and linear attention"])
         # The stage with the attention has its operations.
         self.assert_stages_add_up(given, [2, 4], shown["time"]["flops"])

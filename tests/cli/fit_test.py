@@ -53,10 +53,10 @@ class Fit(DescribedCase):
                                for name in ("rules.yaml", "manifest.json"))
             with open(rules, "w", encoding="utf-8") as file:
                 file.write("version: 1\n"
-                           "rules: [{match: w, spec: [FSDP, null]}]\n")
+                           "rules: [{match: up_proj, spec: [FSDP, null]}]\n")
             with open(manifest, "w", encoding="utf-8") as file:
                 json.dump({"schema": "shardc.manifest/v1", "params": {
-                    "layers.0.w": {"shape": [2 ** 31, 2 ** 29],
+                    "layers.0.mlp.up_proj.weight": {"shape": [2 ** 31, 2 ** 29],
                                    "dtype": "F32"}}}, file)
             given = ("--no-project", "--rules", rules, "--manifest",
                      manifest, "--devices", "8", "--batch", "8", "--seq",

@@ -276,8 +276,8 @@ rules:
                     ("self_attn.q_proj", [256, 256]),
                     ("mlp.up_proj", [1024, 256]))}}))
         inputs = self.inputs("llama/hf", "pp:2,tp:2", "{axis: pp}", manifest)
-        why = ("without --model the hidden size and therefore activations are "
-               "unknown")
+        why = ("the hidden size, and with it activations; settled by "
+               "--model")
         for memory, fits in (("1GiB", None), ("1MiB", False)):
             done = run("cost", *inputs, *SIZES, "--memory", memory, "--format",
                        "json")

@@ -24,7 +24,7 @@ Activations ActivationsOfRow(const CostInputs& work) {
   Settings settings;
   settings.batch = 1;
   settings.length = 8;
-  std::string why;
+  NotKnown why;
   const auto out = ActivationsOf(work, settings, why);
   REQUIRE(out);
   return *out;

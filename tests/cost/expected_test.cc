@@ -177,6 +177,9 @@ TEST_CASE("the optimizer updates the experts of a device") {
   ModelConfig model;
   model.hidden = 32;
   model.experts = 8;
+  model.experts_per_token = 1;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 8;
   work.model = model;
   const DeviceProfile profile = SlowH100();
   const auto optimizer = [&](const ParamClass& down) {

@@ -134,7 +134,9 @@ std::string MemoryText(const Memory& memory) {
   if (verdict) {
     out += "  " + std::string(printing::EnumeratorName(*verdict)) + "\n";
   }
-  for (const std::string& text : memory.unknown) out += "  ? " + text + "\n";
+  for (const NotKnown& fact : memory.unknown) {
+    out += "  ? " + NotKnownText(fact) + "\n";
+  }
   return out;
 }
 
@@ -148,7 +150,8 @@ std::string SentText(const Communication& communication) {
     if (one.seconds > 0) out += " " + RealText(one.seconds) + " s";
     out += "\n";
   }
-  for (const std::string& text : communication.unknown) {
+  for (const NotKnown& fact : communication.unknown) {
+    const std::string text = NotKnownText(fact);
     out += "  ? " + text + "\n";
   }
   return out;

@@ -152,7 +152,7 @@ TEST_CASE("what is written of costs") {
                         .sizes = {},
                         .meshes = {},
                         .change = {},
-                        .unknown = {"activations"}};
+                        .unknown = {{.what = "activations"}}};
     const std::vector<Mesh> meshes = cost::MeshesOf(8, axes, 100).value();
     for (const Mesh& mesh : meshes) {
       all.meshes.push_back(evaluator->On(mesh, findings).value());

@@ -15,6 +15,7 @@
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
 #include "emit/costs/time_parts.h"
+#include "emit/not_known.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -38,9 +39,11 @@ std::string CapacityText(const cost::Memory& memory) {
     return "of " + BytesText(has) + ", may not fit";
   }
   if (needs > has) {
-    return "of " + BytesText(has) + ", exceeded by " + BytesText(needs - has);
+    return "of " + BytesText(has) + ", exceeded by " +
+           AtLeast(!memory.Complete(), BytesText(needs - has));
   }
-  return "of " + BytesText(has) + ", " + FreeShareText(memory);
+  const std::string share = FreeShareText(memory);
+  return "of " + BytesText(has) + (share.empty() ? "" : ", " + share);
 }
 
 // Returns a line on the peak memory of a step, including the bytes that the
@@ -67,9 +70,11 @@ std::string MemoryText(const Report& report) {
                BytesOr(memory.most.by[i]),
                uneven ? BytesOr(memory.least.by[i]) : ""});
   }
-  const std::string least = uneven ? BytesOr(memory.least.total) : "";
+  const bool lower = !memory.Complete();
+  const std::string least =
+      uneven ? AtLeast(lower, BytesOr(memory.least.total)) : "";
   const bool peak = memory.taken.has_value();
-  table.Row({"  total", BytesOr(memory.most.total),
+  table.Row({"  total", AtLeast(lower, BytesOr(memory.most.total)),
              uneven || peak ? least : CapacityText(memory)});
   std::string out = table.Text();
   if (peak) {
@@ -89,7 +94,9 @@ std::string SourceText(const cost::Communication& communication) {
 
 std::string CommunicationText(const Report& report) {
   const auto& transfers = report.communication.transfers;
-  if (transfers.empty()) return "no communication\n";
+  if (transfers.empty()) {
+    return report.communication.unknown.empty() ? "no communication\n" : "";
+  }
   Columns table;
   table.Row({"sent per device in a step", "", "", "times", "bytes",
              report.time ? "time" : ""});
@@ -100,11 +107,14 @@ std::string CommunicationText(const Report& report) {
          CountText(one.count), BytesText(one.sent),
          report.time ? SecondsText(one.seconds) : ""});
   }
-  table.Row({"  total", "", "", "", BytesText(report.communication.Sent()),
+  const bool lower = !report.communication.unknown.empty();
+  table.Row({"  total", "", "", "",
+             AtLeast(lower, BytesText(report.communication.Sent())),
              report.time ? SecondsText(report.time->communication) : ""});
   if (report.tokens && *report.tokens > 0) {
     table.Row({"  per token", "", "", "",
-               BytesText(report.communication.Sent() / *report.tokens)});
+               AtLeast(lower, BytesText(report.communication.Sent() /
+                                        *report.tokens))});
   }
   return table.Text() + SourceText(report.communication);
 }
@@ -207,11 +217,9 @@ void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
   json.EndObject();
 }
 
-std::vector<std::string> UnknownOf(const Report& report) {
-  std::vector<std::string> out = report.memory.unknown;
-  for (const std::string& text : report.communication.unknown) {
-    out.push_back(text);
-  }
+std::vector<NotKnown> UnknownOf(const Report& report) {
+  std::vector<NotKnown> out = report.memory.unknown;
+  AddNotKnown(report.communication.unknown, out);
   return out;
 }
 
@@ -237,11 +245,11 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
               communication.from_program ? "program" : "formulas");
   json.Key("communication_bytes");
   json.BeginObject();
-  json.Member("forward", communication.Sent(false));
-  json.Member("backward", communication.Sent(true));
-  json.Member("total", communication.Sent());
+  json.Member("forward", communication.Known(communication.Sent(false)));
+  json.Member("backward", communication.Known(communication.Sent(true)));
+  json.Member("total", communication.Known(communication.Sent()));
   std::optional<double> per_token;
-  if (report.tokens && *report.tokens > 0) {
+  if (report.tokens && *report.tokens > 0 && communication.roles_known) {
     per_token = static_cast<double>(communication.Sent()) /
                 static_cast<double>(*report.tokens);
   }
@@ -311,9 +319,7 @@ std::string CostReportText(const Report& report, const CostText& how) {
                     MeshText(report.mesh) + ", " +
                     Counted(report.mesh.devices, "device") + "\n";
   out += MemoryText(report) + CommunicationText(report) + TimeText(report);
-  for (const std::string& text : UnknownOf(report)) {
-    out += "not known: " + text + "\n";
-  }
+  out += NotKnownLines(UnknownOf(report));
   if (!how.explain) return out + AssumedDtypeText(report.assumptions);
   if (report.memory.activations) {
     out += TensorsText(*report.memory.activations);
@@ -349,7 +355,7 @@ void WriteCostJson(const Report& report, Sink& out) {
   }
   WriteCommunication(json, report);
   WriteTime(json, report);
-  WriteTexts(json, "unknown", UnknownOf(report));
+  WriteNotKnown(json, UnknownOf(report));
   WriteTexts(json, "assumptions", report.assumptions);
   json.EndObject();
   out.Put('\n');

@@ -1,7 +1,7 @@
 // Directory: emit/costs. Writes costs, the meshes that fit, pipelines,
 // searches, device profiles and calibrations.
 // Its files include headers of these directories: source, devices, cost,
-// search.
+// search, emit.
 //
 // Writes a cost report as text and as JSON (`shardc.cost/v1`).
 #ifndef SHARDC_EMIT_COSTS_COST_REPORT_H_

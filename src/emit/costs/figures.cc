@@ -50,9 +50,14 @@ std::string ChangeText(double ratio) {
   return text.data();
 }
 
+std::string AtLeast(bool lower_bound, std::string bytes) {
+  return lower_bound && bytes != "-" ? "at least " + bytes : bytes;
+}
+
 std::string FreeShareText(const cost::Memory& memory) {
+  if (!memory.Complete()) return "";
   return ShareText(*memory.capacity - *memory.Expected(), *memory.capacity) +
-         (memory.Complete() ? " free" : " left for what is not known");
+         " free";
 }
 
 std::string AssumedDtypeText(const std::vector<std::string>& assumptions) {

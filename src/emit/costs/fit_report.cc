@@ -14,6 +14,7 @@
 
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
+#include "emit/not_known.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -87,7 +88,9 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
   const bool known = one.MemoryOrder() < INT64_MAX;
   return {"  " + std::move(name),
-          known ? BytesText(one.memory.Expected().value_or(0)) : "-",
+          known ? AtLeast(!one.memory.Complete(),
+                          BytesText(one.memory.Expected().value_or(0)))
+                : "-",
           known ? FreeText(one) : "",
           one.communication ? BytesText(*one.communication) + " sent" : "",
           one.Seconds().value_or(0) > 0 ? SecondsText(*one.Seconds()) : "",
@@ -168,6 +171,11 @@ std::string VerdictText(const cost::FitReport& report, int64_t fitting,
   const auto uncertain = static_cast<int64_t>(
       std::count_if(report.meshes.begin(), report.meshes.end(),
                     [](const FitMesh& one) { return one.MayFit(); }));
+  if (report.meshes.front().memory.at_least) {
+    return CountText(legal) + " of " + Counted(all, "mesh is", "meshes are") +
+           " legal; which of them fit, and which is the fastest, is not "
+           "known\n";
+  }
   std::string out =
       Counted(fitting, "mesh fits", "meshes fit") + " of " + CountText(all) +
       (unknown ? " by what is known of their memory" : "") + ", " +
@@ -234,7 +242,9 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
   if (!report.sizes.empty()) out += SizesText(report);
   if (report.meshes.empty()) return out;
   Columns table;
-  table.Row({"meshes, best first", "bytes per device"});
+  const bool open = report.meshes.front().memory.at_least;
+  table.Row({open ? "meshes, not compared" : "meshes, best first",
+             "bytes per device"});
   int64_t fitting = 0, legal = 0, shown = 0;
   bool ties = false;
   const AxisGroup* batch = nullptr;
@@ -242,7 +252,9 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
     const FitMesh& one = report.meshes[i];
     fitting += one.Fits() ? 1 : 0;
     legal += one.legal ? 1 : 0;
-    if ((!one.Fits() && !one.MayFit() && !all) || shown == most) continue;
+    const bool listed =
+        one.Fits() || one.MayFit() || all || (one.legal && open);
+    if (!listed || shown == most) continue;
     ++shown;
     const bool tie = Ties(report.meshes, i);
     ties = ties || tie;
@@ -263,10 +275,7 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
   out += "assumed:";
   for (const std::string& flag : FlagsOf(report)) out += " " + flag;
   out += "\n";
-  for (const std::string& text : report.unknown) {
-    out += "not known: " + text + "\n";
-  }
-  return out;
+  return out + NotKnownLines(report.unknown);
 }
 
 void WriteFitJson(const cost::FitReport& report, Sink& out) {
@@ -315,8 +324,7 @@ void WriteFitJson(const cost::FitReport& report, Sink& out) {
   }
   json.Key("assumed");
   json.Array(FlagsOf(report));
-  json.Key("unknown");
-  json.Array(report.unknown);
+  WriteNotKnown(json, report.unknown);
   json.EndObject();
   out.Put('\n');
 }

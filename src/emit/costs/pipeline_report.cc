@@ -13,6 +13,7 @@
 
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
+#include "emit/not_known.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -84,6 +85,8 @@ std::string RanksText(const PipelineCost& cost) {
 
 std::string StepText(const PipelineCost& cost) {
   const schedule::Timeline& line = cost.timeline;
+  // Without the roles of parameters, tasks have no times.
+  if (line.step <= 0) return "";
   std::string out;
   if (cost.timed) {
     out += "step " + SecondsText(cost.Step()) + ": " + SecondsText(line.step) +
@@ -198,9 +201,7 @@ std::string PipelineReportText(const PipelineCost& cost,
       ", messages of " + BytesText(cost.boundary) + "\n";
   out += RanksText(cost) + StepText(cost);
   out += PeakText(cost);
-  for (const std::string& text : cost.Unknown()) {
-    out += "not known: " + text + "\n";
-  }
+  out += NotKnownLines(cost.Unknown());
   if (!explain) return out + AssumedDtypeText(cost.assumptions);
   out += "assumed\n";
   for (const std::string& text : cost.assumptions) out += "  " + text + "\n";
@@ -253,6 +254,7 @@ void WritePipelineJson(const PipelineCost& cost, const std::string& target,
   }
   json.Member("capacity", cost.capacity);
   json.Member("fits", cost.Fits());
+  WriteNotKnown(json, cost.Unknown());
   json.Key("assumptions");
   json.BeginArray(JsonLayout::kLines);
   for (const std::string& text : cost.assumptions) json.String(text);

@@ -17,6 +17,7 @@
 #include "emit/costs/figures.h"
 #include "emit/costs/search_pipelines.h"
 #include "emit/costs/time_parts.h"
+#include "emit/not_known.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -206,6 +207,11 @@ std::string UnfinishedText(const search::Found& found) {
 
 std::string NothingText(const SearchReport& report) {
   const search::Found& found = report.found;
+  if (!found.not_known.empty()) {
+    return "nothing was compared: the time and the memory of a step need facts "
+           "about the model that are not known\n" +
+           NotKnownLines(found.not_known);
+  }
   std::string out =
       (found.counts.left > 0 ? "nothing that fits was found in time on "
                              : "nothing fits ") +
@@ -359,7 +365,9 @@ std::string SearchReportText(const SearchReport& report) {
     out = WinnerText(report) + FrontText(found) + TiesText(found) +
           WhyNotText(found) + SearchPipelinesText(report) + KnownText(found);
   } else {
-    out = NothingText(report) + SearchPipelinesText(report);
+    out = NothingText(report);
+    if (!found.not_known.empty()) return out;
+    out += SearchPipelinesText(report);
   }
   out += CountsText(found.counts) + UnfinishedText(found);
   out += "not searched: " + std::string(kNotSearched) + "\n";
@@ -423,6 +431,7 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   WriteOptional(json, "least", found.least, {}, false);
   json.Key("reasons");
   json.Array(found.reasons);
+  WriteNotKnown(json, found.not_known);
   WriteCounts(json, found.counts);
   WriteSearchPipelines(json, report);
   json.Key("known");

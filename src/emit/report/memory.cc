@@ -158,7 +158,8 @@ void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;
   for (const cost::Report& report : page.in.costs) {
-    for (const std::string& text : report.memory.unknown) {
+    for (const NotKnown& fact : report.memory.unknown) {
+      const std::string text = NotKnownText(fact);
       std::vector<Mode>& in = modes[text];
       if (in.empty()) order.push_back(text);
       // The reports of a pipeline's ranks all have the same mode, so the mode

@@ -393,8 +393,12 @@ class SearchPage {
   }
 
   void WriteMisfit() {
-    Begin(found_.counts.left > 0 ? "Nothing that fits was found in time"
-                                 : "Nothing fits");
+    Begin(!found_.not_known.empty() ? "Nothing was compared"
+          : found_.counts.left > 0  ? "Nothing that fits was found in time"
+                                    : "Nothing fits");
+    for (const NotKnown& fact : found_.not_known) {
+      Sentence("Not known", NotKnownText(fact));
+    }
     if (found_.least) {
       Sentence("Least memory",
                SearchMeshText(found_.least->mesh) + ", " +

@@ -168,8 +168,9 @@ void WriteTransfers(Page& page, const cost::Report& report) {
 void WriteSteps(Page& page, const cost::Report& report) {
   WriteDestinations(page, report);
   WriteTransfers(page, report);
-  for (const std::string& text : report.communication.unknown) {
-    page.html.Raw("<p class=q>Not known: ").Message(text).Raw(".</p>\n");
+  for (const NotKnown& fact : report.communication.unknown) {
+    page.html.Raw("<p class=q>Not known: ");
+    page.html.Message(NotKnownText(fact)).Raw(".</p>\n");
   }
 }
 

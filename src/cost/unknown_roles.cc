@@ -1,0 +1,133 @@
+#include "cost/unknown_roles.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+// Words of published models for matrices, kernels and tables to which no role
+// belongs: embeddings of token types and codebooks, projections of CLIP and
+// OPT, the transforms before the heads of BERT and its kin, and the layer that
+// joins two tokens for multi-token prediction. Of these, the matrices in layers
+// are products of a step. The others are less than 1 % of it and are left out.
+constexpr std::string_view kPublished[] = {"embed",
+                                           "adapter_list",
+                                           "conv",
+                                           "visual_projection",
+                                           "classifier",
+                                           "text_projection",
+                                           "pooler",
+                                           "project_in",
+                                           "project_out",
+                                           "eh_proj",
+                                           "vocab_transform",
+                                           "transform.dense",
+                                           "lm_head.dense"};
+
+bool IsPublished(const CostInputs& work, const ParamClass& param) {
+  // Zamba has a projection behind each mixer that attends.
+  const bool zamba = work.model && work.model->model_type.starts_with("zamba");
+  return (zamba && param.name.ends_with("layers.*.linear.weight")) ||
+         std::any_of(std::begin(kPublished), std::end(kPublished),
+                     [&](std::string_view word) {
+                       return param.name.find(word) != std::string::npos;
+                     });
+}
+
+bool IsKnown(const CostInputs& work, const ParamClass& param) {
+  const ParameterRole& role = param.role;
+  const bool named = role.module_role != Role::kOther ||
+                     (role.role != Role::kOther && role.role != Role::kVector &&
+                      role.role != Role::kBias);
+  return param.described || param.mixes || named ||
+         param.stream == Stream::kNone || IsPublished(work, param);
+}
+
+// Returns the number of dimensions of more than one element, without those that
+// count layers.
+int DimsOf(const ParamClass& param, int layer_dims) {
+  const Shape& shape = *param.type.shape;
+  const auto first =
+      shape.begin() + std::min<ptrdiff_t>(layer_dims, std::ssize(shape));
+  return static_cast<int>(
+      std::count_if(first, shape.end(), [](int64_t size) { return size > 1; }));
+}
+
+// Collects the parameters of one missing fact.
+class Collected {
+ public:
+  void Add(const ParamClass& param) {
+    count_ += param.count;
+    const auto elements = CheckedProduct(*param.type.shape);
+    std::optional<int64_t> bytes;
+    if (elements && param.type.dtype) {
+      bytes = BytesOf(*elements, *param.type.dtype);
+      if (bytes) bytes = CheckedMul(*bytes, param.count);
+    }
+    bytes_ = bytes_ && bytes ? CheckedAdd(*bytes_, *bytes) : std::nullopt;
+    if (std::find(names_.begin(), names_.end(), param.name) == names_.end()) {
+      names_.push_back(param.name);
+    }
+  }
+
+  void Finish(std::string_view singular, std::string_view plural,
+              std::vector<NotKnown>& out) {
+    if (count_ == 0) return;
+    out.push_back({.what = "the role of " + Counted(count_, singular, plural),
+                   .params = std::move(names_),
+                   .bytes = bytes_,
+                   .settled_by = "a `model:` section in the rules"});
+  }
+
+ private:
+  int64_t count_ = 0;
+  std::optional<int64_t> bytes_ = 0;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<NotKnown> UnknownRoles(const CostInputs& work,
+                                   std::span<const int> layer_dims) {
+  const auto hidden = work.Hidden();
+  Collected matrices, vectors;
+  bool has_norm = false;
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    const ParamClass& param = work.params[i];
+    has_norm = has_norm || param.role.module_role == Role::kNorm;
+    if (!param.type.shape || IsKnown(work, param)) continue;
+    const int dims = DimsOf(param, layer_dims[i]);
+    if (dims > 1) {
+      matrices.Add(param);
+    } else if (dims == 1 && hidden && param.type.shape->back() == *hidden &&
+               param.role.leaf != Leaf::kBias) {
+      vectors.Add(param);
+    }
+  }
+  std::vector<NotKnown> out;
+  matrices.Finish("matrix", "matrices", out);
+  // The input of each norm is kept for the backward pass. Without any norm,
+  // vectors of the model's width may be the norms.
+  if (!has_norm) vectors.Finish("vector", "vectors", out);
+  return out;
+}
+
+std::optional<NotKnown> MissingExpertChoice(const CostInputs& work) {
+  if ((work.model && work.model->experts_per_token) ||
+      work.Find(Role::kDown, true) == nullptr) {
+    return std::nullopt;
+  }
+  return NotKnown{
+      .what = "the number of experts of a token",
+      .settled_by = work.model ? "a --model that gives it" : "--model"};
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,28 @@
+// Lists the parameters whose roles nothing shows: neither a `model:` section,
+// nor their names. A step may multiply its tokens with any of them, so figures
+// that are computed without them are lower bounds.
+#ifndef SHARDC_COST_UNKNOWN_ROLES_H_
+#define SHARDC_COST_UNKNOWN_ROLES_H_
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cost/inputs.h"
+
+namespace shardc::cost {
+
+// Returns the facts that are missing; empty if all roles are known.
+// `layer_dims` has, for each parameter, the number of its leading dimensions
+// that count layers.
+std::vector<NotKnown> UnknownRoles(const CostInputs& work,
+                                   std::span<const int> layer_dims);
+
+// Returns the missing fact if the model has experts and the configuration does
+// not give the number of experts that a token is sent to. Figures are computed
+// with one expert, so they are lower bounds. Returns nullopt otherwise.
+std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_UNKNOWN_ROLES_H_

@@ -1,0 +1,248 @@
+"""What the program prints about trees whose names help nobody: each figure is
+that of the same tree under its usual names, or the facts that it lacks are
+listed, totals are lower bounds, and there is no verdict.
+
+The trees are those of known models. Every part of every name but numbers is
+replaced by letters drawn at random, with and without a `model:` section."""
+
+import json
+import os
+import random
+import re
+import tempfile
+import unittest
+
+import yaml
+
+from described import DescribedCase
+from driver import ROOT, TESTDATA, run
+
+TRAIN = ("--batch", "64", "--seq", "4096", "--remat", "nothing_saveable",
+         "--profile", "h100-sxm")
+DECODE = ("--mode", "decode", "--batch", "64", "--kv-len", "4096",
+          "--profile", "h100-sxm")
+# A pack, a model that it describes without biases, and meshes that divide the
+# model's heads.
+MODELS = [("llama", "llama-3-8b", ("fsdp:8", "tp:8")),
+          ("llama", "qwen3-0.6b", ("fsdp:4,tp:2", "dp:2,fsdp:2,tp:4")),
+          ("llama", "llama-3.2-1b", ("tp:8", "dp:2,fsdp:4")),
+          ("gemma", "gemma-2-9b", ("fsdp:4,tp:2", "dp:8")),
+          ("mixtral", "mixtral-8x7b", ("fsdp:8", "dp:2,fsdp:2,tp:4")),
+          ("mixtral", "qwen3-30b-a3b", ("fsdp:4,tp:2", "tp:4")),
+          ("llama", "llama-2-70b", ("tp:8", "fsdp:4,tp:2")),
+          ("gemma", "gemma-2b", ("fsdp:8", "dp:2,fsdp:4")),
+          ("llama", "mistral-7b", ("dp:2,fsdp:2,tp:4", "fsdp:8")),
+          ("deepseek", "deepseek-v3.1", ("fsdp:8", "fsdp:4,tp:2"))]
+TREES = 2 * len(MODELS)  # each with and without a `model:` section
+
+
+def template(name):
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
+
+
+def pattern_of(one):
+    """A rule's pattern for the names of a template."""
+    return "^" + re.escape(one).replace(r"\*", r"\d+") + "$"
+
+
+def described_params(pack):
+    """The roles of a pack's `model:` section, with those that it inherits."""
+    path = os.path.join(ROOT, "rules", pack + ".hf.yaml")
+    with open(path, encoding="utf-8") as file:
+        model = yaml.safe_load(file)["model"]
+    inherited = {}
+    if "extends" in model:
+        inherited = described_params(
+            model["extends"].removeprefix("builtin:").split("/")[0])
+    params = {**inherited, **(model.get("params") or {})}
+    return {role: value for role, value in params.items() if value is not None}
+
+
+class Tree:
+    """A model's parameters, and the same under other names."""
+
+    def __init__(self, pack, model, mesh, folder, seed):
+        draw = random.Random(seed)
+        self.folder, self.mesh, self.pack = folder, mesh, pack
+        self.config = os.path.join(TESTDATA, "configs", model + ".config.json")
+        made = run("manifest", "--model", self.config, "--format", "json")
+        self.manifest = json.loads(made.out)
+        tensors = self.manifest["params"]
+        self.words = {}
+        for part in sorted({part for one in tensors
+                            for part in one["name"].split(".")
+                            if not part.isdigit()}):
+            word = ""
+            while not word or word in self.words.values():
+                word = "".join(draw.choices("bdfhjklmnprstvxz", k=5))
+            self.words[part] = word
+        named = self.write("named.json", self.manifest)
+        plan = json.loads(run(
+            "plan", "--no-project", "--mesh", mesh, "--rules",
+            f"builtin:{pack}/hf", "--manifest", named, "--illegal",
+            "shrink").out)
+        self.rules = {}
+        for name, param in plan["params"].items():
+            modes = {mode: one["spec"] for mode, one in
+                     param.get("modes", {}).items() if "spec" in one}
+            self.rules[template(name)] = (param["spec"], modes)
+
+    def rename(self, name):
+        return ".".join(self.words.get(part, part)
+                        for part in name.split("."))
+
+    def write(self, name, value):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        return path
+
+    def section(self, rename):
+        """The `model:` section of the pack, with patterns of these names."""
+        params = {}
+        for role, (text, *rest) in described_params(self.pack).items():
+            pattern = re.compile(text.replace("$i", r"\d+")
+                                 .replace("$e", r"\d+"))
+            numbers = re.findall(r"\$[ie]", text)
+            found = []
+            for one in self.rules:
+                if not pattern.search(one.replace("*", "0")):
+                    continue
+                new = re.escape(rename(one))
+                for number in numbers:
+                    new = new.replace(r"\*", number, 1)
+                found.append(new)
+            if found:
+                rest = [{key: value for key, value in one.items()
+                         if key not in ("bias", "optional_bias")}
+                        if isinstance(one, dict) else one for one in rest]
+                params[role] = [f"^({'|'.join(found)})$", *rest]
+        return {"extends": f"builtin:{self.pack}/hf", "params": params,
+                "skip": []}
+
+    def inputs(self, odd, section):
+        rename = self.rename if odd else str
+        rules = [{"match": pattern_of(rename(one)), "spec": spec, "modes": modes}
+                 if modes else {"match": pattern_of(rename(one)), "spec": spec}
+                 for one, (spec, modes) in self.rules.items()]
+        value = {"version": 1, "separator": ".", "rules": rules}
+        if section:
+            value["model"] = self.section(rename)
+        manifest = {**self.manifest, "params": [
+            {**one, "name": rename(one["name"])}
+            for one in self.manifest["params"]]}
+        kind = f"{'odd' if odd else 'named'}-{'section' if section else 'bare'}"
+        return ("--no-project", "--rules", self.write(kind + ".yaml", value),
+                "--manifest", self.write(kind + ".json", manifest),
+                "--model", self.config)
+
+
+class Evidence(DescribedCase):
+    SCHEMA = "cost"
+
+    def tree(self, seed):
+        pack, model, meshes = MODELS[seed % len(MODELS)]
+        mesh = meshes[seed // len(MODELS)]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return Tree(pack, model, mesh, folder.name, seed)
+
+    def cost(self, inputs, mesh, settings):
+        result = run("cost", *inputs, "--mesh", mesh, *settings, "--format",
+                     "json")
+        return self.described(result, result.rc), result.rc
+
+    def agree(self, named, odd):
+        """Asserts that no figure of `odd` is confident and wrong."""
+        (named, named_rc), (odd, odd_rc) = named, odd
+        if not odd["at_least"]:
+            for member in ("memory", "communication_bytes", "time"):
+                self.assertEqual(odd[member], named[member])
+            self.assertEqual(odd_rc, named_rc)
+            return
+        self.assertEqual(odd_rc, 1)
+        self.assertTrue(all(fact["what"] for fact in odd["not_known"]))
+        self.assertTrue(any(fact["settled_by"] for fact in odd["not_known"]))
+        time = odd["time"]
+        for member in ("compute_s", "least_s", "most_s", "flops"):
+            self.assertIsNone(time[member])
+        self.assertNotIn("expected_s", time)
+        self.assertIsNot(odd["memory"]["fits"], True)
+        for member, least in odd["memory"].items():
+            most = named["memory"].get(member)
+            if isinstance(least, int) and isinstance(most, int):
+                self.assertLessEqual(least, most, member)
+
+    def test_figures_of_odd_names_are_those_of_usual_names_or_not_known(self):
+        known = 0
+        for seed in range(TREES):
+            tree = self.tree(seed)
+            for section in (False, True):
+                odd = tree.inputs(True, section)
+                named = tree.inputs(False, section)
+                for settings in (TRAIN, DECODE):
+                    with self.subTest(seed=seed, section=section,
+                                      settings=settings):
+                        found = self.cost(odd, tree.mesh, settings)
+                        self.agree(self.cost(named, tree.mesh, settings),
+                                   found)
+                        known += not found[0]["at_least"]
+                        if section:
+                            self.assertEqual(found[0]["not_known"], [])
+        # A `model:` section is as good as the names.
+        self.assertGreaterEqual(known, 2 * TREES)
+
+    def test_a_section_counts_more_than_names(self):
+        """The words of roles change places, so that each name is that of
+        another role."""
+        for seed in range(len(MODELS)):
+            tree = self.tree(seed)
+            words = [word for word in tree.words
+                     if re.search("proj|gate|head|embed_tokens", word)]
+            tree.words = dict(zip(words, words[1:] + words[:1]))
+            odd, named = tree.inputs(True, True), tree.inputs(False, True)
+            for settings in (TRAIN, DECODE):
+                with self.subTest(seed=seed, settings=settings):
+                    found = self.cost(odd, tree.mesh, settings)
+                    self.assertFalse(found[0]["at_least"])
+                    self.agree(self.cost(named, tree.mesh, settings), found)
+
+    def test_no_command_gives_a_verdict_about_odd_names(self):
+        tree = self.tree(0)
+        odd = tree.inputs(True, False)
+        fit = run("fit", *odd, "--devices", "8", *TRAIN, "--format", "json")
+        value = self.check(fit, 1).json()
+        self.assertTrue(value["at_least"])
+        for mesh in value["meshes"]:
+            self.assertIsNone(mesh["rank"])
+            self.assertIsNone(mesh["seconds"])
+            self.assertIsNot(mesh["fits"], True)
+        self.assertIn("is not known", self.check(
+            run("fit", *odd, "--devices", "8", *TRAIN), 1).out)
+        search = run("search", *odd, "--devices", "8", *TRAIN[:4],
+                     *TRAIN[-2:], "--format", "json")
+        value = self.check(search, 1).json()
+        self.assertIsNone(value["winner"])
+        self.assertTrue(value["at_least"])
+        text = self.check(run("cost", *odd, "--mesh", "fsdp:8", *TRAIN), 1).out
+        self.assertNotIn("free", text)
+        self.assertNotIn("tokens/s", text)
+        self.assertIn("at least", text)
+
+    def test_one_matrix_of_unknown_role_is_enough(self):
+        """Only the head has an odd name: without its role the logits are not
+        known, so nothing is said about the memory that is left."""
+        tree = self.tree(0)
+        self.assertIn("lm_head", tree.words)
+        tree.words = {"lm_head": "unlex"}
+        odd = tree.inputs(True, False)
+        named = tree.inputs(False, False)
+        value, rc = self.cost(odd, "fsdp:8", TRAIN)
+        self.agree(self.cost(named, "fsdp:8", TRAIN), (value, rc))
+        self.assertEqual([fact["params"] for fact in value["not_known"]
+                          if fact["params"]], [["unlex.weight"]])
+        self.assertIsNone(value["memory"]["logits"])
+
+
+if __name__ == "__main__":
+    unittest.main()
