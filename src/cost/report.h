@@ -36,7 +36,7 @@ struct Report {
   std::optional<int64_t> tokens;
   // Returns whether the caller asked for a verdict that is not known: whether a
   // step fits the memory of a device, or how long it takes on a profile. A
-  // caller who gives no batch asks only for what devices hold in any step.
+  // caller who gives no batch needs only what devices hold in any step.
   bool LacksVerdict() const;
   // Sentences that the report prints about the assumptions behind its figures.
   std::vector<std::string> assumptions;

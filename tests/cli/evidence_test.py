@@ -231,7 +231,7 @@ class Evidence(DescribedCase):
 
     def test_one_matrix_of_unknown_role_is_enough(self):
         """Only the head has an odd name: without its role the logits are not
-        known, so nothing is said about the memory that is left."""
+        known, so nothing is stated about the memory that is left."""
         tree = self.tree(0)
         self.assertIn("lm_head", tree.words)
         tree.words = {"lm_head": "unlex"}
