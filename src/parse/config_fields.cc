@@ -90,25 +90,29 @@ ConfigField ConfigFields::Number(std::span<const std::string_view> names) {
   return First(names, Least::kNumber);
 }
 
-ConfigField ConfigFields::EqualInLayers(
-    std::span<const std::string_view> names) {
+ConfigField ConfigFields::LargestInLayers(
+    std::span<const std::string_view> names, bool equal) {
   for (const std::string_view name : names) {
     const auto list = Find(name);
     if (!list || !list->IsArray() || list->size() == 0) continue;
-    std::optional<int64_t> value;
-    bool equal = true;
+    int64_t least = kLargestModelSize, most = 0;
     for (const JsonValue item : list->items()) {
-      if (item.kind() != JsonKind::kInteger || item.integer() < 1 ||
-          item.integer() > kLargestModelSize ||
-          (value && *value != item.integer())) {
-        equal = false;
-        break;
-      }
-      value = item.integer();
+      const bool integer = item.kind() == JsonKind::kInteger;
+      least = std::min(least, integer ? item.integer() : -1);
+      most = std::max(most, integer ? item.integer() : 0);
     }
-    if (equal) return {value, list->place(), false};
+    if (least < 0 || most < 1 || most > kLargestModelSize ||
+        (equal && least != most)) {
+      continue;
+    }
+    return {most, list->place(), false};
   }
   return {};
+}
+
+ConfigField ConfigFields::EqualInLayers(
+    std::span<const std::string_view> names) {
+  return LargestInLayers(names, true);
 }
 
 std::optional<int64_t> ConfigFields::CountOf(const JsonValue& value,

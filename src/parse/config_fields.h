@@ -64,6 +64,10 @@ class ConfigFields {
   // 0. For example, Hunyuan lists the number of experts of a token for each
   // layer.
   ConfigField EqualInLayers(std::span<const std::string_view> names);
+  // Returns the largest value of the first name that has a list of integers of
+  // at least 0, with one value for each layer. If `equal`, all must be equal.
+  ConfigField LargestInLayers(std::span<const std::string_view> names,
+                              bool equal = false);
   // Reads one value as Count does. `key` names the value in findings.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);
 

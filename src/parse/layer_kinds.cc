@@ -112,10 +112,11 @@ std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
 //                     {"attention": {"n_heads_in_group": null, "no_op": true}}]
 //
 // In this example, one layer has attention, with one KV head for eight heads.
+// If layers have different numbers of KV heads, the largest number is used.
 void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
   int64_t attention = 0;
   std::optional<int64_t> group;
-  bool equal = true, listed = false;
+  bool divides = config.heads.has_value(), listed = false;
   for (const JsonValue block : blocks.items()) {
     const auto own = block.IsObject() ? block.Find("attention") : std::nullopt;
     if (!own || !own->IsObject()) continue;
@@ -128,14 +129,13 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
     ++attention;
     const auto heads = own->Find("n_heads_in_group");
     if (!heads || heads->kind() != JsonKind::kInteger) continue;
-    equal = equal && (!group || *group == heads->integer());
-    group = heads->integer();
+    const int64_t size = heads->integer();
+    divides = divides && size > 0 && *config.heads % size == 0;
+    group = std::min(group.value_or(size), size);
   }
   if (!listed) return;
   config.attention_layers = attention;
-  const bool divides =
-      group && *group > 0 && config.heads && *config.heads % *group == 0;
-  if (divides && equal) config.kv_heads = *config.heads / *group;
+  if (group && divides) config.kv_heads = *config.heads / *group;
 }
 
 // Counts the layers with attention in a model whose other layers have a

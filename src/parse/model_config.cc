@@ -106,6 +106,11 @@ class ModelConfigReader {
     read.hidden = fields_.Size(kHidden);
     config_.heads = read.heads.value;
     config_.kv_heads = read.kv_heads.value;
+    // Where layers differ, the lints take the number of a layer from shapes.
+    if (!config_.heads) config_.heads = fields_.LargestInLayers(kHeads).value;
+    if (config_.heads && !config_.kv_heads) {
+      config_.kv_heads = fields_.LargestInLayers(kKvHeads).value;
+    }
     config_.hidden = read.hidden.value;
     config_.layers = fields_.Size(kLayers).value;
     config_.vocab = fields_.Size(kVocab).value;

@@ -104,6 +104,21 @@ TEST_CASE("ModernBERT's window has tokens on both sides") {
                   .sliding_window);
 }
 
+TEST_CASE("of numbers of KV heads by layer, the largest is read") {
+  const auto read = [](const std::string& list) {
+    return Read(R"({"num_hidden_layers": 3, "num_attention_heads": 16,
+        "hidden_size": 2048, "num_key_value_heads": )" +
+                list + "}")
+        .kv_heads;
+  };
+  CHECK(read("[8, 4, 2]") == 8);
+  CHECK(read("[0, 4, 4]") == 4);
+  // Lists without a number of heads are ignored.
+  CHECK(read("[0, 0, 0]") == 16);
+  CHECK(read("[8, -1, 8]") == 16);
+  CHECK(read("[8, null]") == 16);
+}
+
 TEST_CASE("Nemotron-NAS lists attention by layer") {
   const auto read = [](const std::string& blocks) {
     return Read(R"({"num_hidden_layers": 3, "num_attention_heads": 64,
@@ -120,7 +135,8 @@ TEST_CASE("Nemotron-NAS lists attention by layer") {
   const std::string four = R"({"attention": {"n_heads_in_group": 4}})";
   const ModelConfig mixed = read(eight + ", " + four + ", 7");
   CHECK(mixed.attention_layers == 2);
-  CHECK(mixed.kv_heads == 64);
+  // The largest number of a layer, which is that of the smallest groups.
+  CHECK(mixed.kv_heads == 16);
 }
 
 }  // namespace

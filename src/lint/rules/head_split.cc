@@ -3,11 +3,14 @@
 // this size but not the number of heads, some devices hold a part of a head.
 // All projections with the same number of heads over the same axes are one
 // finding. In a fused projection, query heads or KV heads may be divided in
-// this way.
+// this way. If some layers have the configuration's number of heads, others may
+// have another number, which is their size divided by the size of a head.
 //
 //   12 heads of size 64 over 8 shards: 8 divides 768, but does not divide 12
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
@@ -29,9 +32,17 @@ struct HeadSplit {
   int dim = -1;
 };
 
+// Names of groups of which some have the configuration's number of heads.
+using FittingNames = std::set<std::string_view>;
+
+// Returns how a group's heads are split, or nullopt if no head is. Adds the
+// group's name to `fitting` if it has the configuration's number of heads. With
+// another number, it is judged only if its name is in `fitting` and all layers
+// have heads of one size.
 std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
                                      const LayerStacks& stacks,
-                                     const ParameterGroup& group) {
+                                     const ParameterGroup& group,
+                                     FittingNames& fitting) {
   if (!facts.Judged(group) || group.role.expert ||
       group.role.leaf == Leaf::kBias) {
     return std::nullopt;
@@ -46,19 +57,25 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
       role == Role::kOutput ? InDim(group.role, 2) : OutDim(group.role, 2);
   if (!dims || side < 0) return std::nullopt;
   const int dim = (*dims)[static_cast<size_t>(side)];
-  const int64_t count = query ? heads.heads : heads.kv_heads;
+  int64_t count = query ? heads.heads : heads.kv_heads;
   // A fused projection has query heads, KV heads for keys, and KV heads for
   // values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
   const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
-  if (size != all * heads.head_dim &&
-      !(fused && size == 3 * count * heads.head_dim)) {
+  if (size == all * heads.head_dim) {
+    fitting.insert(group.name);
+  } else if (!fused && size % heads.head_dim == 0 &&
+             !facts.model()->full_head_dim &&
+             !facts.model()->windowed_head_dim &&
+             fitting.contains(group.name)) {
+    count = size / heads.head_dim;
+  } else if (!fused || size != 3 * count * heads.head_dim) {
     return std::nullopt;
   }
   const int64_t parts = facts.TensorParts(facts.AxesAt(group, dim));
   if (parts <= 1) return std::nullopt;
   if (count % parts != 0) {
-    return HeadSplit{count, key && heads.kv_heads != heads.heads, dim};
+    return HeadSplit{count, key && count != heads.heads, dim};
   }
   if (fused && size == all * heads.head_dim && heads.kv_heads % parts != 0) {
     return HeadSplit{heads.kv_heads, true, dim};
@@ -97,8 +114,12 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   const LayerStacks& stacks = facts.stacks();
+  FittingNames fitting;
   for (const ParameterGroup& group : facts.groups()) {
-    const auto cut = HeadSplitOf(facts, *heads, stacks, group);
+    HeadSplitOf(facts, *heads, stacks, group, fitting);
+  }
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto cut = HeadSplitOf(facts, *heads, stacks, group, fitting);
     if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
   }
 }
@@ -111,8 +132,8 @@ constinit const Lint kHeadSplit{
     .needs = kNeedsShapes | kNeedsHeads,
     .what =
         "Finds attention projections whose size divides by the tensor parallel "
-        "axes while the number of heads does not. For KV heads it is a "
-        "warning.",
+        "axes while the number of heads does not, in the layers that have "
+        "another number of heads too. For KV heads it is a warning.",
     .why =
         "Frameworks accept the spec, since the size divides, and reshard parts "
         "of heads before attention in every layer.",
