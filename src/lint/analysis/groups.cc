@@ -13,6 +13,20 @@
 
 namespace shardc {
 
+namespace {
+
+// Returns where the last part of a name begins, with its separator, if the part
+// names the group indices of GPTQ. They state the group of each input, in which
+// inputs share a scale. Returns npos for other names.
+size_t GroupIndicesAt(const ParameterGroup& group, char separator) {
+  const size_t at = group.name.rfind(separator);
+  if (at == std::string::npos) return at;
+  const std::string_view last = std::string_view(group.name).substr(at + 1);
+  return last == "g_idx" || last == "weight_g_idx" ? at : std::string::npos;
+}
+
+}  // namespace
+
 bool IsWeight(const ParameterGroup& group) { return IsWeight(group.role); }
 
 bool SplitOver(const Facts& facts, const ParameterGroup& group,
@@ -35,7 +49,7 @@ std::vector<Siblings> SiblingsOf(const Facts& facts) {
   std::vector<Siblings> all;
   for (const ParameterGroup& group : facts.groups()) {
     if (!IsWeight(group) || group.role.module_role == Role::kOther ||
-        !facts.Judged(group)) {
+        IsAdapter(group.role.role) || !facts.Judged(group)) {
       continue;
     }
     const auto [at, fresh] =
@@ -58,16 +72,20 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
   std::vector<Companion> out;
   for (const ParameterGroup& group : facts.groups()) {
     const Leaf leaf = group.role.leaf;
+    const size_t indices = GroupIndicesAt(group, facts.separator());
+    const bool indexes = indices != std::string::npos;
     if (leaf != Leaf::kBias && leaf != Leaf::kScale &&
-        leaf != Leaf::kZeroPoint) {
+        leaf != Leaf::kZeroPoint && !indexes) {
       continue;
     }
-    const auto weight = weights.find(group.role.module_path);
+    const auto weight =
+        weights.find(indexes ? std::string_view(group.name).substr(0, indices)
+                             : std::string_view(group.role.module_path));
     if (weight == weights.end()) continue;
     if (!facts.Judged(group) || !facts.Judged(*weight->second)) {
       continue;
     }
-    out.push_back({weight->second, &group});
+    out.push_back({weight->second, &group, indexes});
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // Finds the projections of a module, and the companions of a weight: its bias,
-// scale and zero point.
+// scale, zero point and group indices.
 #ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_GROUPS_H_
 
@@ -12,8 +12,8 @@ namespace shardc {
 
 // The weights (kernels) of one module, keyed by role. If several groups have
 // the same role, the group with the most parameters is used. Groups of unknown
-// role, and groups that lints cannot judge, are omitted. SiblingsOf returns the
-// modules with two or more roles, in order of appearance.
+// role, adapters, and groups that lints cannot judge, are omitted. SiblingsOf
+// returns the modules with two or more roles, in order of appearance.
 struct Siblings {
   std::map<Role, const ParameterGroup*> roles;
 
@@ -26,8 +26,9 @@ std::vector<Siblings> SiblingsOf(const Facts& facts);
 
 struct Companion {
   const ParameterGroup* weight = nullptr;
-  // The bias, scale or zero point of `weight`.
+  // The bias, scale, zero point or group indices of `weight`.
   const ParameterGroup* other = nullptr;
+  bool indexes = false;  // whether `other` holds the group index of each input
 };
 std::vector<Companion> CompanionsOf(const Facts& facts);
 

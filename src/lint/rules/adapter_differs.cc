@@ -1,11 +1,10 @@
 // Finds LoRA adapters whose sharding does not fit their base, which is the
 // matrix that they adapt. An adapter adds the product B * A to the base: A
 // reads the base's input, and B writes the base's output. The dimension that A
-// and B share is the adapter's rank, the shorter dimension of both matrices. It
-// must not be sharded. The longer dimension must be unsharded, or sharded like
-// the same dimension of the base. Only tensor-parallel axes are compared.
-// Square matrices are skipped, because their dimensions cannot be
-// distinguished:
+// and B share is the adapter's rank. It must not be sharded. The other
+// dimension must be unsharded, or sharded like the same dimension of the base.
+// Only tensor-parallel axes are compared. Square matrices are skipped, because
+// their dimensions cannot be distinguished:
 //
 //   q_proj [in, out] over [null, tp]: lora_B [r, out] may be unsharded, or
 //                                     sharded over [null, tp]
@@ -80,25 +79,32 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   const auto [first, last] = *dims;
   const int64_t rows = shape[AsIndex(first)], columns = shape[AsIndex(last)];
   if (rows == columns) return;
-  const int rank_dim = rows < columns ? first : last;
+  const int base_side = down ? InDim(base.role, 2) : OutDim(base.role, 2);
+  const int base_dim = base_side < 0 ? -1 : (*base_dims)[AsIndex(base_side)];
+  // The dimension that has the size of the base's input or output is not the
+  // rank. If the sizes do not decide, the rank is the shorter dimension.
+  const int64_t base_size =
+      base_dim < 0 ? 0 : (*facts.TypeOf(base).shape)[AsIndex(base_dim)];
+  const bool rank_first = rows == base_size      ? false
+                          : columns == base_size ? true
+                                                 : rows < columns;
+  const int rank_dim = rank_first ? first : last;
   const AxisGroup across = facts.TensorAxes(facts.AxesAt(group, rank_dim));
   if (facts.TensorParts(across) > 1) {
     sink.push_back(GroupFinding(
         facts, kAdapterDiffers.code, group,
         "dimension " + std::to_string(rank_dim) + " of " +
             ParametersText(facts, group) + " is the adapter's rank, " +
-            std::to_string(std::min(rows, columns)) + ", split over " +
+            std::to_string(rank_first ? rows : columns) + ", split over " +
             GroupText(across) +
             ": the adapter's result is all-reduced over that axis, in addition "
             "to the base's",
         "do not split the rank"));
     return;
   }
-  const int base_side = down ? InDim(base.role, 2) : OutDim(base.role, 2);
-  if (base_side < 0) return;
-  const int base_dim = (*base_dims)[AsIndex(base_side)];
+  if (base_dim < 0) return;
   Side side;
-  side.dim = rows < columns ? last : first;
+  side.dim = rank_first ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
   // An adapter that is sharded like its base is accepted. An unsharded adapter

@@ -1,7 +1,8 @@
-// Compares biases, scales and zero points with their weight. The spec of a bias
-// is compared with the output dimension of the weight. The spec of a scale or
-// zero point with as many dimensions as the weight is compared with every
-// dimension of the weight.
+// Compares biases, scales, zero points and group indices with their weight. The
+// spec of a bias is compared with the output dimension of the weight, and that
+// of group indices (GPTQ's `g_idx`) with the input dimension. The spec of a
+// scale or zero point with as many dimensions as the weight is compared with
+// every dimension of the weight.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]
 //     ->  reported, because the kernel's dimension `out` is over fsdp
@@ -10,6 +11,8 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "roles/quantisation.h"
+#include "source/index.h"
 
 namespace shardc {
 
@@ -17,19 +20,42 @@ extern const Lint kCompanionDiffers;
 
 namespace {
 
-// Returns whether a bias, scale or zero point is sharded over other axes than
-// its weight. A replicated bias, scale or zero point is accepted, because it
-// costs few bytes and each device uses its own part.
+bool IsPacked(const Facts& facts, const Companion& pair) {
+  const auto dtype = facts.TypeOf(*pair.weight).dtype;
+  return dtype && MayPack(*dtype);
+}
+
+// Returns whether a companion of a packed weight (GPTQ, AWQ) is replicated
+// along its dimension `dim`, where the weight is split over `weight_axes`.
+// Kernels take the weight's shard with the same shard of its scales. Along the
+// inputs only group indices are compared, because the scales of a weight with
+// reordered inputs are replicated.
+bool LacksShard(const Facts& facts, const Companion& pair, int dim,
+                const AxisGroup& axes, const AxisGroup& weight_axes) {
+  const int64_t parts = facts.TensorParts(weight_axes);
+  const int64_t size = (*facts.TypeOf(*pair.other).shape)[AsIndex(dim)];
+  const int out = OutDim(pair.weight->role, facts.Rank(*pair.weight));
+  return IsPacked(facts, pair) && pair.other->role.leaf != Leaf::kBias &&
+         (pair.indexes || dim == out) && parts > 1 &&
+         facts.TensorParts(axes) <= 1 && size > 1 && size % parts == 0;
+}
+
+// Returns whether a bias, scale, zero point or group indices are sharded over
+// other axes than the weight. Those that are replicated are accepted, unless
+// the weight is packed, because they cost few bytes and each device uses its
+// own part.
 bool Disagree(const Facts& facts, const Companion& pair, int* dim,
               AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);
   const int own = facts.Rank(*pair.other);
-  if (pair.other->role.leaf == Leaf::kBias) {
-    const int out = OutDim(pair.weight->role, rank);
+  if (pair.indexes || pair.other->role.leaf == Leaf::kBias) {
+    const int out = pair.indexes ? InDim(pair.weight->role, rank)
+                                 : OutDim(pair.weight->role, rank);
     if (own != rank - 1 || out < 0) return false;
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
+    if (LacksShard(facts, pair, *dim, *axes, *weight_axes)) return true;
     // Only tensor-parallel axes are compared, because a bias is gathered over
     // data axes such as fsdp before use.
     return facts.TensorParts(*axes) > 1 &&
@@ -40,6 +66,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
   for (*dim = 0; *dim < rank; ++*dim) {
     *axes = facts.AxesAt(*pair.other, *dim);
     *weight_axes = facts.AxesAt(*pair.weight, *dim);
+    if (LacksShard(facts, pair, *dim, *axes, *weight_axes)) return true;
     const AxisGroup kept = facts.KeptAxes(*axes);
     if (facts.mesh().Parts(kept).value_or(1) > 1 &&
         !SameSplit(facts.mesh(), kept, facts.KeptAxes(*weight_axes))) {
@@ -61,8 +88,9 @@ void CheckCompanionDiffers(const Facts& facts, FindingSink& sink) {
                          ParametersText(facts, *pair.other) +
                          " is split over " + GroupText(axes) +
                          ", where its weight has " + GroupText(weight_axes),
-                     "split it as its weight, or replicate it; `spec: {like: "
-                     "...}` takes the weight's spec");
+                     std::string("split it as its weight") +
+                         (IsPacked(facts, pair) ? "" : ", or replicate it") +
+                         "; `spec: {like: ...}` takes the weight's spec");
     finding.labels.push_back({facts.GroupPlace(*pair.weight), "the weight"});
     sink.push_back(std::move(finding));
   }
@@ -76,10 +104,11 @@ constinit const Lint kCompanionDiffers{
              "weight"},
     .needs = kNeedsShapes,
     .what =
-        "Finds biases, scales and zero points that are split over other axes "
-        "than the same dimension of their weight. A replicated one is not "
-        "reported, and axes that are gathered before use, such as `fsdp`, are "
-        "not compared.",
+        "Finds biases, scales, zero points and GPTQ's group indices that are "
+        "split over other axes than the same dimension of their weight. A "
+        "replicated one is reported only if its weight is packed (GPTQ, AWQ) "
+        "and split. Axes that are gathered before use, such as `fsdp`, are not "
+        "compared.",
     .why =
         "The two are combined element by element, so that one of them is "
         "resharded in every step.",

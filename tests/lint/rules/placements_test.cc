@@ -489,5 +489,86 @@ TEST_CASE("adapters follow their base") {
   CHECK(count("[TP, null]", "[null, TP]") == 2);
 }
 
+TEST_CASE("the rank of an adapter is not the dimension of its base's size") {
+  const auto message = [](const std::string& spec) {
+    std::string out;
+    for (const Finding& finding :
+         FindingsOf({.mesh = "tp:4",
+         .rules = "version: 1\nseparator: '.'\nrules:\n"
+                  "  - {match: 'base_layer', spec: [TP, null]}\n"
+                  "  - {match: 'lora_', spec: " +
+                     spec + "}\n",
+         .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.attn.q_proj.base_layer.weight": {"shape": [1024, 1024], "dtype": "F32"},
+  "l.0.attn.k_proj.base_layer.weight": {"shape": [256, 1024], "dtype": "F32"},
+  "l.0.attn.k_proj.lora_B.weight": {"shape": [256, 512], "dtype": "F32"}}})"})) {
+      if (finding.code->Id() == "SHD229") out += finding.message;
+    }
+    return out;
+  };
+  CHECK(message("[TP, null]").empty());
+  CHECK(message("[null, TP]").find("is the adapter's rank, 512, split over") !=
+        std::string::npos);
+}
+
+TEST_CASE("adapters are no siblings of their base's projections") {
+  const auto codes = CodesOf({.mesh = "tp:4",
+                              .rules = R"(version: 1
+separator: "."
+rules:
+  - {match: '(up|embed).*base_layer', spec: [TP, null]}
+  - {match: 'down_proj.base_layer', spec: [null, TP]}
+  - {match: 'up_proj.lora_B', spec: [TP, null]}
+  - {match: 'down_proj.lora_A|lora_embedding_A', spec: [null, TP]}
+  - {match: 'lora_', spec: []}
+)",
+                              .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "embed_tokens.base_layer.weight": {"shape": [2048, 512], "dtype": "F32"},
+  "embed_tokens.lora_embedding_A.default": {"shape": [16, 2048], "dtype": "F32"},
+  "embed_tokens.lora_embedding_B.default": {"shape": [512, 16], "dtype": "F32"},
+  "l.0.mlp.up_proj.base_layer.weight": {"shape": [1024, 512], "dtype": "F32"},
+  "l.0.mlp.up_proj.lora_A.default.weight": {"shape": [16, 512], "dtype": "F32"},
+  "l.0.mlp.up_proj.lora_B.default.weight": {"shape": [1024, 16], "dtype": "F32"},
+  "l.0.mlp.down_proj.base_layer.weight": {"shape": [512, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_A.default.weight": {"shape": [16, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_B.default.weight": {"shape": [512, 16], "dtype": "F32"}}})"});
+  for (const char* code : {"SHD214", "SHD215", "SHD229"}) {
+    CAPTURE(code);
+    CHECK(codes.count(code) == 0);
+  }
+}
+
+TEST_CASE("GPTQ's group indices are split as the inputs of their weight") {
+  const auto messages = [](const std::string& weight,
+                           const std::string& indices) {
+    std::string out;
+    for (const Finding& finding :
+         FindingsOf({.mesh = "tp:4",
+         .rules = "version: 1\nseparator: '.'\nrules:\n"
+                  "  - {match: 'g_idx', spec: " +
+                     indices + "}\n  - {match: 'proj', spec: " + weight + "}\n",
+         .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.mlp.up_proj.qweight": {"shape": [128, 2048], "dtype": "I32"},
+  "l.0.mlp.up_proj.qzeros": {"shape": [8, 256], "dtype": "I32"},
+  "l.0.mlp.up_proj.scales": {"shape": [8, 2048], "dtype": "F16"},
+  "l.0.mlp.up_proj.g_idx": {"shape": [1024], "dtype": "I32"}}})"})) {
+      if (finding.code->Id() == "SHD212") out += finding.message;
+    }
+    return out;
+  };
+  CHECK(messages("[null, TP]", "[]").empty());
+  CHECK(messages("[TP, null]", "[TP]").empty());
+  CHECK(messages("[TP, null]", "[]") ==
+        "dimension 0 of `l.0.mlp.up_proj.g_idx` is split over null, where its "
+        "weight has \"tp\"");
+  CHECK(
+      messages("[null, TP]", "[TP]") ==
+      "dimension 0 of `l.0.mlp.up_proj.g_idx` is split over \"tp\", where its "
+      "weight has null");
+}
+
 }  // namespace
 }  // namespace shardc
