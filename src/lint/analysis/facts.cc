@@ -15,6 +15,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "lint/analysis/fused.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/last_groups.h"
 #include "lint/analysis/scanned.h"
@@ -188,6 +189,11 @@ void Facts::FindMisfits() {
 const LayerStacks& Facts::stacks() const {
   if (!stacks_) stacks_ = StacksOf(*this);
   return *stacks_;
+}
+
+const BlockFacts& Facts::blocks() const {
+  if (!blocks_) blocks_ = std::make_shared<BlockFacts>(BlockFactsOf(*this));
+  return *blocks_;
 }
 
 void Facts::OrientGroups() {

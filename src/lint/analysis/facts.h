@@ -32,6 +32,7 @@
 
 namespace shardc {
 
+struct BlockFacts;
 struct PlannedStages;
 
 struct LintInputs {
@@ -123,6 +124,9 @@ class Facts {
   // Returns the scanned layers of the parameter tree, which are found at the
   // first call. `LayerStacks::dims` is indexed by group.
   const LayerStacks& stacks() const;
+  // Returns what the shapes of the parameters of each block show, such as
+  // matrices that hold several parts. They are found at the first call.
+  const BlockFacts& blocks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
   // Returns whether a rule is in a file that the user can change. Returns false
   // for -1 and for a rule of a pack (rules inside the program).
@@ -238,6 +242,7 @@ class Facts {
   AxisGroup gathered_axes_;
   std::vector<Misfit> misfits_;
   mutable std::optional<LayerStacks> stacks_;
+  mutable std::shared_ptr<const BlockFacts> blocks_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
 };

@@ -1,103 +1,463 @@
-// Finds the parts of fused projections, because each part must be sharded
-// separately. The sizes of query, key and value are computed from the model's
-// heads. If the heads are unknown, the sizes are inferred: if the output is
-// three times as large as the input, there are three equal parts. Otherwise the
-// queries are as large as the input of the block's output projection. Gate and
-// up each have half of the output. For example:
+// Finds matrices that hold several parts. Each part must be sharded separately,
+// so that each device has its share of each part.
 //
-//   c_attn [1600, 4800]  ->  queries, keys and values, each 1600 columns
+// Names and the model's configuration show many of them. Where they do not, the
+// shapes of the other parameters of the block do. A block has a width W. Some
+// of its matrices read activations of the width, [F, W], and some write them,
+// [W, I]. The inner size I of a matrix that writes is the output size of one
+// that reads, unless that one holds several parts:
+//
+//   [8192, 2048], [2048, 8192]   ->  one part
+//   [12288, 2048], [2048, 6144]  ->  12288 = 2 * 6144: several parts
+//   [6144, 4096], [4096, 4096]   ->  6144 = 4096 + 2 * 1024: queries, keys and
+//                                    values
+//   [18432, 3072]                ->  18432 = 6 * 3072: six modulations
+//
+// The block of a matrix is the innermost path of its name that holds a matrix
+// which writes, at most its layer.
 #include "lint/analysis/fused.h"
 
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
 #include "lint/analysis/heads.h"
-#include "roles/classify.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
+#include "model/name.h"
+#include "roles/words.h"
 #include "source/index.h"
 
 namespace shardc {
 namespace {
 
-// Returns the input size of the output projection of the same attention block,
-// which equals the size of the block's queries. Returns 0 if the block has no
-// such projection.
-int64_t QueriesOf(const Facts& facts, const LayerStacks& stacks,
-                  const ParameterGroup& group) {
-  for (const ParameterGroup& output : facts.groups()) {
-    if (output.role.role != Role::kOutput ||
-        output.role.block_path != group.role.block_path) {
-      continue;
-    }
-    const auto dims = MatrixDimsOf(facts, stacks, output);
-    const int side = InDim(output.role, 2);
-    if (!dims || side < 0) continue;
-    return (*facts.TypeOf(output).shape)[AsIndex((*dims)[AsIndex(side)])];
-  }
-  return 0;
+// The number of parts of a modulation whose name does not show what it is. With
+// kFewModulations or fewer parts, a bias is needed, because other matrices have
+// such shapes too. With a name, any number up to kMostModulations is accepted.
+constexpr int64_t kModulations[] = {2, 3, 6, 9};
+constexpr int64_t kFewModulations = 3;
+constexpr int64_t kMostModulations = 12;
+constexpr int64_t kLeastWidth = 16;
+
+bool NamesMlp(std::string_view part) {
+  return Contains(part, "mlp") || Contains(part, "ffn") ||
+         Contains(part, "feed_forward") || Contains(part, "expert");
 }
 
-std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
-                                const ParameterGroup& group, int64_t size,
-                                int64_t other) {
-  if (facts.model() != nullptr) {
-    const auto heads = HeadsOf(*facts.model());
-    if (heads &&
-        size == (heads->heads + 2 * heads->kv_heads) * heads->head_dim) {
-      return {{"queries", heads->heads * heads->head_dim},
-              {"keys", heads->kv_heads * heads->head_dim}};
-    }
-  }
-  // If there are as many KV heads as query heads, and queries are as wide as
-  // the model, each of the three parts has the size of the input.
-  if (size == 3 * other) return {{"queries, keys and values each", other}};
-  // With grouped queries, the columns after the queries are half keys and half
-  // values.
-  const int64_t queries = QueriesOf(facts, stacks, group);
-  const int64_t rest = size - queries;
-  if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
-    return {{"queries", queries}, {"keys", rest / 2}};
-  }
-  return {};
+bool NamesModulation(std::string_view part) {
+  return NamesNorm(part) || Contains(part, "modulation") ||
+         Contains(part, "adaLN");
 }
 
-// Returns the dimension that holds the two halves of a fused gate and up
-// projection, or -1 if the dimension is unknown.
-int GateUpDim(const Facts& facts, const ParameterGroup& group) {
-  const int rank = facts.Rank(group);
-  const int known = OutDim(group.role, rank);
-  if (known >= 0 || facts.model() == nullptr) return known;
-  const ModelConfig& model = *facts.model();
-  for (int dim = rank - 1; dim >= 0 && dim >= rank - 2; --dim) {
-    const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
-    if (model.hidden && size == *model.hidden) continue;
-    if ((model.moe_intermediate && size == 2 * *model.moe_intermediate) ||
-        (model.intermediate && size == 2 * *model.intermediate)) {
-      return dim;
-    }
+// A matrix [W, I] of a block that writes activations of the width W.
+struct Writer {
+  const Matrix* matrix = nullptr;
+  int64_t inner = 0;
+};
+
+// The other matrices of a block, as seen from a matrix [F, W].
+struct Others {
+  std::vector<Writer> writers;
+  std::vector<int64_t> readers;  // output sizes of those that read the width
+  bool latent = false;           // whether some matrix lacks the width
+};
+
+enum class Use : uint8_t { kUnknown, kAttention, kMlp };
+
+class FusedReader {
+ public:
+  FusedReader(const Facts& facts, const Blocks& blocks)
+      : facts_(facts), blocks_(blocks) {}
+
+  std::optional<Fused> Of(const ParameterGroup& group) const {
+    auto out = ByName(group);
+    return out ? out : ByShape(group);
   }
-  return -1;
-}
+
+ private:
+  bool HasPart(const ParameterGroup& group,
+               bool (*names)(std::string_view)) const {
+    const auto parts = SplitName(group.name, facts_.separator());
+    return std::any_of(parts.begin(), parts.end(), names);
+  }
+
+  // Returns the input size of the output projection of the same attention
+  // block, which equals the size of the block's queries. Returns 0 if the block
+  // has no such projection.
+  int64_t QueriesOf(const ParameterGroup& group) const {
+    for (const ParameterGroup& output : facts_.groups()) {
+      if (output.role.role != Role::kOutput ||
+          output.role.block_path != group.role.block_path ||
+          !blocks_.Meet(group, output)) {
+        continue;
+      }
+      const auto dims = MatrixDimsOf(facts_, facts_.stacks(), output);
+      const int side = InDim(output.role, 2);
+      if (!dims || side < 0) continue;
+      return (*facts_.TypeOf(output).shape)[AsIndex((*dims)[AsIndex(side)])];
+    }
+    return 0;
+  }
+
+  std::vector<FusedPart> QkvParts(const ParameterGroup& group, int64_t size,
+                                  int64_t other) const {
+    const auto grouped = [](int64_t queries, int64_t keys) {
+      return std::vector<FusedPart>{
+          {"queries", queries}, {"keys", keys}, {"values", keys}};
+    };
+    if (facts_.model() != nullptr) {
+      const auto heads = HeadsOf(*facts_.model());
+      if (heads &&
+          size == (heads->heads + 2 * heads->kv_heads) * heads->head_dim) {
+        return grouped(heads->heads * heads->head_dim,
+                       heads->kv_heads * heads->head_dim);
+      }
+    }
+    // If there are as many KV heads as query heads, and queries are as wide as
+    // the model, each of the three parts has the size of the input.
+    if (size == 3 * other) return {{"queries, keys and values each", other}};
+    // With grouped queries, the columns after the queries are half keys and
+    // half values.
+    const int64_t queries = QueriesOf(group);
+    const int64_t rest = size - queries;
+    if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
+      return grouped(queries, rest / 2);
+    }
+    return {};
+  }
+
+  // Returns the dimension that holds the two halves of a fused gate and up
+  // projection, or -1 if the dimension is unknown.
+  int GateUpDim(const ParameterGroup& group) const {
+    const int rank = facts_.Rank(group);
+    const int known = OutDim(group.role, rank);
+    if (known >= 0 || facts_.model() == nullptr) return known;
+    const ModelConfig& model = *facts_.model();
+    for (int dim = rank - 1; dim >= 0 && dim >= rank - 2; --dim) {
+      const int64_t size = (*facts_.TypeOf(group).shape)[AsIndex(dim)];
+      if (model.hidden && size == *model.hidden) continue;
+      if ((model.moe_intermediate && size == 2 * *model.moe_intermediate) ||
+          (model.intermediate && size == 2 * *model.intermediate)) {
+        return dim;
+      }
+    }
+    return -1;
+  }
+
+  // Finds the parts of a matrix whose name shows that it holds several.
+  std::optional<Fused> ByName(const ParameterGroup& group) const {
+    const int rank = facts_.Rank(group);
+    if (rank < 2) return std::nullopt;
+    const Shape& shape = *facts_.TypeOf(group).shape;
+    Fused out;
+    if (group.role.module_role == Role::kFusedGateUp &&
+        group.role.leaf != Leaf::kBias) {
+      out.dim = GateUpDim(group);
+      if (out.dim < 0) return std::nullopt;
+      out.parts = {{"gate and up each", shape[AsIndex(out.dim)] / 2}};
+    } else if (group.role.module_role == Role::kFusedQkv) {
+      const auto dims = MatrixDimsOf(facts_, facts_.stacks(), group);
+      const int side = OutDim(group.role, 2);
+      if (!dims || side < 0) return std::nullopt;
+      out.dim = (*dims)[AsIndex(side)];
+      out.parts = QkvParts(group, shape[AsIndex(out.dim)],
+                           shape[AsIndex((*dims)[AsIndex(1 - side)])]);
+    }
+    if (out.parts.empty()) return std::nullopt;
+    return out;
+  }
+
+  Others OthersOf(const Block& block, const Matrix& matrix, size_t out) const {
+    Others others;
+    const int64_t width = matrix.sizes[1 - out];
+    std::vector<const Matrix*> squares;
+    for (const Matrix& other : block.matrices) {
+      if (other.group == matrix.group || other.lead != matrix.lead ||
+          !blocks_.Meet(*matrix.group, *other.group)) {
+        continue;
+      }
+      const Role role = other.group->role.module_role;
+      const bool reads = other.sizes[1 - out] == width;
+      const bool writes = other.sizes[out] == width;
+      if (reads && writes) {
+        squares.push_back(&other);
+      } else if (reads) {
+        others.readers.push_back(other.sizes[out]);
+      } else if (writes && !TakesWidth(role) && role != Role::kLatentDown &&
+                 role != Role::kLatentUp) {
+        others.writers.push_back({&other, other.sizes[1 - out]});
+      } else {
+        others.latent = true;
+      }
+    }
+    // Of several square matrices, one may read what another writes.
+    for (const Matrix* square : squares) {
+      const Role role = square->group->role.module_role;
+      if (squares.size() == 1 ? !TakesWidth(role) : GivesWidth(role)) {
+        others.writers.push_back({square, width});
+      } else {
+        others.readers.push_back(width);
+      }
+    }
+    return others;
+  }
+
+  // Returns whether attention with fewer KV heads than heads has the sizes of a
+  // matrix that holds queries, keys and values.
+  static bool Grouped(int64_t size, int64_t inner) {
+    const int64_t rest = size - inner;
+    return rest > 0 && rest % 2 == 0 && rest / 2 < inner &&
+           inner % (rest / 2) == 0;
+  }
+
+  // Returns whether attention next to an MLP with or without a gate, whose
+  // results enter one matrix, has the sizes of a matrix that holds the queries,
+  // keys and values of the width, and the MLP's parts.
+  static bool Parallel(int64_t size, int64_t inner, int64_t width) {
+    return inner > width &&
+           (size == inner + 2 * width || size == 2 * inner + width);
+  }
+
+  static bool Related(int64_t size, int64_t inner, int64_t width) {
+    return size == 2 * inner || size == 3 * inner || Grouped(size, inner) ||
+           Parallel(size, inner, width);
+  }
+
+  // Returns whether the names of a matrix and of the one that reads its output,
+  // or the model's configuration, show attention or a feed-forward block.
+  Use UseOf(const Matrix& matrix, int64_t size, const Writer& writer) const {
+    const ParameterGroup& group = *matrix.group;
+    bool attention = group.role.attention, mlp = HasPart(group, NamesMlp);
+    for (const ParameterGroup* one : {&group, writer.matrix->group}) {
+      const Role role =
+          Classify(one->name, facts_.separator(), Confidence::kLikely)
+              .module_role;
+      attention |= IsAttention(role);
+      mlp |= IsMlp(role);
+    }
+    if (!attention && !mlp && facts_.model() != nullptr) {
+      const ModelConfig& model = *facts_.model();
+      const auto heads = HeadsOf(model);
+      attention = heads && size == (heads->heads + 2 * heads->kv_heads) *
+                                       heads->head_dim;
+      mlp =
+          size == 2 * writer.inner && (model.intermediate == writer.inner ||
+                                       model.moe_intermediate == writer.inner);
+    }
+    if (attention == mlp) return Use::kUnknown;
+    return attention ? Use::kAttention : Use::kMlp;
+  }
+
+  // Returns the parts of a matrix whose output another matrix reads. Empty if
+  // several lists of parts have these sizes.
+  std::vector<FusedPart> PartsOf(const Matrix& matrix, size_t out,
+                                 const Writer& writer) const {
+    const int64_t size = matrix.sizes[out], width = matrix.sizes[1 - out];
+    const int64_t inner = writer.inner;
+    const Use use = UseOf(matrix, size, writer);
+    if (size == 3 * inner) {
+      const bool attends = use == Use::kAttention;
+      return {
+          {attends ? "queries, keys and values each" : "3 equal parts, each",
+           inner}};
+    }
+    if (size == 2 * inner && use == Use::kMlp) {
+      return {{"gate and up each", inner}};
+    }
+    const bool grouped = Grouped(size, inner) && use != Use::kMlp;
+    const bool parallel = Parallel(size, inner, width);
+    if (grouped == parallel) return {};
+    if (parallel) {
+      const bool gated = size == 2 * inner + width;
+      return {{"queries, keys and values each", width},
+              {gated ? "gate and up each" : "up", inner - width}};
+    }
+    // Half of the matrix may be a gate instead of keys and values.
+    if (size == 2 * inner && use != Use::kAttention) return {};
+    const int64_t keys = (size - inner) / 2;
+    return {{"queries", inner}, {"keys", keys}, {"values", keys}};
+  }
+
+  // Returns whether other matrices that read the width show that this one does
+  // not hold all parts: the keys and values of separate queries, or a latent.
+  static bool OthersHoldParts(const Others& others, int64_t size,
+                              const Writer& open, int64_t width) {
+    std::vector<int64_t> small;
+    for (const int64_t other : others.readers) {
+      const bool read = std::any_of(
+          others.writers.begin(), others.writers.end(),
+          [&](const Writer& writer) { return writer.inner == other; });
+      if (read) continue;
+      if (other > open.inner && Related(other, open.inner, width)) return true;
+      if (other < open.inner) small.push_back(other);
+    }
+    std::sort(small.begin(), small.end());
+    return others.latent || (!small.empty() && size % open.inner != 0) ||
+           std::adjacent_find(small.begin(), small.end()) != small.end();
+  }
+
+  // Returns whether the matrix, in the other orientation, writes what another
+  // matrix of the block reads in one, two or three parts.
+  bool Writes(const Block& block, const Matrix& matrix, size_t out) const {
+    const int64_t inner = matrix.sizes[out], width = matrix.sizes[1 - out];
+    return std::any_of(
+        block.matrices.begin(), block.matrices.end(), [&](const Matrix& other) {
+          const int64_t size = other.sizes[1 - out];
+          return other.group != matrix.group && other.lead == matrix.lead &&
+                 other.sizes[out] == width && size % inner == 0 &&
+                 size <= 3 * inner && blocks_.Meet(*matrix.group, *other.group);
+        });
+  }
+
+  std::optional<Fused> ByShape(const ParameterGroup& group) const {
+    const Role role = group.role.module_role;
+    const Matrix* const matrix = blocks_.MatrixOf(group);
+    const bool open = role == Role::kOther || role == Role::kNorm ||
+                      role == Role::kUp || role == Role::kGate ||
+                      role == Role::kFusedQkv || role == Role::kFusedGateUp;
+    if (!open || matrix == nullptr || matrix->sizes[0] == matrix->sizes[1]) {
+      return std::nullopt;
+    }
+    for (const size_t out : {size_t{0}, size_t{1}}) {
+      if (!matrix->MayBe(out)) continue;
+      if (auto found = BySize(*matrix, out)) return found;
+    }
+    return std::nullopt;
+  }
+
+  // Finds the parts of a matrix whose output dimension is `matrix.dims[out]`.
+  std::optional<Fused> BySize(const Matrix& matrix, size_t out) const {
+    const int64_t size = matrix.sizes[out], width = matrix.sizes[1 - out];
+    const bool modulates = HasPart(*matrix.group, NamesModulation);
+    for (const std::string_view path : blocks_.PathsOf(matrix.group->name)) {
+      const Block& block = blocks_.At(path);
+      if (modulates || !block.IsOne()) break;
+      if (!matrix.group->role.in_first && Writes(block, matrix, out)) break;
+      const Others others = OthersOf(block, matrix, out);
+      bool related = false;
+      std::vector<Writer> unread;
+      for (const Writer& writer : others.writers) {
+        if (writer.inner == size) return std::nullopt;
+        if (!Related(size, writer.inner, width)) continue;
+        related = true;
+        if (std::find(others.readers.begin(), others.readers.end(),
+                      writer.inner) == others.readers.end()) {
+          unread.push_back(writer);
+        }
+      }
+      if (!related) continue;
+      if (unread.empty()) break;
+      if (unread.size() > 1 ||
+          OthersHoldParts(others, size, unread[0], width)) {
+        return std::nullopt;
+      }
+      return Fused{
+          matrix.dims[out], PartsOf(matrix, out, unread[0]),
+          ReadsText(facts_, *unread[0].matrix->group, unread[0].inner)};
+    }
+    const Role role = matrix.group->role.module_role;
+    if (role != Role::kOther && role != Role::kNorm) return std::nullopt;
+    return Modulation(matrix, out, modulates);
+  }
+
+  // Finds a modulation, which is a matrix such as [6 * width, width]. Its parts
+  // are shifts, scales and gates of the width.
+  std::optional<Fused> Modulation(const Matrix& matrix, size_t out,
+                                  bool named) const {
+    const int64_t size = matrix.sizes[out], width = matrix.sizes[1 - out];
+    const int64_t times = size / width;
+    if (!matrix.group->role.in_first || !matrix.lead.empty() ||
+        width < kLeastWidth || size % width != 0 || times < 2 ||
+        times > kMostModulations) {
+      return std::nullopt;
+    }
+    if (!named && !ShowsModulation(matrix, size, width)) return std::nullopt;
+    return Fused{matrix.dims[out],
+                 {{std::to_string(times) + " equal parts, each", width}},
+                 "its input is " + std::to_string(width)};
+  }
+
+  // Returns whether a matrix [size, width] without a known name is a
+  // modulation: it is in a layer, most of whose other matrices have the width
+  // on a side, has a bias if there are none, and no matrix of its module has
+  // its sizes, as that of another expert may have.
+  bool ShowsModulation(const Matrix& matrix, int64_t size,
+                       int64_t width) const {
+    const auto paths = blocks_.PathsOf(matrix.group->name);
+    const Block& module = blocks_.At(paths.front());
+    const bool bias =
+        std::any_of(module.vectors.begin(), module.vectors.end(),
+                    [&](const Sized& one) { return one.size == size; });
+    const Block& layer = blocks_.At(paths.back());
+    if (paths.back().empty() || !layer.IsOne() ||
+        std::find(std::begin(kModulations), std::end(kModulations),
+                  size / width) == std::end(kModulations) ||
+        (size / width <= kFewModulations && !bias)) {
+      return false;
+    }
+    int64_t with = 0;
+    for (const Matrix& other : layer.matrices) {
+      if (other.group == matrix.group) continue;
+      with += other.sizes[0] == width || other.sizes[1] == width ? 1 : -1;
+    }
+    return with >= (bias ? 0 : 1) &&
+           std::count_if(module.matrices.begin(), module.matrices.end(),
+                         [&](const Matrix& other) {
+                           return other.sizes == matrix.sizes;
+                         }) == 1;
+  }
+
+  const Facts& facts_;
+  const Blocks& blocks_;
+};
 
 }  // namespace
 
-std::optional<Fused> FusedOf(const Facts& facts, const LayerStacks& stacks,
-                             const ParameterGroup& group) {
-  const int rank = facts.Rank(group);
-  if (rank < 2) return std::nullopt;
-  const Shape& shape = *facts.TypeOf(group).shape;
-  Fused out;
-  if (group.role.module_role == Role::kFusedGateUp &&
-      group.role.leaf != Leaf::kBias) {
-    out.dim = GateUpDim(facts, group);
-    if (out.dim < 0) return std::nullopt;
-    out.parts = {{"gate and up each", shape[static_cast<size_t>(out.dim)] / 2}};
-  } else if (group.role.module_role == Role::kFusedQkv) {
-    const auto dims = MatrixDimsOf(facts, stacks, group);
-    const int side = OutDim(group.role, 2);
-    if (!dims || side < 0) return std::nullopt;
-    out.dim = (*dims)[AsIndex(side)];
-    out.parts = QkvParts(facts, stacks, group, shape[AsIndex(out.dim)],
-                         shape[AsIndex((*dims)[AsIndex(1 - side)])]);
+const Fused* BlockFacts::Of(const ParameterGroup& group) const {
+  const auto at = fused.find(&group);
+  return at == fused.end() ? nullptr : &at->second;
+}
+
+const Mixer* BlockFacts::MixerOf(const ParameterGroup& group) const {
+  for (const Mixer& mixer : mixers) {
+    for (const Sized& input : mixer.inputs) {
+      if (input.group == &group) return &mixer;
+    }
   }
-  if (out.parts.empty()) return std::nullopt;
+  return nullptr;
+}
+
+BlockFacts BlockFactsOf(const Facts& facts) {
+  const Blocks blocks(facts);
+  BlockFacts out;
+  AddMixers(facts, blocks, out);
+  const FusedReader reader(facts, blocks);
+  for (const ParameterGroup& group : facts.groups()) {
+    if (out.fused.contains(&group) || out.MixerOf(group) != nullptr) continue;
+    if (auto fused = reader.Of(group)) out.fused[&group] = *std::move(fused);
+  }
   return out;
+}
+
+bool IsGathered(const Facts& facts, const ParameterGroup& group) {
+  const Mixer* const mixer = facts.blocks().MixerOf(group);
+  return mixer != nullptr && facts.Judged(*mixer->output.group) &&
+         facts.TensorParts(
+             facts.AxesAt(*mixer->output.group, mixer->output.dim)) <= 1;
+}
+
+std::string PartsText(const Fused& fused) {
+  std::string out;
+  for (size_t i = 0; i < fused.parts.size(); ++i) {
+    if (i > 0) out += i + 1 < fused.parts.size() ? ", " : " and ";
+    out += fused.parts[i].name + " " + std::to_string(fused.parts[i].size);
+  }
+  return out.empty() ? "of unknown sizes" : out;
+}
+
+std::string ReadsText(const Facts& facts, const ParameterGroup& group,
+                      int64_t size) {
+  return Quoted(GroupName(facts, group)) + " reads " + std::to_string(size);
 }
 
 }  // namespace shardc

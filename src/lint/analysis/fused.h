@@ -1,36 +1,73 @@
-// Finds the parts of fused projections, which have query, key and value, or
-// gate and up, in one matrix.
+// Finds matrices that hold several parts, such as query, key and value, or gate
+// and up, and the parameters of a mixer that must be split together. The
+// evidence is the parameter's name, the model's configuration, or the shapes of
+// the other parameters of its block.
 #ifndef SHARDC_LINT_ANALYSIS_FUSED_H_
 #define SHARDC_LINT_ANALYSIS_FUSED_H_
 
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "lint/analysis/blocks.h"
 #include "lint/analysis/facts.h"
-#include "lint/analysis/scanned.h"
 
 namespace shardc {
 
 struct FusedPart {
-  std::string name;
+  std::string name;  // as in "queries", or "gate and up each"
   int64_t size = 0;
 };
 
-// The parts of a fused projection, which are stored one after the other in
+// The parts of a matrix or of a convolution's channels, which are stored in
 // dimension `dim`.
 struct Fused {
   int dim = 0;
-  // The parts of the dimension, never empty. There is no part for the values,
-  // because they are divided like the keys, which have the same size.
-  std::vector<FusedPart> parts;
+  std::vector<FusedPart> parts = {};  // empty if the parts are not known
+  // Which shape shows that there are several parts, as in "`down.weight` reads
+  // 6144". The parts may then be interleaved. Empty if the names or the shapes
+  // show that the parts are stored one after the other.
+  std::string evidence = {};
+  bool mixer = false;  // whether the parts are those of a mixer
 };
 
-// Returns the parts of a group, or nullopt if the group is not a fused
-// projection or the sizes of its parts are unknown.
-std::optional<Fused> FusedOf(const Facts& facts, const LayerStacks& stacks,
-                             const ParameterGroup& group);
+// A mixer without attention scores: a state-space mixer (Mamba), a gated delta
+// net, or a gated convolution (LFM2).
+struct Mixer {
+  // The projections into the mixer and out of it. Their `dim` is the dimension
+  // inside of the mixer.
+  std::vector<Sized> inputs = {};
+  Sized output = {};
+  Sized convolution = {};
+  // The vectors with one number for each head, such as `A_log` and `dt_bias`.
+  std::vector<Sized> vectors = {};
+};
+
+struct BlockFacts {
+  std::map<const ParameterGroup*, Fused> fused;
+  std::vector<Mixer> mixers;
+
+  // Returns the parts of a group, or null if it is not known to have several.
+  const Fused* Of(const ParameterGroup& group) const;
+  // Returns the mixer into which a group is a projection, or null.
+  const Mixer* MixerOf(const ParameterGroup& group) const;
+};
+
+BlockFacts BlockFactsOf(const Facts& facts);
+// Returns whether the parameters are projections into a mixer whose output
+// projection reads activations that are unsharded over tensor-parallel axes.
+// The projections' outputs are then gathered in any case.
+bool IsGathered(const Facts& facts, const ParameterGroup& group);
+// Adds the mixers of the model and the parts of their parameters.
+void AddMixers(const Facts& facts, const Blocks& blocks, BlockFacts& out);
+
+// Returns a text such as "queries 2048, keys 512 and values 512". Returns "of
+// unknown sizes" if the parts are not known.
+std::string PartsText(const Fused& fused);
+// Returns a text such as "`down.weight` reads 6144".
+std::string ReadsText(const Facts& facts, const ParameterGroup& group,
+                      int64_t size);
 
 }  // namespace shardc
 

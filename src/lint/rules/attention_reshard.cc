@@ -10,6 +10,7 @@
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
+#include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
@@ -88,6 +89,9 @@ void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
     const AxisGroup& entering = last->in;
     if (Empty(facts, heads) || SameSplit(facts.mesh(), heads, entering))
       continue;
+    // The outputs of a mixer's projections are gathered if its convolution and
+    // its head vectors are not split. The output projection is then right.
+    if (IsGathered(facts, *query)) continue;
     LintFinding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,
         "the heads in the output of " + Quoted(GroupName(facts, *query)) +

@@ -9,7 +9,8 @@
 // Some families interleave the parts (query, key and value of each head;
 // alternating columns of gate and up). Their fused projections are sharded
 // correctly, and not reported. Nothing is reported if the `model:` section has
-// `fused: by_part`.
+// `fused: by_part`, and of a mixer whose output projection reads unsharded
+// activations, because its projections are then gathered in any case.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -29,9 +30,11 @@ extern const Lint kFusedContiguous;
 
 namespace {
 
-// A tensor of this name is interleaved by head in BLOOM, GPT-NeoX and Falcon.
-// In ChatGLM it is not.
-constexpr std::string_view kByHead = "query_key_value";
+// Tensors of these names are interleaved by head: `query_key_value` in BLOOM,
+// GPT-NeoX and Falcon (in ChatGLM it is not), `linear_qkv` in Megatron-Core,
+// and the others in Qwen3-Next.
+constexpr std::array<std::string_view, 4> kByHead = {
+    "query_key_value", "linear_qkv", "in_proj_qkvz", "in_proj_ba"};
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
 // The model family in which the columns of gate and up alternate.
@@ -44,7 +47,8 @@ bool Interleaves(const Facts& facts, const ParameterGroup& group) {
   if (group.role.module_role == Role::kFusedGateUp)
     return family == kInterleavedGates;
   const auto parts = SplitName(group.name, facts.separator());
-  return std::find(parts.begin(), parts.end(), kByHead) != parts.end() &&
+  return std::find_first_of(parts.begin(), parts.end(), kByHead.begin(),
+                            kByHead.end()) != parts.end() &&
          std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
                    family) == kContiguousFamilies.end();
 }
@@ -58,11 +62,10 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
 void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
   const auto& model = facts.compiled().rules.model;
   if (model != nullptr && model->IsFusedByPart()) return;
-  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group) || Interleaves(facts, group)) continue;
-    const auto fused = FusedOf(facts, stacks, group);
-    if (!fused) continue;
+    const Fused* const fused = facts.blocks().Of(group);
+    if (fused == nullptr || fused->mixer || IsGathered(facts, group)) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
     // SHD221 reports the projection if the shards do not divide each part.
@@ -72,14 +75,20 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!type.dtype) continue;
     const auto row = BytesOf(width / shards * (shards - 1), *type.dtype);
     if (!row) continue;
+    const std::string parts_text =
+        PartsText(*fused) +
+        (fused->evidence.empty() ? "" : "; " + fused->evidence);
     sink.push_back(GroupFinding(
         facts, kFusedContiguous.code, group,
         "dimension " + std::to_string(fused->dim) + " of " +
             ParametersText(facts, group) +
-            " stores several parts one after the other and is split as one "
-            "over " +
-            GroupText(axes) +
-            ": no shard has its share of each part, so that a compiler gathers "
+            (fused->evidence.empty()
+                 ? " stores several parts one after the other ("
+                 : " holds several parts (") +
+            parts_text + ") and is split as one over " + GroupText(axes) +
+            (fused->evidence.empty() ? ": "
+                                     : ": unless they are interleaved, ") +
+            "no shard has its share of each part, so that a compiler gathers "
             "the output, " +
             BytesText(*row) +
             // Several experts compute a token, so bytes are given for one
@@ -100,9 +109,10 @@ constinit const Lint kFusedContiguous{
              "a fused projection is split across its parts"},
     .needs = kNeedsShapes,
     .what =
-        "Finds fused query-key-value and gate-up projections that store their "
-        "parts one after the other and are split over a tensor parallel axis "
-        "that divides each part.",
+        "Finds fused query-key-value and gate-up projections, modulations and "
+        "gated convolutions that store their parts one after the other and are "
+        "split over a tensor parallel axis that divides each part. If no name "
+        "shows the parts, the shapes of the other parameters of the block do.",
     .why =
         "Contiguous shards of queries, keys and values give the first device "
         "queries only. A compiler that sees the entire program reshards the "

@@ -17,11 +17,10 @@ extern const Lint kFusedParts;
 namespace {
 
 void CheckFusedParts(const Facts& facts, FindingSink& sink) {
-  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group)) continue;
-    const auto fused = FusedOf(facts, stacks, group);
-    if (!fused) continue;
+    const Fused* const fused = facts.blocks().Of(group);
+    if (fused == nullptr || fused->mixer) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
     for (const FusedPart& part : fused->parts) {

@@ -5,7 +5,8 @@
 //   q_norm [4096], a mean over all heads     ->  each device has 512 columns
 //
 // A norm over the columns of one head is used for every head, so it is
-// correctly replicated.
+// correctly replicated. A mixer has such vectors too (`A_log`, `dt_bias`), and
+// a convolution with a kernel for each channel.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/fused.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
@@ -85,17 +87,21 @@ int64_t SizeOf(const Facts& facts, const ParameterGroup& group, int dim) {
   return (*facts.TypeOf(group).shape)[AsIndex(dim)];
 }
 
+// Returns "replicated", or over which axes the dimension is split. They may be
+// axes such as fsdp, over which it is gathered before use.
+std::string HeldText(const Facts& facts, const ParameterGroup& group, int dim) {
+  const AxisGroup axes = facts.AxesAt(group, dim);
+  return facts.mesh().Parts(axes).value_or(1) > 1
+             ? "split over " + GroupText(axes)
+             : "replicated";
+}
+
 LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
                    const HeadVector& vector, const Projection& projection) {
   const int64_t size = SizeOf(facts, group, dim);
   const bool sinks = vector.role == Role::kSink;
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
-  // The vector may be sharded over axes such as fsdp, over which it is gathered
-  // before use.
-  const AxisGroup axes = facts.AxesAt(group, dim);
-  const std::string held = facts.mesh().Parts(axes).value_or(1) > 1
-                               ? "split over " + GroupText(axes)
-                               : "replicated";
+  const std::string held = HeldText(facts, group, dim);
   return GroupFinding(
       facts, kHeadVectorReplicated.code, group,
       ParametersText(facts, group) +
@@ -133,7 +139,52 @@ std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   return out;
 }
 
+// Reports the head vectors and the convolution of a mixer whose heads are split
+// into `parts`, if they are not split.
+void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
+                FindingSink& sink) {
+  const auto check = [&](const Sized& one, const std::string& what,
+                         const std::string& of) {
+    if (!facts.Judged(*one.group) ||
+        facts.TensorParts(facts.AxesAt(*one.group, one.dim)) > 1) {
+      return;
+    }
+    sink.push_back(GroupFinding(
+        facts, kHeadVectorReplicated.code, *one.group,
+        ParametersText(facts, *one.group) + " holds " + what + " for each of " +
+            std::to_string(one.size) + " " + of + " and is " +
+            HeldText(facts, *one.group, one.dim) +
+            ", while the projections of its mixer are split over " +
+            GroupText(axes) + ": a device uses " +
+            std::to_string(one.size / facts.TensorParts(axes)) + " of them",
+        "split it with the projections, part by part, or gather their outputs "
+        "and leave the input of the output projection unsharded"));
+  };
+  for (const Sized& vector : mixer.vectors) check(vector, "a number", "heads");
+  check(mixer.convolution, "a kernel", "channels");
+}
+
+void CheckMixers(const Facts& facts, FindingSink& sink) {
+  for (const Mixer& mixer : facts.blocks().mixers) {
+    const auto split = [&](const Sized& one) {
+      return facts.Judged(*one.group)
+                 ? facts.TensorAxes(facts.AxesAt(*one.group, one.dim))
+                 : AxisGroup();
+    };
+    const AxisGroup output = split(mixer.output);
+    for (const Sized& input : mixer.inputs) {
+      if (facts.TensorParts(split(input)) <= 1 ||
+          facts.TensorParts(output) <= 1) {
+        continue;
+      }
+      CheckMixer(facts, mixer, split(input), sink);
+      break;
+    }
+  }
+}
+
 void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
+  CheckMixers(facts, sink);
   const Blocks queries = SplitOnes(facts, Role::kQuery);
   const Blocks keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
@@ -169,8 +220,10 @@ constinit const Lint kHeadVectorReplicated{
     .what =
         "Finds attention sinks, and norms over all columns of the query or "
         "key, that are replicated while the projection of the same block is "
-        "split over a tensor parallel axis. Norms over one head are not "
-        "reported.",
+        "split over a tensor parallel axis, and the vectors and convolutions "
+        "of mixers (`A_log`, `dt_bias`, `conv1d`) that are replicated while "
+        "the projections into and out of the mixer are split. Norms over one "
+        "head are not reported.",
     .why =
         "A device has the activations of its own heads and a vector for all "
         "heads: shapes disagree in code that is written for one device "

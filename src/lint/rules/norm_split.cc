@@ -4,6 +4,7 @@
 // latents, and norms inside a mixer (such as Mamba's), have other sizes. They
 // may be sharded and are not reported.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -37,13 +38,22 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
           facts.compiled().rules.axes.Given(AxisRule::kHiddenState)) {
     hidden = facts.TensorAxes(written->axes);
   }
+  // A matrix below the name of a norm computes its scale from other
+  // activations (AdaLN), so that the vector of its module is a bias.
+  std::set<std::string_view> modulations;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (group.role.module_role == Role::kNorm && facts.Rank(group) > 1 &&
+        !VectorDimOf(facts, stacks, group)) {
+      modulations.insert(group.role.module_path);
+    }
+  }
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kNorm || !facts.Judged(group) ||
         IsInner(group.name, facts.separator())) {
       continue;
     }
     const auto dim = VectorDimOf(facts, stacks, group);
-    if (!dim) continue;
+    if (!dim || modulations.contains(group.role.module_path)) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, *dim));
     if (facts.TensorParts(axes) <= 1) continue;
     // If the activations are sharded in the same way as the norm, SHD411

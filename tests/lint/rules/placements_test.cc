@@ -68,8 +68,9 @@ TEST_CASE(
     "family interleaves them") {
   const std::vector<std::string> reported = {
       "note: dimension 1 of `l/0/mlp/gate_up_proj/kernel` stores several parts "
-      "one after the other and is split as one over \"tp\": no shard has its "
-      "share of each part, so that a compiler gathers the output, 3 KiB a "
+      "one after the other (gate and up each 1024) and is split as one over "
+      "\"tp\": no shard has its share of each part, so that a compiler gathers "
+      "the output, 3 KiB a "
       "token and layer, and in training the same backward"};
   Check({
       {"gate and up, over 4",
@@ -91,9 +92,9 @@ TEST_CASE(
        {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
        "SHD230",
        {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` "
-        "stores "
-        "several parts one after the other and is split as one over \"tp\": no "
-        "shard has its share of each part, so that a compiler gathers the "
+        "stores several parts one after the other (queries 1024, keys 256 and "
+        "values 256) and is split as one over \"tp\": no shard has its share "
+        "of each part, so that a compiler gathers the "
         "output, 2.25 KiB a token and layer, and in training the same "
         "backward"}},
       {"BLOOM interleaves by head",

@@ -1,0 +1,280 @@
+// Finds mixers by their convolution, which has one kernel for each channel. The
+// channels are those of some of the parts that a projection [F, W] into the
+// mixer computes; the projection out of it, [W, I], reads the inner size I.
+// With C channels and h heads, F shows the parts. G is (C - I) / 2:
+//
+//   Mamba-2    F = C + I + h   [gate I | input I | B G | C G | time step h]
+//              channels        [input I | B G | C G]
+//   delta net  F = C + I + 2h  [queries G | keys G | values I | gate I |
+//                               beta h | decay h]
+//              channels        [queries G | keys G | values I]
+//   delta net  F = C, and a gate [I, W] in another projection
+//   LFM2       F = 3I, C = I   three parts that are as large
+//   Mamba-1    F = 2I, C = I   two parts that are as large
+//
+// For example, F = 12352, C = 8192, I = 4096 and two vectors of 32 elements:
+// 12352 = 8192 + 4096 + 2 * 32, a delta net with G = 2048.
+//
+// Without a convolution, the names of Mamba-2 show a mixer: `A_log` is a vector
+// of h elements, and `norm` one of I elements.
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lint/analysis/fused.h"
+#include "model/name.h"
+
+namespace shardc {
+namespace {
+
+std::vector<FusedPart> MambaChannels(int64_t inner, int64_t group) {
+  return {{"input", inner}, {"B", group}, {"C", group}};
+}
+
+std::vector<FusedPart> MambaInput(int64_t inner, int64_t group, int64_t heads) {
+  return {{"gate", inner},
+          {"input", inner},
+          {"B", group},
+          {"C", group},
+          {"time step", heads}};
+}
+
+std::vector<FusedPart> DeltaChannels(int64_t inner, int64_t group) {
+  return {{"queries", group}, {"keys", group}, {"values", inner}};
+}
+
+class MixerFinder {
+ public:
+  MixerFinder(const Facts& facts, const Blocks& blocks, BlockFacts& out)
+      : facts_(facts), blocks_(blocks), out_(out) {}
+
+  void Find() {
+    for (const ParameterGroup& group : facts_.groups()) {
+      const auto paths = blocks_.PathsOf(group.name);
+      const Block& module = blocks_.At(paths.front());
+      if (!module.IsOne()) continue;
+      for (const Sized& one : module.convolutions) {
+        if (one.group == &group) FindAround(one, paths);
+      }
+    }
+    FindByName();
+  }
+
+ private:
+  void FindAround(const Sized& convolution,
+                  const std::vector<std::string_view>& paths) {
+    for (const std::string_view path : paths) {
+      const Block& block = blocks_.At(path);
+      if (!block.IsOne()) return;
+      for (const Matrix& output : block.matrices) {
+        for (const size_t out : {size_t{0}, size_t{1}}) {
+          if (FindWith(convolution, block, output, out)) return;
+        }
+      }
+    }
+  }
+
+  // Returns the vectors of this size in the block.
+  std::vector<Sized> VectorsOf(const Block& block, const Sized& convolution,
+                               int64_t size) const {
+    std::vector<Sized> out;
+    for (const Sized& one : block.vectors) {
+      if (one.size == size && one.group->role.leaf != Leaf::kBias &&
+          blocks_.Meet(*convolution.group, *one.group)) {
+        out.push_back(one);
+      }
+    }
+    return out;
+  }
+
+  // Adds the mixer if the matrix `output` may be its projection [W, I], of
+  // which W is the dimension `output.dims[out]`.
+  bool FindWith(const Sized& convolution, const Block& block,
+                const Matrix& output, size_t out) {
+    if (!Belongs(convolution, output, out)) return false;
+    const int64_t channels = convolution.size, width = output.sizes[out];
+    const int64_t inner = output.sizes[1 - out];
+    const int64_t group = (channels - inner) / 2;
+    if (channels < inner || (channels - inner) % 2 != 0) return false;
+    std::vector<Sized> inputs;
+    for (const Matrix& input : block.matrices) {
+      if (input.group != output.group && input.sizes[1 - out] == width &&
+          Belongs(convolution, input, out)) {
+        inputs.push_back({input.group, input.dims[out], input.sizes[out]});
+      }
+    }
+    const auto with = [&](int64_t size) -> const Sized* {
+      const auto at =
+          std::find_if(inputs.begin(), inputs.end(),
+                       [&](const Sized& one) { return one.size == size; });
+      return at == inputs.end() ? nullptr : &*at;
+    };
+    Mixer mixer{.output = {output.group, output.dims[1 - out], inner},
+                .convolution = convolution};
+    const auto take = [&](int64_t size) {
+      for (const Sized& one : inputs) {
+        if (one.size == size) mixer.inputs.push_back(one);
+      }
+    };
+    if (channels == inner) {
+      for (const int64_t times : {3, 2}) {
+        const Sized* const input = with(times * inner);
+        if (input == nullptr) continue;
+        out_.fused[input->group] = {
+            input->dim,
+            {{std::to_string(times) + " equal parts, each", inner}},
+            {}};
+        take(input->size);
+        break;
+      }
+      if (mixer.inputs.empty()) return false;
+      out_.mixers.push_back(std::move(mixer));
+      return true;
+    }
+    for (const Sized& input : inputs) {
+      const int64_t rest = input.size - channels - inner;
+      if (rest <= 0) continue;
+      const auto mamba = VectorsOf(block, convolution, rest);
+      const auto delta = VectorsOf(block, convolution, rest / 2);
+      if ((mamba.size() < 2) == (rest % 2 != 0 || delta.size() < 2)) continue;
+      Fused fused{.dim = input.dim, .mixer = true};
+      if (mamba.size() >= 2) {
+        fused.parts = MambaInput(inner, group, rest);
+      } else {
+        fused.parts = DeltaChannels(inner, group);
+        fused.parts.insert(
+            fused.parts.end(),
+            {{"gate", inner}, {"beta", rest / 2}, {"decay", rest / 2}});
+      }
+      mixer.vectors = mamba.size() >= 2 ? mamba : delta;
+      take(input.size);
+      return Add(mixer, input, std::move(fused),
+                 mamba.size() >= 2 ? MambaChannels(inner, group)
+                                   : DeltaChannels(inner, group));
+    }
+    const std::vector<FusedPart> parts = DeltaChannels(inner, group);
+    const Sized* input = with(channels);
+    Fused fused{.parts = parts};
+    if (input != nullptr && with(inner) != nullptr && channels != inner) {
+      take(channels);
+      take(inner);
+    } else if (input = with(channels + inner); input != nullptr) {
+      take(channels + inner);
+      fused.parts.push_back({"gate", inner});
+      fused.evidence = ReadsText(facts_, *output.group, inner);
+    } else {
+      return false;
+    }
+    fused.dim = input->dim;
+    // Beta and decay are computed by two small projections, or by one.
+    for (const Sized& one : inputs) {
+      for (const int64_t heads : {one.size, one.size / 2}) {
+        auto vectors = VectorsOf(block, convolution, heads);
+        if (one.size >= inner || vectors.size() < 2) continue;
+        mixer.vectors = std::move(vectors);
+        mixer.inputs.push_back(one);
+        break;
+      }
+    }
+    return Add(mixer, *input, std::move(fused), parts);
+  }
+
+  bool Belongs(const Sized& convolution, const Matrix& matrix,
+               size_t out) const {
+    return matrix.lead.empty() && matrix.MayBe(out) &&
+           blocks_.Meet(*convolution.group, *matrix.group);
+  }
+
+  bool Add(Mixer& mixer, const Sized& input, Fused fused,
+           std::vector<FusedPart> channels) {
+    out_.fused[input.group] = std::move(fused);
+    out_.fused[mixer.convolution.group] = {.dim = mixer.convolution.dim,
+                                           .parts = std::move(channels),
+                                           .mixer = true};
+    out_.mixers.push_back(std::move(mixer));
+    return true;
+  }
+
+  // Returns the path of a mixer that has a part with this name: the name
+  // "layers.*.mixer.in_proj.weight" with the part "in_proj" gives
+  // "layers.*.mixer.".
+  std::optional<std::string_view> PathTo(const ParameterGroup& group,
+                                         std::string_view part) const {
+    for (const std::string_view one :
+         SplitName(group.name, facts_.separator())) {
+      if (one != part) continue;
+      return std::string_view(group.name)
+          .substr(0, static_cast<size_t>(one.data() - group.name.data()));
+    }
+    return std::nullopt;
+  }
+
+  void FindByName() {
+    struct Sizes {
+      int64_t heads = 0, inner = 0;
+    };
+    std::map<std::string_view, Sizes> mixers;
+    for (const ParameterGroup& group : facts_.groups()) {
+      // The `A_log` of Mamba-1 is a matrix. Its projection and convolution lack
+      // B and C.
+      if (facts_.Rank(group) != 1) continue;
+      if (const auto path = PathTo(group, "A_log")) {
+        mixers[*path].heads = facts_.Elements(group);
+      }
+      if (const auto path = PathTo(group, "norm")) {
+        mixers[*path].inner = facts_.Elements(group);
+      }
+    }
+    for (const ParameterGroup& group : facts_.groups()) {
+      if (out_.fused.contains(&group) || facts_.Rank(group) < 2) continue;
+      auto path = PathTo(group, "in_proj");
+      const bool projection = path.has_value();
+      if (!path) path = PathTo(group, "conv1d");
+      const auto mixer = path ? mixers.find(*path) : mixers.end();
+      if (mixer == mixers.end() || !IsGated(*path, mixer->second.inner)) {
+        continue;
+      }
+      const auto [heads, inner] = mixer->second;
+      for (int dim = 0; dim < facts_.Rank(group) && heads > 0; ++dim) {
+        const int64_t size =
+            (*facts_.TypeOf(group).shape)[static_cast<size_t>(dim)];
+        const int64_t rest = size - inner - (projection ? inner + heads : 0);
+        if (rest <= 0 || rest % 2 != 0) continue;
+        out_.fused[&group] = {.dim = dim,
+                              .parts = projection
+                                           ? MambaInput(inner, rest / 2, heads)
+                                           : MambaChannels(inner, rest / 2),
+                              .mixer = true};
+        break;
+      }
+    }
+  }
+
+  // Returns whether a vector named `norm` may be that of Mamba-2, which has the
+  // inner size. The norm of a delta net has the size of a head, and the
+  // projection out of the mixer then has no dimension of this size.
+  bool IsGated(std::string_view path, int64_t inner) const {
+    if (inner <= 0) return false;
+    for (const Matrix& matrix : blocks_.At(path).matrices) {
+      if (PathTo(*matrix.group, "out_proj")) {
+        return matrix.sizes[0] == inner || matrix.sizes[1] == inner;
+      }
+    }
+    return true;
+  }
+
+  const Facts& facts_;
+  const Blocks& blocks_;
+  BlockFacts& out_;
+};
+
+}  // namespace
+
+void AddMixers(const Facts& facts, const Blocks& blocks, BlockFacts& out) {
+  MixerFinder(facts, blocks, out).Find();
+}
+
+}  // namespace shardc

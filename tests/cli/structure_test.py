@@ -1,0 +1,164 @@
+"""`check` finds the structure of models by shapes: matrices that hold several
+parts, heads by layer, and what is split together (testdata/reports)."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+from driver import Case, TESTDATA, run
+
+REPORTS = os.path.join(TESTDATA, "reports")
+
+# The parameter and the parts that `check` states, by manifest.
+FUSED = {
+    "f_flux": {"attn.to_qkv_mlp_proj.weight":
+               "queries, keys and values each 3072 and gate and up each 9216"},
+    "f_gdn35": {"linear_attn.in_proj_qkv.weight":
+                "queries 2048, keys 2048 and values 4096",
+                "linear_attn.conv1d.weight":
+                "queries 2048, keys 2048 and values 4096"},
+    "f_granite_shared": {"shared_mlp.input_linear.weight":
+                         "gate and up each 1536"},
+    "f_lfm2": {"conv.in_proj.weight": "3 equal parts, each 2048"},
+    "f_linear_fc1": {"mlp.linear_fc1.weight": "gate and up each 6144"},
+    "megatron": {"self_attention.in_proj.weight":
+                 "queries 2048, keys 2048, values 4096, gate 4096, beta 32 and "
+                 "decay 32",
+                 "self_attention.conv1d.weight":
+                 "queries 2048, keys 2048 and values 4096",
+                 "mlp.linear_fc1.weight": "gate and up each 6144"},
+}
+ABOUT_PARTS = ("SHD221", "SHD230", "SHD232")
+
+
+def named(folder, name):
+    return os.path.join(REPORTS, folder, name)
+
+
+def renamed(name):
+    """The name with other words for its parts; its numbers are kept."""
+    def word(match):
+        return "w" + "".join(chr(ord("a") + (ord(c) * 7 + 3 * i) % 26)
+                             for i, c in enumerate(match.group()))
+    return re.sub(r"[A-Za-z_][A-Za-z_0-9]*", word, name)
+
+
+class Structure(Case):
+    def found(self, *args, mesh="tp:4"):
+        result = run("check", "--no-project", "--notes", "--mesh", mesh,
+                     "--format", "json", *args)
+        return result.json()
+
+    def codes(self, *args, **kwargs):
+        return sorted({f["code"] for f in self.found(*args, **kwargs)})
+
+    def test_parts_are_found_by_shape(self):
+        rules = named("fused-by-shape", "col.yaml")
+        for manifest, expected in FUSED.items():
+            found = self.found("--rules", rules, "--manifest",
+                               named("fused-by-shape", manifest + ".json"))
+            messages = [f["message"] for f in found
+                        if f["code"] in ABOUT_PARTS]
+            for param, parts in expected.items():
+                with self.subTest(manifest=manifest, param=param):
+                    own = [m for m in messages if f".{param}`" in m]
+                    self.assertEqual(len(own), 1, messages)
+                    self.assertIn(parts, own[0])
+            self.assertEqual(len(messages), len(expected), messages)
+
+    def test_parts_are_found_under_other_names(self):
+        for manifest, expected in FUSED.items():
+            with open(named("fused-by-shape", manifest + ".json"),
+                      encoding="utf-8") as file:
+                tree = json.load(file)
+            rules = ["version: 1", "separator: '.'", "rules:"]
+            wanted = set()
+            for param in tree["params"]:
+                name, param["name"] = param["name"], renamed(param["name"])
+                reads = re.search("fc2|out_proj|output_linear|to_out", name)
+                spec = ("[null, tp]" if reads else
+                        "[]" if "norm" in name else "[tp]")
+                rules.append(f"  - {{match: '^{param['name']}$', spec: {spec}}}")
+                if name.split(".", 3)[-1] in expected or \
+                        name.split(".", 2)[-1] in expected:
+                    wanted.add(param["name"])
+            with tempfile.TemporaryDirectory() as folder:
+                paths = [os.path.join(folder, name)
+                         for name in ("r.yaml", "m.json")]
+                for path, text in zip(paths, ("\n".join(rules),
+                                              json.dumps(tree))):
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                found = self.found("--rules", paths[0], "--manifest", paths[1])
+            with self.subTest(manifest=manifest):
+                self.assertEqual({param for f in found
+                                  if f["code"] in ABOUT_PARTS
+                                  for param in f["params"]}, wanted)
+                self.assertEqual(len(wanted), 2 * len(expected))
+
+    def test_heads_differ_by_layer(self):
+        folder = "heads-differ-by-layer"
+        args = ["--rules", named(folder, "r2.yaml"),
+                "--manifest", named(folder, "nas.json")]
+        found = self.found(*args, "--model", named(folder, "nas.config.json"),
+                           mesh="tp:8")
+        heads = [f for f in found if f["code"] == "SHD220"]
+        self.assertEqual(
+            sorted((re.search(r"(\d+) KV heads of 128", f["message"]).group(1),
+                    tuple(sorted(f["params"]))) for f in heads),
+            [(count, tuple(f"model.layers.{layer}.self_attn.{name}_proj.weight"
+                           for name in "kv"))
+             for layer, count in ((3, "2"), (2, "4"))])
+        self.assertEqual(len(found), 2, found)
+        # The configuration of each layer gives the same findings.
+        with open(named(folder, "nas.config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        groups = [2, 2, 4, 8, 2, 2]
+        for keys in ({"num_key_value_heads": [8, 8, 4, 2, 8, 8]},
+                     {"num_key_value_heads": None, "block_configs": [
+                         {"attention": {"n_heads_in_group": g}}
+                         for g in groups]}):
+            with tempfile.TemporaryDirectory() as temporary:
+                path = os.path.join(temporary, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**config, **keys}, file)
+                again = self.found(*args, "--model", path, mesh="tp:8")
+            with self.subTest(keys=list(keys)):
+                self.assertEqual([f["message"] for f in again],
+                                 [f["message"] for f in found])
+
+    def test_standard_split_of_adapters(self):
+        folder = "lora-standard-split"
+        self.assertEqual(self.codes("--rules", named(folder, "strict.yaml"),
+                                    "--manifest", named(folder, "peft.json"),
+                                    mesh="fsdp:2,tp:8"), [])
+
+    def test_delta_net(self):
+        folder = "gated-delta-net"
+        for plan, expected in (("col", True), ("gather", False)):
+            with tempfile.TemporaryDirectory() as temporary:
+                rules = os.path.join(temporary, "r.yaml")
+                self.check(run("import", "hf-tp-plan",
+                               named(folder, f"tp_plan_{plan}.json"),
+                               "--manifest", named(folder, "hybrid.json"),
+                               "-o", rules), 0)
+                found = self.found("--rules", rules, "--manifest",
+                                   named(folder, "hybrid.json"), "--model",
+                                   named(folder, "config.json"))
+            codes = {f["code"] for f in found}
+            with self.subTest(plan=plan):
+                self.assertNotIn("SHD214", codes)
+                self.assertEqual("SHD230" in codes, expected, found)
+                replicated = {
+                    param.split(".", 4)[4].removesuffix(".weight")
+                    for f in found if f["code"] == "SHD231"
+                    for param in f["params"]}
+                self.assertEqual(
+                    replicated,
+                    {"A_log", "dt_bias", "conv1d"} if expected else set())
+
+
+if __name__ == "__main__":
+    unittest.main()
