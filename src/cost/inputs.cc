@@ -31,7 +31,6 @@
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/layer_stacks.h"
-#include "roles/layer_units.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "step/build.h"
@@ -343,7 +342,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     if (count == 0) continue;
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
-    std::string name = LayerTemplate(plan.names[i], separator);
+    std::string name = NameTemplate(plan.names[i], separator);
     const StackSlice* slice =
         slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
     std::string key = name + "\n" + std::to_string(param.layout);
@@ -491,7 +490,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   const char separator = SeparatorOf(plan.plan);
   ClassBuilder folder;
   for (const ReadParam& param : plan.plan.params) {
-    std::string name = LayerTemplate(param.name, separator);
+    std::string name = NameTemplate(param.name, separator);
     const Spec& spec = param.SpecOf(mode);
     bool fresh = false;
     ParamClass& one = folder.At(name + Key(param.type, spec), fresh);

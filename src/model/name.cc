@@ -1,13 +1,54 @@
 // Splits parameter names at their separator, and makes templates from names. A
-// template has `*` in place of each number, so that the layers and experts of a
-// stack have one template. For example:
+// template has `*` in place of each number of a layer or an expert, so that the
+// layers and experts of a stack have one template. For example:
 //
-//   layers.0.experts.fc1.weight5  ->  layers.*.experts.fc1.weight*
+//   layers.0.experts.fc1.weight5      ->  layers.*.experts.fc1.weight*
+//   decoder_block_11/wi_0/kernel      ->  decoder_block_*/wi_0/kernel
+//   ['layers'][0]['mlp']['up']        ->  ['layers'][*]['mlp']['up']
+//
+// The number in `wi_0` stays, because `wi` is no word for layers: `wi_0` and
+// `wi_1` are two parameters of one layer.
 #include "model/name.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace shardc {
+namespace {
+
+// The ends of words for the repeated layers of a model, in small letters.
+constexpr std::array<std::string_view, 6> kLayerEnds = {
+    "layers", "blocks", "blks", "layer", "block", "blk"};
+// Words for the parts of one layer, and for layers that predict further tokens
+// (mtp). A module such as `MoeBlock_0` or `attention_block_1` is a part of a
+// layer, and its number counts no layers.
+constexpr std::array<std::string_view, 12> kLayerParts = {
+    "moe",  "mlp",    "ffn",  "feed", "attn", "attention",
+    "norm", "expert", "gate", "conv", "head", "mtp"};
+
+bool ContainsAny(std::string_view text, std::span<const std::string_view> any) {
+  return std::any_of(any.begin(), any.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+// Returns whether the number after this word and `_` counts layers or experts.
+bool IsCounted(std::string_view word) {
+  if (word == "h" || word == "expert" || word == "experts") return true;
+  std::string small(word);
+  for (char& c : small) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const auto end =
+      std::find_if(kLayerEnds.begin(), kLayerEnds.end(),
+                   [&](std::string_view one) { return small.ends_with(one); });
+  // A module of scanned layers has one number for all of its layers.
+  if (end == kLayerEnds.end() || small.find("scan") != small.npos) return false;
+  return end->ends_with('s') || !ContainsAny(small, kLayerParts);
+}
+
+}  // namespace
 
 bool AllDigits(std::string_view part) {
   return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
@@ -48,9 +89,26 @@ size_t EndBeforeExpert(std::string_view name, char separator) {
                                                                     : whole;
 }
 
-std::string NameTemplate(std::string_view name, char separator) {
+size_t PartEnd(std::string_view name, size_t begin, char separator) {
+  const size_t end = std::min(name.find(separator, begin), name.size());
+  const std::string_view part = name.substr(begin, end - begin);
+  if (part.find(']') == std::string_view::npos) return end;
+  return begin + part.find_first_of("[]'\"");
+}
+
+size_t StemLength(std::string_view part) {
+  size_t stem = part.find_last_not_of("0123456789") + 1;
+  if (stem == part.size() && part.ends_with('*')) --stem;
+  if (stem == 0 || stem == part.size()) return stem;
+  return part[stem - 1] == '_' && IsCounted(part.substr(0, stem - 1))
+             ? stem
+             : part.size();
+}
+
+std::string NameTemplate(std::string_view name, char separator,
+                         TemplateNumbers numbers) {
   std::string out;
-  AppendTemplate(name, separator, out);
+  AppendTemplate(name, separator, out, numbers);
   return out;
 }
 
@@ -61,26 +119,11 @@ bool NamesEmbedding(std::string_view last_part) {
          last_part == "wte" || last_part == "wpe";
 }
 
-void AppendTemplate(std::string_view name, char separator, std::string& out) {
-  const size_t kept = EndBeforeExpert(name, separator);
-  const bool numbered = kept < name.size();
-  name = name.substr(0, kept);
-  size_t begin = 0;
-  while (true) {
-    const size_t end =
-        separator == 0 ? std::string_view::npos : name.find(separator, begin);
-    const std::string_view part =
-        name.substr(begin, end == std::string_view::npos ? end : end - begin);
-    if (AllDigits(part)) {
-      out += '*';
-    } else {
-      out += part;
-    }
-    if (end == std::string_view::npos) break;
-    out += separator;
-    begin = end + 1;
-  }
-  if (numbered) out += '*';
+void AppendTemplate(std::string_view name, char separator, std::string& out,
+                    TemplateNumbers numbers) {
+  ForTemplatePieces(
+      name, separator, [&](std::string_view text) { out += text; },
+      [&](std::string_view) { out += '*'; }, numbers);
 }
 
 }  // namespace shardc

@@ -3,6 +3,8 @@
 #ifndef SHARDC_MODEL_NAME_H_
 #define SHARDC_MODEL_NAME_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +29,60 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator);
 // such number.
 size_t EndBeforeExpert(std::string_view name, char separator);
 
-// Replaces each part that is a number by `*`: `model/layers/0/mlp` ->
-// `model/layers/*/mlp`. An expert's number at the end of the last part
-// (EndBeforeExpert) is replaced too: `weight5` -> `weight*`.
-std::string NameTemplate(std::string_view name, char separator);
-void AppendTemplate(std::string_view name, char separator, std::string& out);
+// The numbers of a name that a template replaces.
+enum class TemplateNumbers : uint8_t {
+  // Numbers of layers and experts in every spelling that StemLength() knows.
+  kAll,
+  // Only parts that are numbers, as transformers' plans have them.
+  kParts,
+};
+
+// Returns the index after the part that begins at `begin`. A part ends at a
+// separator, and at the brackets and quotes of paths that JAX prints, such as
+// `['layers'][0]`.
+size_t PartEnd(std::string_view name, size_t begin, char separator);
+
+// Returns the length of the text before the number of a layer or an expert with
+// which a part of a name ends. The number of a layer is the entire part, or
+// follows `_` and a word for layers. Returns the length of the part if it has
+// no such number:
+//
+//   `12` -> 0, `layers_3` -> 7, `DecoderBlock_0` -> 13, `expert_1` -> 7
+//   `wi_0` -> 4, `MlpBlock_1` -> 10: parts of one layer
+size_t StemLength(std::string_view part);
+
+// Replaces each number of a layer or an expert (StemLength) by `*`:
+// `model/layers/0/mlp` -> `model/layers/*/mlp`, `h_0/mlp` -> `h_*/mlp`. An
+// expert's number at the end of the last part (EndBeforeExpert) is replaced
+// too: `weight5` -> `weight*`.
+std::string NameTemplate(std::string_view name, char separator,
+                         TemplateNumbers numbers = TemplateNumbers::kAll);
+void AppendTemplate(std::string_view name, char separator, std::string& out,
+                    TemplateNumbers numbers = TemplateNumbers::kAll);
+
+// Calls `text` and `number` for the consecutive pieces of a name: the numbers
+// that a template replaces, and the text between them.
+template <class Text, class Number>
+void ForTemplatePieces(std::string_view name, char separator, const Text& text,
+                       const Number& number,
+                       TemplateNumbers numbers = TemplateNumbers::kAll) {
+  const size_t kept = EndBeforeExpert(name, separator);
+  size_t done = 0;
+  for (size_t begin = 0; begin <= kept;) {
+    const size_t end = std::min(PartEnd(name, begin, separator), kept);
+    const std::string_view part = name.substr(begin, end - begin);
+    size_t stem = StemLength(part);
+    if (numbers == TemplateNumbers::kParts && stem > 0) stem = part.size();
+    if (stem < part.size()) {
+      text(name.substr(done, begin + stem - done));
+      number(part.substr(stem));
+      done = end;
+    }
+    begin = end + 1;
+  }
+  text(name.substr(done, kept - done));
+  if (kept < name.size()) number(name.substr(kept));
+}
 
 }  // namespace shardc
 

@@ -216,20 +216,12 @@ class Folder {
 
   void Gather(std::string_view name, std::vector<Numbers>& numbers) const {
     size_t at = 0;
-    for (size_t begin = 0; begin <= name.size();) {
-      const size_t end = std::min(name.find(separator_, begin), name.size());
-      const std::string_view part = name.substr(begin, end - begin);
-      if (AllDigits(part)) {
-        if (at == numbers.size()) numbers.emplace_back();
-        numbers[at++].Add(part);
-      }
-      begin = end + 1;
-    }
-    const std::string_view expert =
-        name.substr(EndBeforeExpert(name, separator_));
-    if (!AllDigits(expert)) return;
-    if (at == numbers.size()) numbers.emplace_back();
-    numbers[at].Add(expert);
+    ForTemplatePieces(
+        name, separator_, [](std::string_view) {},
+        [&](std::string_view number) {
+          if (at == numbers.size()) numbers.emplace_back();
+          numbers[at++].Add(number);
+        });
   }
 
   void Finish(size_t index) {
@@ -242,18 +234,11 @@ class Folder {
           CheckedMul(group.possible, numbers.count()).value_or(INT64_MAX);
     }
     const std::string_view name = table_.names[group.first];
-    const size_t end = EndBeforeExpert(name, separator_);
     size_t at = 0;
-    bool first = true;
-    for (std::string_view part : SplitName(name.substr(0, end), separator_)) {
-      if (!first) group.shown += separator_;
-      first = false;
-      group.shown +=
-          AllDigits(part) ? numbers_[index][at++].Text() : WithBraces(part);
-    }
-    const std::string_view expert = name.substr(end);
-    group.shown +=
-        AllDigits(expert) ? numbers_[index][at].Text() : std::string(expert);
+    ForTemplatePieces(
+        name, separator_,
+        [&](std::string_view text) { group.shown += WithBraces(text); },
+        [&](std::string_view) { group.shown += numbers_[index][at++].Text(); });
   }
 
   const PlanTable& table_;

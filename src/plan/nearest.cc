@@ -36,12 +36,6 @@ struct Fit {
   std::string found;
 };
 
-bool IsNumber(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-}
-
 // Compares a pattern with a name part by part from the end. The last `skip`
 // parts of the name are left out. Returns nullopt if more than one part
 // differs, or if a number in the pattern is compared with a part that is not a
@@ -62,7 +56,7 @@ std::optional<Fit> FitAt(const PatternText& text,
     const bool wild_only = std::all_of(part.begin(), part.end(), [](char c) {
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
-    if (plain == "*" || (word == "*" && IsNumber(plain))) {
+    if (plain == "*" || (word == "*" && AllDigits(plain))) {
       // Any two numbers are treated as equal. They are not counted in
       // `matched`, because they do not show that the rule was intended for the
       // name.
@@ -82,9 +76,11 @@ std::optional<Fit> FitAt(const PatternText& text,
 }
 
 // Returns whether Rewrite() may remove this text from a pattern or insert it.
-// The text must be literal. It must not be `*`, which represents a number in
-// the template of a name, such as `layers.*.up`.
-bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
+// The text must be literal. It must not have a `*`, which represents a number
+// in the template of a name, such as `layers.*.up`.
+bool IsPlain(std::string_view text) {
+  return IsLiteral(text) && text.find('*') == std::string_view::npos;
+}
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
   if (!IsPlain(fit.written) || !IsPlain(fit.found)) return {};
@@ -97,16 +93,19 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Returns the pattern's text with `*` in place of each part that is a number.
-// The templates of names have `*` in place of numbers too. The first part is
-// replaced only if the pattern begins with `^`, and the last part only if it
-// ends with `$`. Otherwise the part may match inside another number, as `1`
-// matches in `12`.
+// Returns the pattern's text with `*` in place of each number that the template
+// of a name replaces. A first part that is a number is replaced only if the
+// pattern begins with `^`, and the last part only if it ends with `$`.
+// Otherwise the part may match inside another number, as `1` matches in `12`.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
-    const bool whole = (i > 0 || text.begin_anchor) &&
-                       (i + 1 < text.parts.size() || text.end_anchor);
-    if (whole && IsNumber(text.parts[i])) text.parts[i] = "*";
+    std::string& part = text.parts[i];
+    const size_t stem = StemLength(part);
+    const bool begins = i > 0 || text.begin_anchor || stem > 0;
+    const bool ends = i + 1 < text.parts.size() || text.end_anchor;
+    if (begins && ends && stem < part.size()) {
+      part.replace(stem, part.npos, 1, '*');
+    }
   }
   return text;
 }

@@ -83,7 +83,7 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
     if (NamesSharedExpert(parts[i])) out.shared_expert = true;
     if (!NamesExperts(parts[i], least)) continue;
     out.expert = true;
-    out.counted_expert = i + 1 < parts.size() && parts[i + 1] == "*";
+    out.counted_expert = i + 1 < parts.size() && parts[i + 1].ends_with('*');
   }
 }
 

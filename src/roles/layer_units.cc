@@ -1,17 +1,12 @@
 #include "roles/layer_units.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "model/name.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {
 
-constexpr std::array<std::string_view, 6> kLayerWords = {
-    "layer", "layers", "block", "blocks", "h", "encoderblock"};
 // The largest number that is read as a layer number. The number of all layers,
 // plus one for the embedding and one for the output head, then still fits in 64
 // bits.
@@ -31,32 +26,21 @@ std::optional<int64_t> Number(std::string_view text) {
 }  // namespace
 
 std::optional<LayerName> LayerOf(std::string_view name, char separator) {
-  size_t begin = 0;
-  while (begin <= name.size()) {
-    const size_t end = std::min(name.find(separator, begin), name.size());
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = PartEnd(name, begin, separator);
     const std::string_view part = name.substr(begin, end - begin);
-    if (const auto number = Number(part); number && begin > 0) {
-      return LayerName{name.substr(0, begin - 1), name.substr(0, end), *number};
-    }
-    const size_t under = part.rfind('_');
-    if (under != part.npos && IsAmong(part.substr(0, under), kLayerWords)) {
-      if (const auto number = Number(part.substr(under + 1))) {
-        return LayerName{name.substr(0, begin + under), name.substr(0, end),
-                         *number};
-      }
-    }
+    const size_t stem = StemLength(part);
+    const size_t before = begin + stem;  // the separator or `_` ends here
+    const auto number =
+        stem < part.size() ? Number(part.substr(stem)) : std::nullopt;
     begin = end + 1;
+    if (!number || before == 0 || part.starts_with("expert")) continue;
+    while (end < name.size() && name[end] != separator && name[end] != '[') {
+      ++end;  // the closing quote and bracket of `['layers_5']`
+    }
+    return LayerName{name.substr(0, before - 1), name.substr(0, end), *number};
   }
   return std::nullopt;
-}
-
-std::string LayerTemplate(std::string_view name, char separator) {
-  const auto layer = LayerOf(name, separator);
-  if (!layer || name[layer->chain.size()] != '_') {
-    return NameTemplate(name, separator);
-  }
-  return NameTemplate(layer->chain, separator) + "_*" +
-         NameTemplate(name.substr(layer->module.size()), separator);
 }
 
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name) {

@@ -21,15 +21,10 @@ struct LayerName {
 
 // Finds the layer in a name. The number of the layer is the first part that is
 // a number, as in `layers.5.mlp`. The number may also be at the end of a part,
-// after a word for layers and `_`, as in `decoder/layers_5/mlp/wi/kernel`. If
-// the first part of the name is a number, this part is not a layer. Returns
-// nullopt if no part has a layer number.
+// after a word for layers and `_`, as in `decoder/layers_5/mlp/wi/kernel` (see
+// StemLength() of model/name.h). If the first part of the name is a number,
+// this part is not a layer. Returns nullopt if no part has a layer number.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
-
-// Returns the name with `*` in place of each number. Unlike NameTemplate() of
-// model/name.h, also replaces a layer number at the end of a part:
-// `decoder/layers_5/mlp/wi/kernel` -> `decoder/layers_*/mlp/wi/kernel`.
-std::string LayerTemplate(std::string_view name, char separator);
 
 // For a parameter outside of layers, IsBeforeLayers() returns whether it is a
 // token or position embedding. IsAfterLayers() returns whether it is a norm or

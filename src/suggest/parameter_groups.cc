@@ -1,10 +1,10 @@
 // Groups tensors whose names differ only in counters, such as layer numbers. A
-// part of a name that consists of digits is a counter. Digits at the end of a
-// part are a counter if at least four different numbers follow the same stem
-// (the text before the digits) in the model:
+// number that the template of a name replaces (model/name.h) is a counter.
+// Other digits at the end of a part are a counter if at least four different
+// numbers follow the same stem (the text before the digits) in the model:
 //
 //   layers.0.fc1.w .. layers.31.fc1.w  ->  layers.*.fc1.w, 32 tensors
-//   h_0.w .. h_11.w                    ->  h_*.w: 12 numbers after `h_`
+//   verse0.w .. verse11.w              ->  verse*.w: 12 numbers after `verse`
 //
 // `fc1` and `fc2` stay different names, because only two numbers follow `fc`.
 // Tensors with one name but two shapes or data types are two groups.
@@ -41,12 +41,9 @@ using Stems =
 
 template <class Take>
 void ForParts(std::string_view name, char separator, const Take& take) {
-  size_t begin = 0;
-  while (true) {
-    const size_t end =
-        separator == 0 ? std::string_view::npos : name.find(separator, begin);
-    take(name.substr(begin, end == std::string_view::npos ? end : end - begin));
-    if (end == std::string_view::npos) return;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = PartEnd(name, begin, separator);
+    take(name.substr(begin, end - begin));
     begin = end + 1;
   }
 }
@@ -71,20 +68,20 @@ Stems StemsOf(const Manifest& manifest) {
 void Fold(std::string_view name, char separator, const Stems& stems,
           std::string& out) {
   out.clear();
-  bool first = true;
+  size_t done = 0;
   ForParts(name, separator, [&](std::string_view part) {
-    if (!first) out += separator;
-    first = false;
-    size_t at = StemEnd(part);
-    if (at > 0 && at < part.size()) {
-      const auto stem = stems.find(part.substr(0, at));
-      if (stem == stems.end() || stem->second.size() < kFewestCounted) {
-        at = part.size();
-      }
+    size_t at = StemLength(part);
+    if (at == part.size()) {
+      const auto stem = stems.find(part.substr(0, StemEnd(part)));
+      if (stem == stems.end() || stem->second.size() < kFewestCounted) return;
+      at = StemEnd(part);
     }
-    out += part.substr(0, at);
-    if (at < part.size()) out += '*';
+    const auto begin = static_cast<size_t>(part.data() - name.data());
+    out += name.substr(done, begin + at - done);
+    out += '*';
+    done = begin + part.size();
   });
+  out += name.substr(done);
 }
 
 struct KeyHash {

@@ -18,6 +18,7 @@
 #include "source/checked.h"
 #include "source/wording.h"
 #include "suggest/evidence.h"
+#include "suggest/pattern_text.h"
 #include "suggest/rule_titles.h"
 
 namespace shardc::suggest {
@@ -228,16 +229,23 @@ Placement PlacementOf(const Suggestion& suggestion, const Choice& choice,
                             ? AxisRule::kTensorParallel
                             : AxisRule::kFullyShardedDataParallel;
   out.axis = suggestion.mesh.renamed.Value(rule).axes.front();
-  const char separator = suggestion.tree.separator;
+  const std::string separator(1, suggestion.tree.separator);
   const std::string& name = suggestion.tree.groups[pattern.groups.front()].name;
   // Megatron-Core writes the expert's number at the end of the name:
-  // `experts.linear_fc1.weight5`. Others write it after `experts`, and the name
-  // may then end with another number: `experts.5.w_2`.
-  const bool inside = name.find(std::string("experts") + separator + '*' +
-                                separator) != name.npos;
-  out.index_pattern = !inside && name.ends_with('*') ? R"((\d+)$)"
-                      : separator == '.'             ? R"(experts\.(\d+)\.)"
-                                                     : R"(experts/(\d+)/)";
+  // `experts.linear_fc1.weight5`. Others write it in the part after `experts`,
+  // as `5` or `expert_5`, and the name may then end with another number:
+  // `experts.5.w_2`.
+  const std::string experts = "experts" + separator;
+  const size_t at = name.find(experts);
+  const size_t begin = at == name.npos ? name.size() : at + experts.size();
+  const size_t end = std::min(name.find(separator, begin), name.size());
+  const bool inside = end < name.size() && name[end - 1] == '*';
+  out.index_pattern =
+      !inside && name.ends_with('*')
+          ? R"((\d+)$)"
+          : Escaped(experts +
+                    (inside ? name.substr(begin, end - 1 - begin) : "")) +
+                R"((\d+))" + Escaped(separator);
   out.count = choice.place_count;
   return out;
 }

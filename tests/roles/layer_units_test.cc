@@ -5,15 +5,32 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("the number of a layer is a star in its template") {
-  CHECK(LayerTemplate("decoder/layers_5/mlp/wi/kernel", '/') ==
-        "decoder/layers_*/mlp/wi/kernel");
-  CHECK(LayerTemplate("model.layers.5.mlp.experts.7.w1", '.') ==
-        "model.layers.*.mlp.experts.*.w1");
-  CHECK(LayerTemplate("layers_5/experts/3/wi_0", '/') ==
-        "layers_*/experts/*/wi_0");
-  CHECK(LayerTemplate("stages/2/h_11/ln_1", '/') == "stages/*/h_11/ln_1");
-  CHECK(LayerTemplate("embedder/wi_0", '/') == "embedder/wi_0");
+TEST_CASE("the layer of a name is its first number of a layer") {
+  const struct {
+    std::string_view name, chain, module;
+    int64_t layer;
+  } kNames[] = {
+      {"model/layers/5/mlp/up", "model/layers", "model/layers/5", 5},
+      {"decoder/layers_5/mlp/wi_0", "decoder/layers", "decoder/layers_5", 5},
+      {"DecoderBlock_12/ln_1", "DecoderBlock", "DecoderBlock_12", 12},
+      {"0/h_3/ln_1", "0/h", "0/h_3", 3},
+      {"['layers'][7]['up']", "['layers']", "['layers'][7]", 7},
+      {"['h_7']['up']", "['h", "['h_7']", 7},
+  };
+  for (const auto& [name, chain, module, number] : kNames) {
+    CAPTURE(name);
+    const auto layer = LayerOf(name, name[0] == '[' ? '\0' : '/');
+    REQUIRE(layer);
+    CHECK(layer->chain == chain);
+    CHECK(layer->module == module);
+    CHECK(layer->layer == number);
+  }
+  for (const std::string_view name :
+       {"embedder/wi_0", "0/up", "experts/expert_3/up", "layers_x/up",
+        "layers/99999999999999999999/up"}) {
+    CAPTURE(name);
+    CHECK_FALSE(LayerOf(name, '/'));
+  }
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ bool HfModule::AnySplit() const {
 HfModules ModulesOf(const Request& request, const std::string& axis) {
   HfModules out;
   for (const ReadParam& param : request.plan.params) {
-    const std::string name = NameTemplate(param.name, '.');
+    const std::string name =
+        NameTemplate(param.name, '.', TemplateNumbers::kParts);
     const std::string module(ParentOf(name));
     const auto [at, fresh] = out.of.try_emplace(module);
     if (fresh) {

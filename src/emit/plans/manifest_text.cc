@@ -1,5 +1,5 @@
 // Writes a manifest as text or as JSON. The text is shortened: tensors of the
-// same dtype and shape whose names differ only in whole numbers share one line.
+// same dtype and shape whose names have the same template share one line.
 // This line begins with the number of these tensors, and stands where the first
 // of them would stand. For example, two tensors share a line:
 //
@@ -44,9 +44,7 @@ std::string ManifestText(const Manifest& manifest) {
   std::vector<Group> groups;
   std::map<std::pair<std::string, uint32_t>, size_t> by_name;
   for (const Tensor& tensor : manifest.tensors) {
-    std::string name = manifest.separator == 0
-                           ? std::string(tensor.name)
-                           : NameTemplate(tensor.name, manifest.separator);
+    std::string name = NameTemplate(tensor.name, manifest.separator);
     const auto [at, inserted] =
         by_name.try_emplace({name, tensor.type}, groups.size());
     if (inserted) groups.push_back({std::move(name), tensor.type, 0});

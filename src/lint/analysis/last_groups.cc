@@ -1,8 +1,8 @@
-// Compares the templates of two names. A template is a name in which each part
-// that is a number is replaced by `*`. Building the templates would be slower,
-// so the names are compared up to the first byte that differs. In both names,
-// this byte must be in a part that is a number. The comparison then continues
-// after these parts:
+// Compares the templates of two names. A template is a name in which the number
+// of a layer or an expert is replaced by `*`. Building the templates would be
+// slower, so the names are compared up to the first byte that differs. In both
+// names, this byte must be in a part that ends with such a number after the
+// same text. The comparison then continues after these parts:
 //
 //   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
 #include "lint/analysis/last_groups.h"
@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "model/name.h"
-#include "source/after_last.h"
 
 namespace shardc {
 namespace {
@@ -31,14 +30,14 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return same;
 }
 
+// Returns the part of the name that begins at `begin`.
+std::string_view Part(std::string_view name, size_t begin, char separator) {
+  return name.substr(begin, PartEnd(name, begin, separator) - begin);
+}
+
 }  // namespace
 
 bool SameTemplate(std::string_view a, std::string_view b, char separator) {
-  // Names may be templates themselves, so a part `*` is treated like a part of
-  // digits.
-  const auto any = [](std::string_view part) {
-    return part == "*" || AllDigits(part);
-  };
   // The number of an expert at the end of a name is written as `*`, too.
   const size_t a_kept = EndBeforeExpert(a, separator);
   const size_t b_kept = EndBeforeExpert(b, separator);
@@ -50,15 +49,20 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
     if (same == a.size() && same == b.size()) return true;
     // The names first differ in the part that begins here, after the last
     // separator.
-    const size_t part = same - AfterLast(a.substr(0, same), separator).size();
-    const size_t a_end = std::min(a.find(separator, part), a.size());
-    const size_t b_end = std::min(b.find(separator, part), b.size());
-    if (!any(a.substr(part, a_end - part)) ||
-        !any(b.substr(part, b_end - part))) {
+    size_t part = 0;
+    for (size_t end; (end = PartEnd(a, part, separator)) < same;) {
+      part = end + 1;
+    }
+    const std::string_view a_part = Part(a, part, separator);
+    const std::string_view b_part = Part(b, part, separator);
+    const size_t stem = StemLength(a_part);
+    if (stem == a_part.size() || stem != StemLength(b_part) ||
+        stem == b_part.size() ||
+        a_part.substr(0, stem) != b_part.substr(0, stem)) {
       return false;
     }
-    a.remove_prefix(a_end);
-    b.remove_prefix(b_end);
+    a.remove_prefix(part + a_part.size());
+    b.remove_prefix(part + b_part.size());
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "draws.h"
 #include "model/name.h"
@@ -23,6 +25,11 @@ TEST_CASE("last groups: names with one template") {
   CHECK(SameTemplate("experts.fc1.bias*", "experts.fc1.bias7", '.'));
   CHECK_FALSE(SameTemplate("experts.fc1.weight", "experts.fc1.weight1", '.'));
   CHECK_FALSE(SameTemplate("mlp.fc1.weight1", "mlp.fc1.weight2", '.'));
+  CHECK(SameTemplate("h_1/wi_0", "h_12/wi_0", '/'));
+  CHECK_FALSE(SameTemplate("h_1/wi_0", "h_12/wi_1", '/'));
+  CHECK_FALSE(SameTemplate("h_1/up", "layers_1/up", '/'));
+  CHECK(SameTemplate("['a'][0]['up']", "['a'][11]['up']", '\0'));
+  CHECK_FALSE(SameTemplate("['a'][0]['up']", "['a'][b]['up']", '\0'));
 }
 
 TEST_CASE("last groups: random names compare as their templates do") {
@@ -32,7 +39,9 @@ TEST_CASE("last groups: random names compare as their templates do") {
     const auto name = [&] {
       std::string out;
       for (size_t left = draws() % 7; left > 0; --left) {
-        out += "ab01.*"[draws() % 6];
+        constexpr std::array<std::string_view, 9> kPieces = {
+            "a", "h", "0", "1", ".", "*", "h_", "[", "]"};
+        out += kPieces[draws() % kPieces.size()];
       }
       return out;
     };
