@@ -16,6 +16,7 @@
 
 #include "legalize/legalize.h"
 #include "plan/like.h"
+#include "roles/quantisation.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -70,6 +71,35 @@ std::string EditText(const std::string& name, const Edit& edit) {
   }
 }
 
+// Adds a reason for each weight whose shard ends inside a block of quantised
+// numbers. The numbers of a block have a common scale, so if a weight is used
+// while a dimension is sharded, no block may be split between devices.
+void AddBlocks(const CostInputs& work, Reasons& out) {
+  if (!work.model) return;
+  const int64_t rows = QuantisedRows(*work.model);
+  const int64_t columns = work.model->quant_group.value_or(1);
+  for (const ParamClass& param : work.params) {
+    if (!param.IsWeight()) continue;
+    const auto check = [&](int dim, int64_t block, int64_t packing) {
+      const int64_t parts = work.Parts(work.KeptAt(param, dim));
+      const int64_t size = Times(param.SizeAt(dim), packing);
+      if (parts > 1 && size % parts == 0 && size % block == 0 &&
+          size / parts % block != 0) {
+        out.Add(Printable(param.name) + ": a part of " +
+                CountText(size / parts) + " splits blocks of " +
+                CountText(block));
+      }
+    };
+    // The weights that are packed into one stored number belong to the same
+    // block.
+    check(param.in_dim, columns, param.packing);
+    const Role role = param.role.module_role;
+    if (IsAttention(role) || IsMlp(role)) {
+      check(param.out_dim, rows, 1);
+    }
+  }
+}
+
 void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
               Reasons& out) {
   const Plan& plan = compiled.plan;
@@ -84,22 +114,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
       }
     }
   }
-  // The quantised numbers of a block have a common scale. So if a weight is
-  // used while its input dimension is sharded, no block may be split between
-  // devices.
-  const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
-  for (const ParamClass& param : work.params) {
-    if (block == 0 || !param.IsWeight()) continue;
-    const int64_t parts = work.Parts(work.KeptAt(param, param.in_dim));
-    // The weights that are packed into one stored number belong to the same
-    // block.
-    const int64_t size = Times(param.SizeAt(param.in_dim), param.packing);
-    if (parts > 1 && size % parts == 0 && size % block == 0 &&
-        size / parts % block != 0) {
-      out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +
-              " splits blocks of " + CountText(block));
-    }
-  }
+  AddBlocks(work, out);
 }
 
 void AddHeads(const CostInputs& work, Reasons& out) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -395,19 +396,13 @@ class ModelConfigReader {
 
   // Reads the group size of quantised weights. If the config states a block
   // such as [128, 128], its last size is the group size, because it is the size
-  // along the input dimension.
+  // along the input dimension. QuantisedRows() of roles/quantisation.h reads
+  // the size along the output dimension.
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
-    if (const auto block = quantisation->Find("weight_block_size")) {
-      if (!block->IsArray()) return;
-      for (const JsonValue side : block->items()) {
-        if (const Number size = fields_.CountOf(side, "weight_block_size")) {
-          config_.quant_group = size;
-        }
-      }
-      return;
-    }
+    if (ReadBlock(*quantisation, "weight_block_size")) return;
+    if (ReadGroups(*quantisation)) return;
     const auto group = quantisation->Find("group_size");
     if (group) config_.quant_group = fields_.CountOf(*group, "group_size");
     if (config_.quant_group) return;
@@ -416,6 +411,41 @@ class ModelConfigReader {
       // The OCP microscaling format has one scale for 32 elements.
       config_.quant_group = 32;
     }
+  }
+
+  // Reads the last size of a block. Returns false if the key is absent.
+  bool ReadBlock(JsonValue of, Key key) {
+    const auto block = of.Find(key);
+    if (!block || block->IsNull()) return false;
+    if (!block->IsArray()) return true;
+    for (const JsonValue side : block->items()) {
+      if (const Number size = fields_.CountOf(side, key)) {
+        config_.quant_group = size;
+      }
+    }
+    return true;
+  }
+
+  // Reads the groups of compressed-tensors and ModelOpt, each of which has the
+  // block of some modules. If the groups differ, no block size is of all
+  // weights. Returns false if the config has no such groups.
+  bool ReadGroups(JsonValue quantisation) {
+    const auto groups = quantisation.Find("config_groups");
+    if (!groups || !groups->IsObject()) return false;
+    std::set<Number> sizes;
+    for (const JsonMember group : groups->members()) {
+      const auto weights =
+          group.value.IsObject() ? group.value.Find("weights") : std::nullopt;
+      if (!weights || !weights->IsObject()) continue;
+      config_.quant_group = std::nullopt;
+      const auto size = weights->Find("group_size");
+      if (!ReadBlock(*weights, "block_structure") && size) {
+        config_.quant_group = fields_.CountOf(*size, "group_size");
+      }
+      sizes.insert(config_.quant_group);
+    }
+    if (sizes.size() > 1) config_.quant_group = std::nullopt;
+    return true;
   }
 
   Number Count(Key key) { return fields_.Count(key).value; }

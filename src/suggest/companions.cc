@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "model/block_types.h"
 #include "roles/quantisation.h"
@@ -73,15 +74,18 @@ void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     if (scale.weight < 0) continue;
     SetBlocksOfScale(scale, dims.groups[AsIndex(scale.weight)]);
   }
-  if (has_scales || model == nullptr || !model->quant_group) return;
+  if (has_scales || model == nullptr) return;
+  const int64_t rows = QuantisedRows(*model);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     InferredDims& inferred = dims.groups[k];
     const bool projection = IsAttention(inferred.role) || IsMlp(inferred.role);
     if (!inferred.IsMatrix() || MayPack(tree.groups[k]) || !projection) {
       continue;
     }
-    const int in = inferred.column ? inferred.width : inferred.inner;
-    inferred.dims[AsIndex(in)].block = *model->quant_group;
+    int in = inferred.width, out = inferred.inner;
+    if (!inferred.column) std::swap(in, out);
+    inferred.dims[AsIndex(in)].block = model->quant_group.value_or(1);
+    inferred.dims[AsIndex(out)].block = rows;
   }
 }
 

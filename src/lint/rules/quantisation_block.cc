@@ -1,8 +1,8 @@
 // Reports shards that end inside a block of quantised numbers. The numbers of a
 // block share a scale, so a device then needs a scale of another device. The
 // block size of each dimension follows from the shapes of a weight and its
-// scale. Without scales, the configuration states the block size of the input
-// dimension of projections.
+// scale. Without scales, the configuration states the block sizes of the input
+// and the output dimension of projections.
 //
 //   576 rows with 5 scales have blocks of 128 rows. Over tp 8, a shard has 72
 //   rows, so it ends inside a block.
@@ -44,10 +44,14 @@ bool IsProjection(const ParameterGroup& group) {
          (IsAttention(role) || IsMlp(role));
 }
 
-// Checks the block size of the configuration. It is used only if the tree has
-// no scales, because such a tree describes the model before quantisation.
+// Checks the block sizes of the configuration. They are used only if the tree
+// has no scales, because such a tree describes the model before quantisation.
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
-  if (facts.model() == nullptr || !facts.model()->quant_group) return;
+  const ModelConfig* const model = facts.model();
+  if (model == nullptr) return;
+  const int64_t columns = model->quant_group.value_or(1);
+  const int64_t rows = QuantisedRows(*model);
+  if (columns == 1 && rows == 1) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
     return (group.role.leaf == Leaf::kScale &&
@@ -60,8 +64,11 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
         MayPack(facts.TypeOf(group).dtype.value_or(Dtype::kI32))) {
       continue;
     }
-    const int dim = InDim(group.role, facts.Rank(group));
-    if (dim >= 0) Report(facts, group, dim, *facts.model()->quant_group, sink);
+    const int rank = facts.Rank(group);
+    const int in = InDim(group.role, rank);
+    if (in < 0) continue;
+    Report(facts, group, in, columns, sink);
+    Report(facts, group, OutDim(group.role, rank), rows, sink);
   }
 }
 
@@ -92,8 +99,8 @@ constinit const Lint kQuantisationBlock{
     .what =
         "Finds quantised weights whose shards are not a multiple of the block "
         "of elements that share a scale. The block follows from the shapes of "
-        "weight and scale, or from config.json's group size if the tree has no "
-        "scales.",
+        "weight and scale, or from the block sizes of config.json if the tree "
+        "has no scales.",
     .why =
         "Two devices then need the same scale. Kernels that expect complete "
         "blocks refuse such a shard, and a scale that is split as well is on "

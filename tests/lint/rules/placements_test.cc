@@ -360,6 +360,31 @@ rules:
           {"warning: dimension 0 of `l/0/mlp/down_proj/kernel` is 4800 in "
            "blocks of 128, axis `tp` has 4: a shard is 1200 and ends inside a "
            "block"}},
+         {"a block of rows, 1536 over 8 is 192",
+          {.mesh = "fsdp:1,tp:8",
+           .rules = R"(version: 1
+rules:
+  - match: 'q_proj'
+    spec: [null, TP]
+  - match: '.*'
+    spec: Replicated
+)",
+           .manifest = kPlain,
+           .model =
+               R"({"quantization_config": {"weight_block_size": [128, 64]}})"},
+          "SHD222",
+          {"warning: dimension 1 of `l/0/attn/q_proj/kernel` is 1536 in blocks "
+           "of 128, axis `tp` has 8: a shard is 192 and ends inside a block"}},
+         {"groups of compressed-tensors",
+          {.mesh = "fsdp:2,tp:4",
+           .rules = rules,
+           .manifest = kPlain,
+           .model = R"({"quantization_config": {"config_groups": {"group_0":
+  {"weights": {"group_size": 128}}}}})"},
+          "SHD222",
+          {"warning: dimension 0 of `l/0/mlp/down_proj/kernel` is 4800 in "
+           "blocks of 128, axis `tp` has 4: a shard is 1200 and ends inside a "
+           "block"}},
          {"no group",
           {.mesh = "fsdp:2,tp:4",
            .rules = rules,
