@@ -38,6 +38,13 @@ void ShardScale(const InferredDims& scale, const InferredDims& weight,
   }
 }
 
+// Returns whether a dimension of `stored` numbers may hold `size` weights, with
+// 2, 4, 8 or 16 weights in each number.
+bool IsPacked(int64_t size, int64_t stored) {
+  return size == 2 * stored || size == 4 * stored || size == 8 * stored ||
+         size == 16 * stored;
+}
+
 void ShardBias(const InferredDims& bias, const InferredDims& weight,
                const Choice& choice, AxisSpec& spec) {
   for (size_t i = 0; i < bias.dims.size(); ++i) {
@@ -53,7 +60,11 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   const std::vector<size_t> own = bias.OfOneLayer();
   for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
     const size_t at = own[own.size() - 1 - i];
-    if (bias.dims[at].size != weight.dims[inner].size) continue;
+    const int64_t size = weight.dims[inner].size;
+    // AWQ packs the outputs of a weight: [896, 112] holds 8 in each number.
+    const bool packed = own.size() == 1 && weight.OfOneLayer().size() == 2 &&
+                        IsPacked(bias.dims[at].size, size);
+    if (bias.dims[at].size != size && !packed) continue;
     if (!spec[at].empty()) continue;
     spec[at] = {choice.spec[inner].front()};
     return;

@@ -1,0 +1,100 @@
+"""Quantised weights: the blocks that a config.json states, trees of GPTQ and
+AWQ under rules of unquantised names, and weights that hold two matrices."""
+
+import os
+import unittest
+
+from check_case import Folder
+from driver import TESTDATA
+
+REPORTS = os.path.join(TESTDATA, "reports")
+
+
+class QuantisedTrees(Folder):
+    def blocks(self, mesh, rules, config):
+        folder = os.path.join(REPORTS, "blocks-in-config")
+        done = self.check(self.shardc(
+            "check", "--no-project", "--mesh", mesh, "--rules",
+            os.path.join(folder, rules), "--manifest",
+            os.path.join(folder, "bf16_before.json"), "--model",
+            os.path.join(folder, config), "--select", "SHD222", "--format",
+            "json"), 0)
+        return [one["message"] for one in done.json()]
+
+    def test_a_block_of_rows_is_that_of_the_config(self):
+        found = self.blocks("tp:8", "colonly.yaml", "config_q.json")
+        self.assertEqual(len(found), 2, found)
+        for message in found:
+            self.assertIn("is 1536 in blocks of 128, axis `tp` has 8: a shard "
+                          "is 192 and ends inside a block", message)
+        self.assertEqual(
+            self.blocks("tp:4", "colonly.yaml", "config_q.json"), [])
+
+    def test_groups_of_compressed_tensors_have_block_sizes(self):
+        found = self.blocks("tp:64", "tp.yaml", "cq_ct.json")
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("dimension 1 of `model.layers.*.mlp.experts.*.down_proj."
+                      "weight` (4 parameters) is 1536 in blocks of 16",
+                      found[0])
+        self.assertEqual(self.blocks("tp:32", "tp.yaml", "cq_ct.json"), [])
+
+    def gptq(self, name):
+        return os.path.join(REPORTS, "gptq-help", name)
+
+    def test_one_finding_is_of_all_tensors_of_quantised_weights(self):
+        for name, scheme, stored, tensors in (
+                ("gptq_g32.json", "GPTQ", "[in / N, out]", 56),
+                ("awq_g32.json", "AWQ", "[in, out / N]", 42)):
+            done = self.check(self.shardc(
+                "check", "--no-project", "--mesh", "tp:2", "--rules", "auto",
+                "--manifest", self.gptq(name), "--select", "SHD104",
+                "--format", "json"), 1)
+            found = done.json()
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(f"this is a tree of {scheme}: no rule matches "
+                          f"{tensors} tensors of quantised weights",
+                          found[0]["message"])
+            self.assertIn(stored, found[0]["help"])
+            self.assertIn("shardc suggest", found[0]["help"])
+
+    def test_a_bias_is_split_as_its_packed_weight(self):
+        for name in ("gptq_g32.json", "awq_g32.json"):
+            rules = self.check(self.shardc(
+                "suggest", "--mesh", "tp:2", "--manifest", self.gptq(name),
+                "--model", self.gptq("config.json")), 0).out
+            self.assertIn("- match: 'q_proj\\.bias$'\n    spec: [HEAD]", rules)
+            self.assertIn("- match: '(k|v)_proj\\.bias$'\n    spec: [KV_HEAD]",
+                          rules)
+
+    def packed(self, *flags, rc, style=None):
+        folder = os.path.join(REPORTS, "packed-colwise")
+        plan = os.path.join(folder, "tp.json")
+        if style:
+            self.write("tp.json", '{"model.layers.*.mlp.gate_up_proj": "%s"}'
+                       % style)
+            plan = "tp.json"
+        return self.check(self.shardc(
+            "import", "hf-tp-plan", plan, "--manifest",
+            os.path.join(folder, "w.safetensors"), "-o", self.path("out.yaml"),
+            *flags), rc)
+
+    def test_shards_of_two_matrices_are_refused(self):
+        for style in (None, "packed_colwise", "packed_rowwise",
+                      "local_packed_rowwise"):
+            refused = self.packed(rc=2, style=style)
+            self.assertIn("gives each device a range of each of the two "
+                          "matrices", refused.err)
+            self.assertFalse(os.path.exists(self.path("out.yaml")))
+        for style in ("colwise", "colwise_gather_output", "colwise_rep",
+                      "local_colwise", "rowwise", "local_rowwise"):
+            self.packed(rc=0, style=style)
+
+    def test_one_range_for_each_device_is_written_if_asked_for(self):
+        self.packed("--contiguous", rc=0)
+        text = self.read("out.yaml")
+        self.assertIn("Two matrices in one weight: transformers shards each "
+                      "of them.", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
