@@ -49,7 +49,8 @@ bool Applies(const imports::Importer& importer, const ImportFlags& flags,
       {"--matching", !flags.request.matching.empty()},
       {"--names", !flags.names.empty()},
       {"--mesh", !flags.inputs.asked.mesh.empty()},
-      {"--axis", !flags.request.axis.empty()}};
+      {"--axis", !flags.request.axis.empty()},
+      {"--contiguous", flags.request.contiguous}};
   return TakesFlags(importer.name, importer.flags, given, findings);
 }
 
@@ -301,7 +302,11 @@ Options OptionsOf(ImportFlags& flags) {
           {.name = "--axis",
            .to = &flags.request.axis,
            .value = "AXIS",
-           .help = "hf-tp-plan: mesh axis to shard over (default: tp)"}});
+           .help = "hf-tp-plan: mesh axis to shard over (default: tp)"},
+          {.name = "--contiguous",
+           .to = &flags.request.contiguous,
+           .help = "hf-tp-plan: shard a packed weight in one range for each "
+                   "device, although transformers shards both its matrices"}});
   Append(options, MeshInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   return options;

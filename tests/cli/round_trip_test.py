@@ -162,7 +162,7 @@ class RoundTrips(Case):
                 "-o", self.path("tp.json")), 0)
             self.assertEqual(done.err, "")
             self.check(run("import", "hf-tp-plan", self.path("tp.json"),
-                           "-o", self.path("back.yaml"), "--manifest",
+                           "--contiguous", "-o", self.path("back.yaml"), "--manifest",
                            manifest), 0)
             second = self.plan(mesh, self.path("back.yaml"), manifest,
                                "second.json")

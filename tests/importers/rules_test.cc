@@ -32,6 +32,7 @@ std::string Result(const TableCase& given) {
   request.symbol = given.Text("symbol");
   request.matching = given.Text("matching");
   request.axis = given.Text("axis");
+  request.contiguous = given.Find("contiguous") != nullptr;
   if (given.Find("names") != nullptr) {
     request.names = MakeSource("names", given.Text("names"));
   }

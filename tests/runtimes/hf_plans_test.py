@@ -70,7 +70,7 @@ class Plans(unittest.TestCase):
             models += 1
             source = self.path("source.json", record["plans"])
             rules = self.path("rules.yaml")
-            self.run_program("import", "hf-tp-plan", source, "-o", rules)
+            self.run_program("import", "hf-tp-plan", "--contiguous", source, "-o", rules)
             plan = self.plan(rules, path)
             for param, entry in plan.items():
                 want = dim_of(placed.get(param, ["R"])[0])
@@ -93,7 +93,7 @@ class Plans(unittest.TestCase):
         if not json.loads(self.read("back.json")):
             self.assertIn("warning", done.stderr)
             return
-        self.run_program("import", "hf-tp-plan", self.path("back.json"),
+        self.run_program("import", "hf-tp-plan", "--contiguous", self.path("back.json"),
                          "-o", again)
         back = self.plan(again, manifest)
         for name, entry in plan.items():
@@ -239,7 +239,7 @@ class Plans(unittest.TestCase):
             rules = self.path("rules.yaml")
             for name, plan in case["plans"].items():
                 if name == "own":
-                    self.run_program("import", "hf-tp-plan", self.path(
+                    self.run_program("import", "hf-tp-plan", "--contiguous", self.path(
                         "own.json", plan["given"]), "-o", rules)
                 else:
                     with open(rules, "w", encoding="utf-8") as file:
@@ -263,7 +263,7 @@ class Plans(unittest.TestCase):
         """A plan that is imported for the parameters of a manifest gives them
         the same specs, and each of its rules matches one of them."""
         wanted = self.plan(rules, manifest)
-        self.run_program("import", "hf-tp-plan", self.path("own.json"), "-o",
+        self.run_program("import", "hf-tp-plan", "--contiguous", self.path("own.json"), "-o",
                          rules, "--manifest", manifest)
         self.assertEqual({name: split_dim(param["spec"])
                           for name, param in wanted.items()},
@@ -356,7 +356,7 @@ class Plans(unittest.TestCase):
 
         def imported():
             rules = self.path("rules.yaml")
-            self.run_program("import", "hf-tp-plan", self.path(
+            self.run_program("import", "hf-tp-plan", "--contiguous", self.path(
                 "p.json", plan), "--manifest", manifest, "-o", rules)
             plan_of = self.plan(rules, manifest)
             return self.read("rules.yaml"), {
@@ -386,7 +386,7 @@ class Plans(unittest.TestCase):
             "params": {"x.b.w": {"shape": [8, 8], "dtype": "F32"},
                        "y.b.w": {"shape": [8, 8, 8], "dtype": "F32"}}})
         done = self.run_program(
-            "import", "hf-tp-plan", self.path("p.json", {"b": "colwise"}),
+            "import", "hf-tp-plan", "--contiguous", self.path("p.json", {"b": "colwise"}),
             "--manifest", other, rc=2)
         self.assertIn("shards parameters with different numbers of "
                       "dimensions, such as", done.stderr)
@@ -405,7 +405,7 @@ class Plans(unittest.TestCase):
                   "x.layers.0.down.weight": "replicate",
                   "up": "rowwise", "layers.*.up": "colwise"}
         for keys in itertools.permutations(styles):
-            self.run_program("import", "hf-tp-plan", self.path(
+            self.run_program("import", "hf-tp-plan", "--contiguous", self.path(
                 "p.json", {key: styles[key] for key in keys}), "--manifest",
                 manifest, "-o", rules)
             self.assertEqual(
@@ -419,7 +419,7 @@ class Plans(unittest.TestCase):
             "params": {f"model.scales.{i}": {"shape": [8, 8], "dtype": "F32"}
                        for i in (0, 1, 10)}})
         rules = self.path("rules.yaml")
-        self.run_program("import", "hf-tp-plan", self.path(
+        self.run_program("import", "hf-tp-plan", "--contiguous", self.path(
             "p.json", {"scales": "colwise"}), "--manifest", manifest, "-o",
             rules)
         self.assertEqual([param["spec"] for param in
@@ -454,15 +454,15 @@ class Plans(unittest.TestCase):
                 ([], "no plan of names and styles"),
                 ({}, "no plan of names and styles"),
                 ({"tp_plan": {}}, "a style is a word")):
-            done = self.run_program("import", "hf-tp-plan",
+            done = self.run_program("import", "hf-tp-plan", "--contiguous",
                                     self.path("bad.json", value), "-o", out,
                                     rc=2)
             self.assertIn(words, done.stderr)
             self.assertIn("bad.json:1:", done.stderr)
             self.assertFalse(os.path.exists(out))
         source = self.path("p.json", {"other": {"a": "colwise"}})
-        self.run_program("import", "hf-tp-plan", source, "--symbol", "other")
-        done = self.run_program("import", "hf-tp-plan", source, "--symbol",
+        self.run_program("import", "hf-tp-plan", "--contiguous", source, "--symbol", "other")
+        done = self.run_program("import", "hf-tp-plan", "--contiguous", source, "--symbol",
                                 "none", rc=2)
         self.assertIn("no plan `none`", done.stderr)
 

@@ -170,7 +170,7 @@ def exported(folder, shapes, own, name):
     if name == "own":
         with open(paths["own"], "w", encoding="utf-8") as file:
             json.dump(own, file)
-        subprocess.run([BIN, "import", "hf-tp-plan", paths["own"], "-o",
+        subprocess.run([BIN, "import", "hf-tp-plan", "--contiguous", paths["own"], "-o",
                         rules], check=True, capture_output=True)
     else:
         with open(rules, "w", encoding="utf-8") as file:

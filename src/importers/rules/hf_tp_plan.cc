@@ -41,8 +41,8 @@ enum class Split : uint8_t {
   kReplicated,
   kOut,
   kIn,
-  kFirst,     // the dimension `experts` of stacked experts
-  kPackedOut, // `out` of a fused weight, such as gate and up
+  kFirst,      // the dimension `experts` of stacked experts
+  kPackedOut,  // `out` of a fused weight, such as gate and up
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -95,18 +95,16 @@ constexpr std::array kStyles = {
     Style{"mla_kv_a_proj"},
 };
 
-const Style *FindStyle(std::string_view name) {
-  for (const Style &style : kStyles) {
-    if (style.name == name)
-      return &style;
+const Style* FindStyle(std::string_view name) {
+  for (const Style& style : kStyles) {
+    if (style.name == name) return &style;
   }
   return nullptr;
 }
 
 bool HasExperts(std::string_view key) {
   for (const std::string_view part : SplitName(key, '.')) {
-    if (part.ends_with("experts"))
-      return true;
+    if (part.ends_with("experts")) return true;
   }
   return false;
 }
@@ -115,19 +113,19 @@ bool HasExperts(std::string_view key) {
 // nullopt if the weight is replicated.
 std::optional<size_t> DimOf(Split split, size_t rank) {
   switch (split) {
-  case Split::kReplicated:
-    return std::nullopt;
-  case Split::kOut:
-  case Split::kPackedOut:
-    return rank >= 2 ? rank - 2 : 0;
-  case Split::kIn:
-  case Split::kPackedIn:
-    return rank - 1;
-  case Split::kFirst:
-  case Split::kEmbeddingRows:
-    return 0;
-  case Split::kEmbeddingColumns:
-    return 1;
+    case Split::kReplicated:
+      return std::nullopt;
+    case Split::kOut:
+    case Split::kPackedOut:
+      return rank >= 2 ? rank - 2 : 0;
+    case Split::kIn:
+    case Split::kPackedIn:
+      return rank - 1;
+    case Split::kFirst:
+    case Split::kEmbeddingRows:
+      return 0;
+    case Split::kEmbeddingColumns:
+      return 1;
   }
   return std::nullopt;
 }
@@ -139,8 +137,7 @@ std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
   for (const std::string_view part : SplitName(key, '.')) {
-    if (!first)
-      out += "\\.";
+    if (!first) out += "\\.";
     first = false;
     out += part == "*" ? "[0-9]+" : Literal(part);
   }
@@ -151,7 +148,7 @@ struct Key {
   std::string name;
   Split split = Split::kReplicated;
   Place place;
-  std::string generic; // the name with `*` in place of numbers
+  std::string generic;  // the name with `*` in place of numbers
 
   bool IsOfOneLayer() const { return generic != name; }
 };
@@ -165,7 +162,7 @@ bool EndsWithKey(std::string_view name, std::string_view key) {
 // Returns whether `a` takes precedence over `b` for names that match both. A
 // key with a layer's number precedes a key with `*`. Otherwise, a longer key
 // precedes a key that is its ending, as `mlp.up` precedes `up`.
-bool HasPriority(const Key &a, const Key &b) {
+bool HasPriority(const Key& a, const Key& b) {
   if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
     return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
                                 EndsWithKey(b.generic, a.generic));
@@ -174,57 +171,53 @@ bool HasPriority(const Key &a, const Key &b) {
 }
 
 class TpPlan {
-public:
-  explicit TpPlan(const Request &request)
+ public:
+  explicit TpPlan(const Request& request)
       : axis_(request.axis.empty() ? "tp" : request.axis),
-        symbol_(request.symbol), manifest_(request.manifest) {}
+        symbol_(request.symbol),
+        contiguous_(request.contiguous),
+        manifest_(request.manifest) {}
 
-  std::optional<Imported> Read(JsonValue root, Findings &findings) {
+  std::optional<Imported> Read(JsonValue root, Findings& findings) {
     const auto plan = PlanIn(root, findings);
-    if (!plan)
-      return std::nullopt;
+    if (!plan) return std::nullopt;
     for (const JsonMember member : plan->members()) {
-      if (!Add(member, findings))
-        return std::nullopt;
+      if (!Add(member, findings)) return std::nullopt;
     }
     Imported out;
     out.separator = '.';
     bool all = false;
     if (manifest_ != nullptr) {
-      if (!AddMatching(out, all, findings))
-        return std::nullopt;
+      if (!AddMatching(out, all, findings)) return std::nullopt;
     } else {
-      for (const size_t key : KeysInOrder())
+      for (const size_t key : KeysInOrder()) {
+        if (!CanShard(keys_[key], findings)) return std::nullopt;
         AddRules(keys_[key]);
+      }
       // The first matching rule is used. A parameter's own key takes precedence
       // over its module's key, so rules of parameters come first.
-      for (auto *rules : {&of_params_, &of_modules_}) {
-        for (ImportedRule &rule : *rules)
-          out.rules.push_back(std::move(rule));
+      for (auto* rules : {&of_params_, &of_modules_}) {
+        for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
       }
     }
-    if (all)
-      return out;
+    if (all) return out;
     out.rules.push_back(RuleOf(".*", std::nullopt, plan->place()));
     out.rules.back().comments = {"What no key names is replicated."};
     return out;
   }
 
-private:
+ private:
   // Returns the plan, which is the document's root or one of its members.
-  std::optional<JsonValue> PlanIn(JsonValue root, Findings &findings) const {
+  std::optional<JsonValue> PlanIn(JsonValue root, Findings& findings) const {
     const std::array<std::string_view, 4> members = {"tp_plan", "_tp_plan",
                                                      "base_model_tp_plan", ""};
     for (std::string_view member : members) {
-      if (!symbol_.empty())
-        member = symbol_;
+      if (!symbol_.empty()) member = symbol_;
       const auto value = member.empty() || !root.IsObject()
                              ? std::optional(root)
                              : root.Find(member);
-      if (value && value->IsObject() && value->size() > 0)
-        return value;
-      if (!symbol_.empty())
-        break;
+      if (value && value->IsObject() && value->size() > 0) return value;
+      if (!symbol_.empty()) break;
     }
     findings.Add(code::kSchema, root.place(),
                  symbol_.empty() ? "this is no plan of names and styles"
@@ -232,9 +225,9 @@ private:
     return std::nullopt;
   }
 
-  bool Add(const JsonMember &member, Findings &findings) {
+  bool Add(const JsonMember& member, Findings& findings) {
     const std::string key(member.name());
-    const Style *style =
+    const Style* style =
         member.value.IsString() ? FindStyle(member.value.string()) : nullptr;
     if (style == nullptr) {
       findings.Add(code::kInexpressible, member.value.place(),
@@ -246,14 +239,31 @@ private:
     }
     Split split = style->split;
     if (NamesEmbedding(AfterLast(key, '.'))) {
-      if (split == Split::kOut)
-        split = Split::kEmbeddingColumns;
-      if (split == Split::kIn)
-        split = Split::kEmbeddingRows;
+      if (split == Split::kOut) split = Split::kEmbeddingColumns;
+      if (split == Split::kIn) split = Split::kEmbeddingRows;
     }
     keys_.push_back({key, split, member.key.place(),
                      NameTemplate(key, '.', TemplateNumbers::kParts)});
     return true;
+  }
+
+  // Returns false after a finding if a plan cannot express the style's shards.
+  // transformers gives a device the same range of rows of each of the two
+  // matrices that a packed weight holds (_StridedShard with a split factor of
+  // 2): rows 0, 1, 4 and 5 of 8 on the first of two devices. A shard of a plan
+  // is one range: rows 0 to 3.
+  bool CanShard(const Key& key, Findings& findings) const {
+    const bool packed =
+        key.split == Split::kPackedOut || key.split == Split::kPackedIn;
+    if (!packed || contiguous_) return true;
+    findings.Add(
+        code::kInexpressible, key.place,
+        "the style of " + ShortQuote(key.name) +
+            " gives each device a range of each of the two matrices that the "
+            "weight holds, and a shard of a plan is one range of the weight",
+        "pass `--contiguous` to shard the stored weight in one range for each "
+        "device, which holds other rows than in transformers");
+    return false;
   }
 
   // Returns the indices of the keys in the order of the plan, with two
@@ -262,8 +272,7 @@ private:
   // with `*`.
   std::vector<size_t> KeysInOrder() const {
     std::map<std::string_view, size_t> by_name;
-    for (size_t i = 0; i < keys_.size(); ++i)
-      by_name[keys_[i].name] = i;
+    for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // The keys are sorted by these tuples. The first element is the smallest
     // index, in the plan, of the key and of all keys with which it ends. If
     // `up` has the index 0, it is 0 for `mlp.up` too. If the first elements are
@@ -271,13 +280,12 @@ private:
     // parts, so that `mlp.up` precedes `up`.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
-      const std::string &generic = keys_[i].generic;
+      const std::string& generic = keys_[i].generic;
       size_t first = i;
       int64_t parts = 0;
       for (size_t at = 0; at != std::string::npos; ++parts) {
         const auto found = by_name.find(std::string_view(generic).substr(at));
-        if (found != by_name.end())
-          first = std::min(first, found->second);
+        if (found != by_name.end()) first = std::min(first, found->second);
         const size_t dot = generic.find('.', at);
         at = dot == std::string::npos ? dot : dot + 1;
       }
@@ -285,13 +293,12 @@ private:
     }
     std::sort(order.begin(), order.end());
     std::vector<size_t> out;
-    for (const auto &one : order)
-      out.push_back(std::get<3>(one));
+    for (const auto& one : order) out.push_back(std::get<3>(one));
     return out;
   }
 
-  void AddRules(const Key &one) {
-    const auto &[key, split, place, generic] = one;
+  void AddRules(const Key& one) {
+    const auto& [key, split, place, generic] = one;
     const std::string pattern = KeyPattern(key);
     // The key may be the name of a parameter. Its rank is then assumed: 3 for
     // stacked experts, 2 for biases of experts, and 1 for all others.
@@ -311,7 +318,7 @@ private:
   // applies if the name ends with it. Keys with a layer's number are tried
   // first. Then keys with `*` are compared with the name in which `*` replaces
   // the numbers. If several keys apply, the longest is returned.
-  const Key *KeyOf(std::string_view name) const {
+  const Key* KeyOf(std::string_view name) const {
     const std::string generic =
         NameTemplate(name, '.', TemplateNumbers::kParts);
     for (const bool of_one_layer : {true, false}) {
@@ -332,7 +339,7 @@ private:
   // The parameters of one rule. They have the same key and the same last part
   // of the name.
   struct Match {
-    const Key *key = nullptr;
+    const Key* key = nullptr;
     // If the key is the name of a module, this is the last part of the
     // parameter's name, such as ".weight". A part that is a number is stored as
     // ".*". Empty if the key is the parameter's own name.
@@ -346,21 +353,21 @@ private:
   // rule. Returns false after a finding (inexpressible) if the parameters of
   // one rule have different ranks, so that the style shards different
   // dimensions of them.
-  bool AddMatching(Imported &out, bool &all, Findings &findings) {
-    bool numbered = false; // whether some key contains a layer's number
+  bool AddMatching(Imported& out, bool& all, Findings& findings) {
+    bool numbered = false;  // whether some key contains a layer's number
     for (size_t i = 0; i < keys_.size(); ++i) {
       by_name_[keys_[i].name] = i;
       numbered = numbered || keys_[i].IsOfOneLayer();
     }
-    std::map<std::string, Match> matches; // keyed by pattern
+    std::map<std::string, Match> matches;  // keyed by pattern
     std::set<std::string> seen;
-    std::set<const Key *> used;
+    std::set<const Key*> used;
     all = true;
-    for (const Tensor &tensor : manifest_->tensors) {
+    for (const Tensor& tensor : manifest_->tensors) {
       std::string name =
           numbered ? std::string(tensor.name)
                    : NameTemplate(tensor.name, '.', TemplateNumbers::kParts);
-      const auto &shape = manifest_->TypeOf(tensor).shape;
+      const auto& shape = manifest_->TypeOf(tensor).shape;
       Match match = MatchOf(name, used);
       match.rank = shape ? shape->size() : 2;
       if (match.key == nullptr) {
@@ -373,9 +380,9 @@ private:
       const std::string pattern =
           KeyPattern(match.key->name) +
           (match.leaf == ".*" ? "\\.[0-9]+" : Literal(match.leaf)) + "$";
+      if (DimOf(match) && !CanShard(*match.key, findings)) return false;
       const auto [at, fresh] = matches.try_emplace(pattern, match);
-      if (fresh || DimOf(at->second) == DimOf(match))
-        continue;
+      if (fresh || DimOf(at->second) == DimOf(match)) continue;
       findings.Add(code::kInexpressible, match.key->place,
                    "the style of " + ShortQuote(match.key->name) +
                        " shards parameters with different numbers of "
@@ -390,7 +397,7 @@ private:
 
   // Finds the key of a parameter. Adds to `used` this key, and the keys of all
   // modules that contain the parameter.
-  Match MatchOf(const std::string &name, std::set<const Key *> &used) const {
+  Match MatchOf(const std::string& name, std::set<const Key*>& used) const {
     Match match;
     match.key = KeyOf(name);
     used.insert(match.key);
@@ -410,14 +417,13 @@ private:
   // replicated. A vector (a tensor of rank 1) has no input dimension, so a
   // vector of a `rowwise` module is replicated. If the key names the vector
   // itself, such as attention sinks, the vector is sharded unless it is a bias.
-  static std::optional<size_t> DimOf(const Match &match) {
+  static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool own =
         match.leaf.empty() && AfterLast(match.key->name, '.') != "bias";
     const bool by_input =
         split == Split::kPackedIn || (split == Split::kIn && !own);
-    if (match.rank < (by_input ? size_t{2} : size_t{1}))
-      return std::nullopt;
+    if (match.rank < (by_input ? size_t{2} : size_t{1})) return std::nullopt;
     const auto dim = imports::DimOf(split, match.rank);
     return dim && *dim < match.rank ? dim : std::nullopt;
   }
@@ -426,11 +432,10 @@ private:
   // rule would be wrong. A parameter's own key precedes its module's key, a key
   // with a layer's number precedes a key with `*`, and a longer key precedes a
   // key that is its ending.
-  void PutInOrder(const std::map<std::string, Match> &matches, Imported &out) {
-    std::vector<const std::pair<const std::string, Match> *> sorted;
-    for (const auto &match : matches)
-      sorted.push_back(&match);
-    std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) {
+  void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
+    std::vector<const std::pair<const std::string, Match>*> sorted;
+    for (const auto& match : matches) sorted.push_back(&match);
+    std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
       const bool a_module = !a->second.leaf.empty();
       const bool b_module = !b->second.leaf.empty();
       return std::tuple(a_module, a->second.key, a->second.leaf) <
@@ -443,13 +448,13 @@ private:
       for (auto before = next; before != sorted.end();) {
         next = before;
         before =
-            std::find_if(sorted.begin(), sorted.end(), [&](const auto *other) {
+            std::find_if(sorted.begin(), sorted.end(), [&](const auto* other) {
               const bool module = !other->second.leaf.empty();
               return module == !(*next)->second.leaf.empty() &&
                      HasPriority(*other->second.key, *(*next)->second.key);
             });
       }
-      const auto &[pattern, match] = **next;
+      const auto& [pattern, match] = **next;
       out.rules.push_back(RuleOf(pattern, DimOf(match), match.key->place));
       NotePacked(match.key->split, out.rules.back());
       sorted.erase(next);
@@ -458,34 +463,31 @@ private:
 
   // Adds a note that lists the keys that match no parameter or module of the
   // manifest.
-  void NameUnused(const std::set<const Key *> &used, Imported &out) const {
+  void NameUnused(const std::set<const Key*>& used, Imported& out) const {
     std::string names;
-    for (const Key &key : keys_) {
-      if (used.contains(&key))
-        continue;
+    for (const Key& key : keys_) {
+      if (used.contains(&key)) continue;
       names += (names.empty() ? "`" : ", `") + key.name + "`";
     }
-    if (names.empty())
-      return;
+    if (names.empty()) return;
     out.comments.push_back("Keys that name nothing here: " + names + ".");
   }
 
-  void Put(std::vector<ImportedRule> &rules, std::string pattern, Split split,
-           size_t rank, const Place &place) {
+  void Put(std::vector<ImportedRule>& rules, std::string pattern, Split split,
+           size_t rank, const Place& place) {
     rules.push_back(
         RuleOf(std::move(pattern), imports::DimOf(split, rank), place));
     NotePacked(split, rules.back());
   }
 
-  static void NotePacked(Split split, ImportedRule &rule) {
-    if (split != Split::kPackedOut && split != Split::kPackedIn)
-      return;
+  static void NotePacked(Split split, ImportedRule& rule) {
+    if (split != Split::kPackedOut && split != Split::kPackedIn) return;
     rule.comments = {
-        "Packed one part after the other: a loader cuts part by part."};
+        "Two matrices in one weight: transformers shards each of them."};
   }
 
   ImportedRule RuleOf(std::string pattern, std::optional<size_t> dim,
-                      const Place &place) const {
+                      const Place& place) const {
     ImportedRule out;
     out.rule.match = std::move(pattern);
     SpecList list;
@@ -500,25 +502,25 @@ private:
   }
 
   std::string axis_, symbol_;
-  const Manifest *manifest_;
-  std::vector<Key> keys_; // in the order of the plan
-  std::map<std::string, size_t, std::less<>> by_name_; // index in `keys_`
+  bool contiguous_;
+  const Manifest* manifest_;
+  std::vector<Key> keys_;  // in the order of the plan
+  std::map<std::string, size_t, std::less<>> by_name_;  // index in `keys_`
   std::vector<ImportedRule> of_params_, of_modules_;
 };
 
-std::optional<Imported> ReadHfTpPlan(const Request &request,
-                                     Findings &findings) {
+std::optional<Imported> ReadHfTpPlan(const Request& request,
+                                     Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
-  if (!document)
-    return std::nullopt;
+  if (!document) return std::nullopt;
   return TpPlan(request).Read(document->root(), findings);
 }
 
-} // namespace
+}  // namespace
 
 constexpr Importer kHfTpPlan{
     "hf-tp-plan",
     "transformers' tensor parallel plan in JSON: names and styles",
-    "--symbol --axis", ReadHfTpPlan};
+    "--symbol --axis --contiguous", ReadHfTpPlan};
 
-} // namespace shardc::imports
+}  // namespace shardc::imports

@@ -38,6 +38,9 @@ struct Request {
   // `--axis`: the mesh axis over which a tensor parallel plan shards. Empty if
   // the flag is not given.
   std::string axis;
+  // `--contiguous`: whether weights that hold two matrices are sharded in one
+  // range for each device, where the source shards each matrix.
+  bool contiguous = false;
   // `--manifest`: the parameters to which the rules apply; null if the flag is
   // not given.
   const Manifest* manifest = nullptr;
