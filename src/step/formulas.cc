@@ -5,6 +5,7 @@
 // in `h: head_dim ?? d // n`, d and n are dimensions, and head_dim is a key.
 #include "step/formulas.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -27,6 +28,13 @@ JsonValue TextPart(const JsonDocument& document) {
     if (nested && nested->IsObject()) return *nested;
   }
   return document.root();
+}
+
+bool NamesLayer(const families::Expression& expression) {
+  return (expression.kind == families::Expression::Kind::kName &&
+          expression.text == "i") ||
+         std::any_of(expression.parts.begin(), expression.parts.end(),
+                     NamesLayer);
 }
 
 }  // namespace
@@ -169,6 +177,11 @@ bool Formulas::Condition(const DescribedText& text) {
   const auto* expression = Parsed(text);
   return expression != nullptr &&
          Settings().Condition(*expression).value_or(false);
+}
+
+bool Formulas::DependsOnLayer(const DescribedText& text) {
+  const auto* expression = text.text.empty() ? nullptr : Parsed(text);
+  return expression != nullptr && NamesLayer(*expression);
 }
 
 std::optional<double> Formulas::Key(const std::string& name) {

@@ -50,6 +50,8 @@ class Formulas {
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);
+  // Returns whether an expression depends on the layer number `i`.
+  bool DependsOnLayer(const DescribedText& text);
   // Returns the value of a key of the configuration if it is a number. Reports
   // an error and returns nullopt if the number is too large.
   std::optional<double> Key(const std::string& name);

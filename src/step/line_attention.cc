@@ -7,8 +7,11 @@
 //     cache k = write(cache k before, k, positions)
 //     attention over all rows of the cache
 #include <algorithm>
+#include <initializer_list>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "source/index.h"
 #include "step/line_ops.h"
@@ -187,6 +190,35 @@ ValueId WriteAttention(BuildContext& c, const Line& line) {
                    near ? kNoValue : c.RoleValue(line, 3), settings);
 }
 
+namespace {
+
+// Returns whether a weight holds the gate and the up projection in a dimension
+// of size 2. This is the only dimension of the weight that the values and
+// weights in `others` lack.
+bool HasHalves(BuildContext& c, ValueId fused,
+               std::initializer_list<ValueId> others) {
+  std::set<LabelId> known;
+  for (const ValueId other : others) {
+    for (const LabelId label : c.write.LabelsOf(other)) {
+      known.insert(label);
+      const auto& factors = c.labels[label].factors;
+      known.insert(factors.begin(), factors.end());
+    }
+  }
+  std::vector<LabelId> halves;
+  for (const LabelId label : c.write.LabelsOf(fused)) {
+    if (known.contains(label)) continue;
+    const auto& factors = c.labels[label].factors;
+    if (factors.empty()) halves.push_back(label);
+    for (const LabelId factor : factors) {
+      if (!known.contains(factor)) halves.push_back(factor);
+    }
+  }
+  return halves.size() == 1 && c.labels.SizeOf(halves.front()) == 2;
+}
+
+}  // namespace
+
 ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x) {
   if (c.graph().common.slot == kNoLabel) {
     c.Fail(line, "a model with experts needs `top_k`");
@@ -219,6 +251,12 @@ ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x) {
   if (fused) {
     weights.gate_up = c.RoleValue(line, 2);
     weights.gate_up_bias = c.BiasOf(line, 2);
+    if (!HasHalves(c, weights.gate_up, {x, logits, c.RoleValue(line, down)})) {
+      c.Fail(line, "`" + line.name +
+                       "` needs gate and up in a dimension of size 2, "
+                       "such as `z` in `z f`");
+      return kNoValue;
+    }
   } else {
     weights.gate = c.RoleValue(line, 2);
     weights.up = c.RoleValue(line, 3);

@@ -151,7 +151,7 @@ ValueId GatedFused(BuildContext& c, const Line& line, ValueId x) {
   const ValueId both = CheckedLinear(c, line, x, 1);
   if (c.failed) return kNoValue;
   const LabelId half = c.labels.Dim(line.arguments[2].dims[0]);
-  if (!c.write.Has(both, half)) {
+  if (!c.write.Has(both, half) || c.labels.SizeOf(half) != 2) {
     c.Fail(line, "`" + line.name + "` has no such halves");
     return kNoValue;
   }

@@ -119,13 +119,16 @@ class RoleChecker {
 
   void CheckStack(size_t tensor, int dim) {
     const int32_t role = tree_.roles.tensors[tensor].role;
-    const int64_t layers = tree_.roles.stack_layers[tree_.StackOf(role)];
+    const size_t stack = tree_.StackOf(role);
+    const int64_t layers =
+        tree_.roles.stack_layers[stack] - tree_.leading[stack];
     const auto index = static_cast<int64_t>(tensor);
     if ((*tree_.ShapeOf(index))[AsIndex(dim)] == layers) return;
-    tree_.ProblemOf(RoleFault::kShape, index, role,
-                    "is " + ShapeText(*tree_.ShapeOf(index)) +
-                        " without a dimension of the model's " +
-                        std::to_string(layers) + " layers");
+    tree_.ProblemOf(
+        RoleFault::kShape, index, role,
+        "is " + ShapeText(*tree_.ShapeOf(index)) +
+            " without a dimension of the model's " + std::to_string(layers) +
+            (tree_.leading[stack] > 0 ? " scanned" : "") + " layers");
   }
 
   void CheckShape(int64_t tensor, int32_t role, const Shape& shape,
@@ -175,6 +178,7 @@ class RoleChecker {
             std::find(rows.begin(), rows.end(), -1) != rows.end() ||
             (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);
         if (!hole && (!rows.empty() || described.optional)) continue;
+        if (rows.empty() && !tree_.ExistsIn(role, layer - begin)) continue;
         std::string where;
         if (tree_.roles.in_layers[role]) {
           where = (stack == 0 ? "layer " : "the encoder's layer ") +

@@ -10,6 +10,12 @@
 #include <system_error>
 
 namespace shardc::step {
+namespace {
+
+// The largest number of a group in a rewrite of RE2.
+constexpr int kMostGroups = 9;
+
+}  // namespace
 
 RolePattern MakePattern(const std::string& text) {
   RolePattern out;
@@ -47,9 +53,9 @@ std::string ScannedPattern(const std::string& pattern, char separator) {
 
 int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
                  char separator, int group) {
-  if (group == 0) return -1;
+  if (group == 0 || group > kMostGroups) return -1;
   const auto text =
-      matcher.Rewrite(pattern, name, separator, group == 1 ? "\\1" : "\\2");
+      matcher.Rewrite(pattern, name, separator, "\\" + std::to_string(group));
   int32_t value = -1;
   if (!text) return value;
   const auto read =

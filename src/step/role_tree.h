@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/manifest.h"
 #include "model/model_description.h"
@@ -34,6 +35,10 @@ struct RoleTree {
   Formulas& formulas;
   const Manifest& manifest;
   Roles roles = {};
+  // Indexed by stack: the number of layers before the scanned layers. Each of
+  // them has its own tensors, such as one dense layer before a tower of layers
+  // with experts.
+  std::vector<int64_t> leading = {};
 
   size_t role_count() const { return description.roles.size(); }
 
@@ -73,6 +78,16 @@ struct RoleTree {
 
   size_t StackOf(int32_t role) const {
     return description.roles[AsIndex(role)].stack;
+  }
+  // Returns whether a role exists in a layer, which is counted from the first
+  // layer of its stack. The role's condition may depend on the layer.
+  bool ExistsIn(size_t role, int64_t layer) const {
+    const DescribedText& when = description.roles[role].when;
+    if (!formulas.DependsOnLayer(when)) return roles.exists[role];
+    formulas.SetLayer(layer);
+    const bool out = formulas.Condition(when);
+    formulas.SetLayer(-1);
+    return out;
   }
   int64_t Experts(size_t role) const {
     size_t most = 0;

@@ -41,8 +41,9 @@ class Assigner {
         tree_{description, formulas, manifest} {}
 
   std::optional<Roles> Run() {
-    if (!Match() || !MatchScanned(tree_, findings_) || !CountLayers())
-      return std::nullopt;
+    if (!Match() || !MatchScanned(tree_, findings_)) return std::nullopt;
+    FindTowers(tree_);
+    if (!CountLayers()) return std::nullopt;
     LimitExperts();
     Gather();
     GatherScanned(tree_);
@@ -62,6 +63,7 @@ class Assigner {
       out_.in_layers.push_back(made.back().layer_group > 0);
       out_.by_expert.push_back(made.back().expert_group > 0);
       out_.exists.push_back(role.when.text.empty() || !formulas_.has_config() ||
+                            formulas_.DependsOnLayer(role.when) ||
                             formulas_.Condition(role.when));
     }
     std::vector<Pattern> patterns;
@@ -128,9 +130,10 @@ class Assigner {
         if (!IsInLayer(at) || tree_.StackOf(at.role) != stack) continue;
         layers = std::max<int64_t>(layers, int64_t{at.layer} + 1);
       }
-      layers = std::max(layers, ScannedLayers(tree_, stack).value_or(0));
+      layers = std::max(layers, tree_.leading[stack] +
+                                    ScannedLayers(tree_, stack).value_or(0));
     }
-    FindStackDims(tree_, stack, layers);
+    FindStackDims(tree_, stack, layers - tree_.leading[stack]);
     out_.stack_layers.push_back(layers);
     out_.layers += layers;
     if (layers >= 1 && layers <= kMostLayers) return true;
@@ -159,6 +162,8 @@ class Assigner {
         if (at.layer >= layers) {
           at.role =
               stack == 0 && at.layer < layers + extra ? kSkipped : kNoRole;
+        } else if (!tree_.ExistsIn(AsIndex(at.role), at.layer)) {
+          at.role = kNoRole;
         } else {
           at.layer += static_cast<int32_t>(out_.BeginOf(stack));
         }

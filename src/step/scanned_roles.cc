@@ -10,6 +10,7 @@
 #include "step/scanned_roles.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,44 @@ bool MatchScanned(RoleTree& tree, Findings& findings) {
   return true;
 }
 
+void FindTowers(RoleTree& tree) {
+  Roles& roles = tree.roles;
+  std::vector<std::set<std::string_view>> read(tree.description.stacks.size());
+  for (size_t stack = 0; stack < read.size(); ++stack) {
+    for (const DescribedLine& line : tree.description.stacks[stack].layer) {
+      for (const DescribedArgument& argument : line.arguments) {
+        read[stack].insert(argument.names.begin(), argument.names.end());
+      }
+    }
+  }
+  std::vector<bool> has_tower(read.size());
+  for (size_t i = 0; i < roles.tensors.size(); ++i) {
+    TensorRole& at = roles.tensors[i];
+    if (at.role < 0 || at.layer >= 0 || at.stack_dim >= 0) continue;
+    const size_t stack = tree.StackOf(at.role);
+    const std::string_view name = tree.description.roles[AsIndex(at.role)].name;
+    const Shape* const shape = tree.ShapeOf(static_cast<int64_t>(i));
+    if (!read[stack].contains(name.substr(0, name.find('.'))) ||
+        shape == nullptr || shape->size() != tree.Stored(at.role).size() + 1) {
+      continue;
+    }
+    at.stack_dim = 0;
+    roles.in_layers[AsIndex(at.role)] = true;
+    has_tower[stack] = true;
+  }
+  tree.leading.assign(read.size(), 0);
+  for (TensorRole& at : roles.tensors) {
+    if (at.role < 0 || at.stack_dim >= 0 || !roles.InLayers(at.role)) continue;
+    const size_t stack = tree.StackOf(at.role);
+    if (at.layer < 0) {
+      at.role = kNoRole;
+    } else if (has_tower[stack]) {
+      tree.leading[stack] =
+          std::max(tree.leading[stack], int64_t{at.layer} + 1);
+    }
+  }
+}
+
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack) {
   const std::vector<size_t> scanned = ScannedOf(tree, stack);
   if (scanned.empty()) return std::nullopt;
@@ -153,14 +192,17 @@ void GatherScanned(RoleTree& tree) {
     if (at.stack_dim < 0) continue;
     const size_t stack = tree.StackOf(at.role);
     const auto begin = static_cast<int32_t>(roles.BeginOf(stack));
-    if (at.expert < 0 && !roles.RowsOf(at.role, begin).empty()) {
+    const auto first = static_cast<int32_t>(begin + tree.leading[stack]);
+    if (tree.leading[stack] >= roles.stack_layers[stack]) continue;
+    if (at.expert < 0 && !roles.RowsOf(at.role, first).empty()) {
       tree.ProblemOf(
           RoleFault::kTwo, static_cast<int64_t>(i), at.role,
           "holds `" + tree.description.roles[AsIndex(at.role)].name +
               "` of all layers, and another parameter is that of a layer");
       continue;
     }
-    for (int64_t layer = 0; layer < roles.stack_layers[stack]; ++layer) {
+    for (int64_t layer = tree.leading[stack]; layer < roles.stack_layers[stack];
+         ++layer) {
       tree.AddRow(i, begin + layer);
     }
   }

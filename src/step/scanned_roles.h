@@ -20,6 +20,14 @@ struct RoleTree;
 // is invalid.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
+// Finds further tensors that hold the parameters of scanned layers: those that
+// a role's pattern matches without a layer's number, such as `tower/q` of
+// `(block_$i|tower)/q`, if they have one more dimension than the role. Sets
+// `tree.leading` to the number of layers with numbers before them: 1 if the
+// tree also has `block_0/q`. Removes the role of a tensor that should have a
+// layer's number and has none.
+void FindTowers(RoleTree& tree);
+
 // Returns the number of layers of a stack's scanned tensors: the size of the
 // first dimension that has the same size in all of these tensors. Returns
 // nullopt if there is no such dimension.
@@ -31,10 +39,10 @@ std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 // dimension of size `layers`, or else dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
-// Adds each scanned tensor to the rows of its role in every layer of its stack.
-// If the role already has a tensor in the first of these layers, the scanned
-// tensor is not added, and a problem (kTwo) is added instead. The tensors of
-// single experts are always added.
+// Adds each scanned tensor to the rows of its role in every layer of its stack
+// except the leading ones. If the role already has a tensor in the first of
+// these layers, the scanned tensor is not added, and a problem (kTwo) is added
+// instead. The tensors of single experts are always added.
 void GatherScanned(RoleTree& tree);
 
 }  // namespace shardc::step

@@ -46,7 +46,7 @@ def stacked(tree, dim, name):
     return {**tree, "params": list(out.values())}
 
 
-class ScannedSteps(Case):
+class Steps(Case):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -70,6 +70,8 @@ class ScannedSteps(Case):
         self.assertIn(got.rc, (0, 1), got.err)
         return json.loads(got.out)
 
+
+class ScannedSteps(Steps):
     def test_a_stacked_tree_sends_and_holds_what_its_layers_do(self):
         for model, mesh in TREES:
             tree = tree_of(model)
@@ -150,6 +152,98 @@ rules:
         self.assertEqual(got.rc, 2, repr(got))
         self.assertRegex(got.err, "up_proj.*without a dimension of the model's "
                          "16 layers")
+
+
+class Tower(Steps):
+    """A model section in which one dense layer precedes a tower of scanned
+    layers with experts."""
+
+    CONFIG = {"hidden_size": 64, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 256,
+              "num_experts": 4, "num_experts_per_tok": 2,
+              "moe_intermediate_size": 32, "shared_size": 32,
+              "intermediate_size": 128, "num_hidden_layers": 4}
+    EVERY = {"pre/g": [64], "mixer/qkv/w": [64, 128], "mixer/o/w": [64, 64],
+             "post/g": [64]}
+    DENSE = {"ffn/into_gate/w": [64, 128], "ffn/into/w": [64, 128],
+             "ffn/outof/w": [128, 64]}
+    EXPERTS = {"bank/switch": [64, 4], "bank/wi": [4, 64, 64],
+               "bank/wo": [4, 32, 64], "shared/into_gate/w": [64, 32],
+               "shared/into/w": [64, 32], "shared/outof/w": [32, 64]}
+
+    def section(self, **changes):
+        path = os.path.join(TESTDATA, "reports", "model-section-typo",
+                            "model_section.yaml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for old, new in changes.values():
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        return self.write("r.yaml", text)
+
+    def manifest(self, tower):
+        params = {"params/lex": [256, 64], "params/last/g": [64],
+                  "params/unlex": [64, 256]}
+        for part, shape in {**self.EVERY, **self.DENSE}.items():
+            params["params/block_0/" + part] = shape
+        for part, shape in {**self.EVERY, **self.EXPERTS}.items():
+            if tower:
+                params["params/tower/" + part] = [3, *shape]
+                continue
+            for layer in range(1, 4):
+                params[f"params/block_{layer}/{part}"] = shape
+        return self.write("m.json", {"schema": "shardc.manifest/v1", "params": {
+            name: {"shape": shape, "dtype": "BF16"}
+            for name, shape in params.items()}})
+
+    HALVES = ("[e, d, (f+f)]", "[e, d, z f]")
+    SIZE = ("r: lora_rank}", "r: lora_rank, z: 2}")
+    FLAT = ("(block_$i|tower)", "block_$i")
+    ROLES = (" ['tower/", " ['block_$i/")
+
+    def args(self, rules, manifest):
+        return ("--no-project", "--mesh", "fsdp:2,tp:2", "--rules", rules,
+                "--manifest", manifest, "--model",
+                self.write("c.json", self.CONFIG))
+
+    def test_it_has_the_step_of_layers_with_numbers(self):
+        steps = []
+        for tower in (True, False):
+            changes = {"halves": self.HALVES, "size": self.SIZE}
+            if not tower:
+                changes.update(flat=self.FLAT, roles=self.ROLES)
+            inputs = self.args(self.section(**changes), self.manifest(tower))
+            steps.append(self.cost(*inputs, "--batch", "8", "--seq", "16"))
+            self.assertEqual(steps[-1]["communication_from"], "program")
+        self.assertEqual(steps[0]["communication"], steps[1]["communication"])
+        self.assertEqual(steps[0]["memory"], steps[1]["memory"])
+
+    def test_a_scanned_tower_is_proven(self):
+        rules = self.section(halves=self.HALVES, size=self.SIZE)
+        self.check(run("verify", "step", *self.args(rules, self.manifest(True)),
+                       "--batch", "4", "--seq", "8", "--mode", "train"), 0)
+
+    def test_halves_that_are_no_dimension_of_two_are_refused_at_the_line(self):
+        rules = self.section()
+        got = self.check(run("verify", "step", *self.args(
+            rules, self.manifest(True)), "--batch", "4", "--seq", "8"), 2)
+        self.assertIn("`moe_fused router wi wo` needs gate and up in a "
+                      "dimension of size 2", got.err)
+        self.assertIn("r.yaml:57", got.err)
+
+    def test_a_condition_on_the_layer_holds_in_that_layer_alone(self):
+        gate = ("gate?: ['block_$i/ffn/into_gate/w$', [d, fd]]",
+                "gate: ['block_$i/ffn/into_gate/w$', [d, fd], "
+                "{when: i == 0}]")
+        rules = self.section(halves=self.HALVES, size=self.SIZE, gate=gate)
+        cost = self.cost(*self.args(rules, self.manifest(True)), "--batch",
+                         "8", "--seq", "16")
+        self.assertEqual(cost["communication_from"], "program")
+        wrong = (gate[0], gate[1].replace("i == 0", "i == 1"))
+        rules = self.section(halves=self.HALVES, size=self.SIZE, gate=wrong)
+        got = self.check(run("check", *self.args(rules, self.manifest(True)),
+                             "--select", "SHD236"), 1)
+        self.assertIn("layer 1 has no `gate`", got.out + got.err)
 
 
 if __name__ == "__main__":
