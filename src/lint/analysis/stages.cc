@@ -8,7 +8,9 @@
 #include "lint/analysis/stages.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "lint/analysis/phrase.h"
 #include "plan/planned_stages.h"
@@ -26,6 +28,9 @@ namespace {
 // most kShorter of its value.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
+// The schedules that Megatron-LM or MaxText have for several stages on a rank.
+constexpr std::array<std::string_view, 2> kRounds = {"interleaved",
+                                                     "looped-bfs"};
 // A schedule with more tasks is not simulated, because that would take too
 // long.
 constexpr int64_t kMostTasks = 1 << 16;
@@ -158,6 +163,18 @@ std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
     out.better = one.name;
   }
   return out;
+}
+
+std::optional<UnevenRounds> UnevenRoundsOf(const Facts& facts) {
+  const PlannedStages* stages = facts.compiled().stages.get();
+  if (stages == nullptr || !stages->sized) return std::nullopt;
+  const schedule::Table& table = stages->table;
+  const int32_t ranks = table.ranks();
+  if (ranks < 2 || table.stages <= ranks || table.microbatches % ranks == 0 ||
+      !IsAmong(table.name, kRounds)) {
+    return std::nullopt;
+  }
+  return UnevenRounds{table.name, table.stages, ranks, table.microbatches};
 }
 
 }  // namespace shardc

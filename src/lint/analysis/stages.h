@@ -65,6 +65,17 @@ struct LargeBubble {
 // micro-batches is unknown, or if the schedule has too many tasks.
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts);
 
+// A schedule with several stages on a rank whose number of micro-batches is no
+// multiple of the ranks.
+struct UnevenRounds {
+  std::string schedule;
+  int32_t stages = 0, ranks = 0, microbatches = 0;
+};
+// Returns the schedule of the target. Returns nullopt if the target declares no
+// such schedule, if the number of micro-batches is unknown, or if neither
+// Megatron-LM nor MaxText has the schedule.
+std::optional<UnevenRounds> UnevenRoundsOf(const Facts& facts);
+
 }  // namespace shardc
 
 #endif  // SHARDC_LINT_ANALYSIS_STAGES_H_

@@ -5,6 +5,7 @@
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices
+//   query unsharded, key over [tp]      ->  KV heads are on other devices
 #include <map>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "source/wording.h"
 
 namespace shardc {
 
@@ -40,8 +42,37 @@ LintFinding Report(const Facts& facts, const Heads& heads,
   return finding;
 }
 
+// Reports KV heads that are sharded in modes in which no axis shards the query
+// heads. A device then has all query heads, and only some of the KV heads.
+void CheckUnshardedQueries(const Facts& facts, const Heads& heads,
+                           FindingSink& sink) {
+  for (ModeSplit key : SplitsOf(
+           facts, "key", kHeadsDim,
+           {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
+    if (heads.kv_heads % key.parts != 0) continue;
+    std::erase_if(key.modes, [&](Mode mode) {
+      const AxisGroup query = AttentionAxes(facts, mode, "query", kHeadsDim);
+      return facts.mesh().Parts(query).value_or(1) > 1;
+    });
+    if (key.modes.empty()) continue;
+    LintFinding finding = FindingAt(kHeadGroupsStraddle.code, key.place);
+    finding.message = "in " + ModesText(facts, key) + " every device has all " +
+                      std::to_string(heads.heads) + " query heads, and " +
+                      std::to_string(heads.kv_heads / key.parts) + " of the " +
+                      Counted(heads.kv_heads, "KV head") + " over " +
+                      GroupText(key.axes);
+    finding.help =
+        "split the query heads over the axes of the KV heads, or leave the KV "
+        "heads unsharded";
+    sink.push_back(std::move(finding));
+  }
+}
+
 void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
+  if (heads && !facts.model()->latent_rank) {
+    CheckUnshardedQueries(facts, *heads, sink);
+  }
   if (!heads || heads->kv_heads == heads->heads ||
       heads->heads % heads->kv_heads != 0) {
     return;
