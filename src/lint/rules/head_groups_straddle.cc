@@ -55,7 +55,10 @@ void CheckUnshardedQueries(const Facts& facts, const Heads& heads,
       return facts.mesh().Parts(query).value_or(1) > 1;
     });
     if (key.modes.empty()) continue;
-    LintFinding finding = FindingAt(kHeadGroupsStraddle.code, key.place);
+    LintFinding finding =
+        FindingAt(kHeadGroupsStraddle.code,
+                  AttentionPlace(facts, key.modes.front(), "query", kHeadsDim,
+                                 key.place));
     finding.message = "in " + ModesText(facts, key) + " every device has all " +
                       std::to_string(heads.heads) + " query heads, and " +
                       std::to_string(heads.kv_heads / key.parts) + " of the " +

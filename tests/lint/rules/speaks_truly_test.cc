@@ -145,6 +145,10 @@ TEST_CASE("KV heads over the first of the query's axes are not reported") {
       {"axes: {head: [tp, dp], kv_head: [], batch: []}", 0},
       {"axes: {head: [tp, dp], kv_head: dp, batch: []}", 1},
       {"axes: {head: tp, kv_head: dp, batch: []}", 1},
+      {"axes: {head: [], kv_head: tp}", 1},
+      {"axes: {head: []}", 1},
+      {"axes: {head: null, kv_head: []}", 0},
+      {"axes: {head: [], kv_head: []}", 0},
   };
   for (const auto& each : cases) {
     const char* const axes = each.first;  // a binding could not be captured
