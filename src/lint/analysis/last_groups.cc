@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "model/name.h"
+#include "source/after_last.h"
 
 namespace shardc {
 namespace {
@@ -48,8 +49,8 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
     const size_t same = CommonPrefix(a, b);
     if (same == a.size() && same == b.size()) return true;
     // The names first differ in the part that begins here, after the last
-    // separator.
-    size_t part = 0;
+    // separator or bracket.
+    size_t part = same - AfterLast(a.substr(0, same), separator).size();
     for (size_t end; (end = PartEnd(a, part, separator)) < same;) {
       part = end + 1;
     }
