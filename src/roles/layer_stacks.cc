@@ -252,6 +252,10 @@ class StackFinder {
               signs.feed_forward ? "attention and feed-forward share it"
                                  : "all projections of attention share it"};
     }
+    if (signs.query && signs.matrices > kLayerMatrices && one.dim == 0) {
+      return {StackConfidence::kLikely,
+              "attention and further matrices share it"};
+    }
     if (signs.matrices >= kLayerMatrices && signs.vectors > 0) {
       return {StackConfidence::kLikely,
               "matrices and vectors of more than a feed-forward block share "
@@ -327,6 +331,17 @@ class StackFinder {
     return false;
   }
 
+  // Returns whether a parameter has this size, but not in this dimension. The
+  // size is then a width and no number of layers: `up` [12, 1024, 4096] shares
+  // dimension 1 with the queries, and `down` [12, 4096, 1024] does not.
+  bool IsWidth(const Indices& left, const Candidate& one) const {
+    return std::any_of(left.begin(), left.end(), [&](uint32_t i) {
+      const Shape& shape = members_[i].shape;
+      return SizeAt(shape, one.dim) != one.size &&
+             std::find(shape.begin(), shape.end(), one.size) != shape.end();
+    });
+  }
+
   // Adds a stack whose subtree also holds parameters that are not stacked. At
   // least half of the parameters, and at least kLeastFlat, must have a common
   // size in one dimension. These parameters must include a norm, or both
@@ -352,7 +367,11 @@ class StackFinder {
           signs.norm || axis_.dim ||
           (signs.vectors > 0 && signs.matrices >= kLayerMatrices &&
            !PathOf(members_, members, depth).counted);
-      if (!verdict.confidence || !layers || signs.matrices < 2) continue;
+      const bool given = axis_.dim || layers_ == one.size;
+      if (!verdict.confidence || !layers || signs.matrices < 2 ||
+          (!given && IsWidth(left, one))) {
+        continue;
+      }
       Add(members, depth, one, *verdict.confidence, verdict.evidence);
       return;
     }

@@ -185,6 +185,26 @@ TEST_CASE("what may be layers or experts is undecided, and an axis decides") {
   CHECK(configured.stacks[0].confidence == StackConfidence::kSure);
 }
 
+TEST_CASE("a width that most matrices have in one dimension is no stack") {
+  const std::vector<Parameter> tree = {
+      {"verses/lookback/query", {12, 512, 4, 128}, {0}},
+      {"verses/lookback/key", {12, 512, 4, 128}, {0}},
+      {"verses/lookback/value", {12, 512, 4, 128}, {0}},
+      {"verses/lookback/mix", {12, 4, 128, 512}, {0}},
+      {"verses/mull/widen", {12, 512, 1344}, {0}},
+      {"verses/mull/turn", {12, 512, 1344}, {0}},
+      {"verses/mull/narrow", {12, 1344, 512}, {0}},
+      {"unlex", {512, 32000}, {}},
+      {"lex", {32000, 512}, {}}};
+  const LayerStacks stacks = Find(tree);
+  REQUIRE(stacks.stacks.size() == 1);
+  CHECK(stacks.stacks[0].confidence == StackConfidence::kLikely);
+  for (size_t i = 0; i < tree.size(); ++i) {
+    CAPTURE(tree[i].name);
+    CHECK(DimsOf(stacks, i) == tree[i].layers);
+  }
+}
+
 TEST_CASE("two matrices may be layers, one may not") {
   const auto stacks = [](int64_t size) {
     return Find({{"trunk/up", {size, 1024, 4096}, {}},
