@@ -250,7 +250,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   }
   const auto made = SuggestFor(inputs.manifest, mesh, inputs.model, preferences,
                                common, "rules.yaml");
-  PrintMessage(common, UndecidedText(made));
+  PrintMessage(common, UnknownText(made) + UndecidedText(made));
   if (!made.Good()) {
     Refuse(made, mesh, inputs.model, common, findings);
     return std::nullopt;
@@ -381,7 +381,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
         PickMesh(flags.mesh, flags.inputs.devices, inputs->manifest,
                  inputs->model, preferences, common, findings);
     if (!picked) return kFailed;
-    if (picked->none_fits) return kFound;
+    if (picked->refused) return kFound;
     mesh = picked->mesh;
   }
   const auto rules = RulesFor(*inputs, *mesh, preferences, common, findings);

@@ -17,9 +17,11 @@
 #include "cli/output.h"
 #include "cost/fit.h"
 #include "emit/costs/figures.h"
+#include "emit/not_known.h"
 #include "emit/plans/rules_file.h"
 #include "parse/rules.h"
 #include "source/wording.h"
+#include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 #include "suggest/suggest.h"
 #include "target/open.h"
@@ -126,6 +128,44 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   return cost::FitOf(*compiled, work, settings, traffic);
 }
 
+// Returns the rules of the pack that matches the parameters; nullopt if no pack
+// does.
+std::optional<RuleSet> PackFor(const Manifest& manifest,
+                               const std::optional<ModelConfig>& model) {
+  Findings unreported;
+  return OpenRules({"auto"}, "", &manifest, model ? model->model_type : "",
+                   unreported);
+}
+
+// Adds a finding and returns true if roles are unknown for more than a small
+// share of the model, and no pack describes its step. Between meshes, the
+// traffic of activations decides. Without roles it is not known, so that a mesh
+// with tensor parallelism would seem to send nothing.
+bool RolesAreUnknown(const suggest::Tree& tree, const Manifest& manifest,
+                     const std::optional<ModelConfig>& model,
+                     const suggest::Preferences& preferences,
+                     const Common& common, Findings& findings) {
+  const suggest::ModelDims dims = suggest::InferDims(
+      tree, model ? &*model : nullptr, 1, preferences.scan_axis);
+  const suggest::UnknownRoles roles = suggest::UnknownRolesOf(tree, dims, true);
+  if (!roles.AreMany()) return false;
+  const auto described = PackFor(manifest, model);
+  if (described && described->model != nullptr) return false;
+  const NotKnown fact = suggest::NotKnownRoles(roles, model.has_value());
+  PrintMessage(common, NotKnownLines(std::span(&fact, 1)));
+  findings.Add(code::kInexpressible, {manifest.source},
+               "no mesh is chosen: " + roles.Text() +
+                   " have activations whose traffic is not known, so that the "
+                   "times of meshes cannot be compared",
+               std::string("give the mesh with `--mesh`") +
+                   (model ? ""
+                          : ", or the model's config.json with `--model`, "
+                            "if its sizes show the roles") +
+                   "; `shardc fit` compares meshes for rules with a `model:` "
+                   "section, which names the roles");
+  return true;
+}
+
 // Evaluates candidates in the order of `options`. Returns the legal meshes, the
 // best first, and sets `evaluated` to the number of evaluated candidates.
 std::vector<cost::FitMesh> Ranked(
@@ -133,9 +173,7 @@ std::vector<cost::FitMesh> Ranked(
     const std::optional<ModelConfig>& model,
     const suggest::Preferences& preferences, const cost::Settings& settings,
     size_t& evaluated) {
-  Findings unreported;
-  const auto described = OpenRules({"auto"}, "", &manifest,
-                                   model ? model->model_type : "", unreported);
+  const auto described = PackFor(manifest, model);
   const size_t each = std::max<size_t>(1, manifest.tensors.size());
   const size_t most = std::max(kShownMeshes, kMostPlanned / each);
   std::vector<cost::FitMesh> out;
@@ -266,6 +304,9 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
   if (!request || profile == nullptr) return std::nullopt;
   if (!request->batch) request->batch = request->devices;
   const suggest::Tree tree = suggest::ParameterGroupsOf(manifest);
+  if (RolesAreUnknown(tree, manifest, model, preferences, common, findings)) {
+    return PickedMesh{.mesh = {}, .refused = true};
+  }
   const auto options = suggest::MeshesFor(tree, model ? &*model : nullptr,
                                           *request, preferences);
   const cost::Settings settings = SettingsFor(*request, *profile);
@@ -281,9 +322,9 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
   }
   if (meshes.empty() || !(meshes.front().Fits() || meshes.front().MayFit())) {
     ReportNoneFits(meshes, *request, findings);
-    return PickedMesh{{}, true};
+    return PickedMesh{.mesh = {}, .refused = true};
   }
-  return PickedMesh{meshes.front().mesh, false};
+  return PickedMesh{.mesh = meshes.front().mesh};
 }
 
 }  // namespace shardc::cli

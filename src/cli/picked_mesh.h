@@ -23,12 +23,13 @@ Options MeshChoice(MeshFlags& flags);
 std::string MeshWords(const Mesh& mesh);
 
 struct PickedMesh {
-  Mesh mesh;  // empty if `none_fits` is true
-  bool none_fits = false;
+  Mesh mesh;  // empty if `refused` is true
+  bool refused = false;
 };
 // Prints the best candidates and returns the best mesh. If the model fits on no
-// mesh, adds a finding and sets `none_fits` (exit status 1). Returns nullopt
-// after a finding about an invalid option (exit status 2).
+// mesh, or if the roles of parameters are unknown, so that the times of meshes
+// are not known, adds a finding and sets `refused` (exit status 1). Returns
+// nullopt after a finding about an invalid option (exit status 2).
 std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::string& devices,
                                    const Manifest& manifest,

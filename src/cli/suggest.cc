@@ -29,8 +29,8 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  // Whether the model fits on no mesh. A finding has then been added.
-  bool none_fits = false;
+  // Whether no mesh is chosen. A finding has then been added.
+  bool refused = false;
 };
 
 // Reads the parameter tree of the manifest or, without a manifest, builds it
@@ -75,7 +75,7 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
     const auto picked = PickMesh(flags.mesh, flags.inputs.devices, out.manifest,
                                  out.model, preferences, common, findings);
     if (!picked) return std::nullopt;
-    out.none_fits = picked->none_fits;
+    out.refused = picked->refused;
     mesh = picked->mesh;
   }
   if (!mesh) return std::nullopt;
@@ -95,18 +95,20 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   preferences.scan_axis = *axis;
   const auto inputs = ReadInputs(flags, *target, preferences, common, findings);
   if (!inputs) return kFailed;
-  if (inputs->none_fits) return kFound;
+  if (inputs->refused) return kFound;
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
                                 preferences, common, name);
-  PrintMessage(common, SuggestionText(rules));
-  if (!rules.Good() && !flags.force) {
+  const bool written = rules.Good() || flags.force;
+  PrintMessage(common, SuggestionText(rules, written));
+  if (!written) {
     Refuse(rules, inputs->mesh, inputs->model, common, findings);
     return kFound;
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteImportedFileJson(rules.suggestion.file, out);
+      WriteImportedFileJson(rules.suggestion.file, out,
+                            &rules.suggestion.not_known);
     } else {
       out.Append(rules.text);
     }
@@ -183,7 +185,13 @@ decides. The comment of each rule has a confidence and its evidence.
 The rules are proven before they are written: every parameter is won by the rule
 that is meant for it, and shardc-check(1) reports no error and no warning. If
 that is impossible, for example on a mesh that does not divide the model, the
-command prints the findings, writes nothing and exits with 1.)",
+command prints the findings and that nothing is written, and exits with 1;
+`--force` writes the rules all the same.
+
+What neither names nor sizes nor the config.json show is printed as not known:
+the roles of parameters, the number of heads. Nothing about them is stated in
+the file, and no mesh is chosen, because the traffic of activations, which
+decides between meshes, is then not known either: the command exits with 1.)",
     .example =
         "shardc suggest --mesh fsdp:16,tp:4 --manifest model/ "
         "--model model/config.json -o rules.yaml",

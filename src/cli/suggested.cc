@@ -19,6 +19,7 @@
 #include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
+#include "emit/not_known.h"
 #include "emit/plans/rules_file.h"
 #include "lint/select.h"
 #include "parse/rules.h"
@@ -46,10 +47,12 @@ bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
          kMesh.end();
 }
 
-// Returns whether a finding is about the model's vocabulary or configuration,
-// so that no rules could avoid it.
+// Returns whether a finding is about the names, the vocabulary or the
+// configuration of the model, so that no rules could avoid it.
 bool IsOfModel(const Finding& finding) {
-  return finding.code->number == 217 || finding.code->number == 223;
+  constexpr std::array<int, 3> kModel = {120, 217, 223};
+  return std::find(kModel.begin(), kModel.end(), finding.code->number) !=
+         kModel.end();
 }
 
 void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
@@ -240,17 +243,40 @@ void Refuse(const SuggestedRules& rules, const Mesh& mesh,
                      rules.misfit,
                  NearestText(rules, mesh, model, common) +
                      "`shardc suggest --force` writes them anyway");
+  } else if (!rules.left.empty()) {
+    Finding refused;
+    refused.code = &code::kInexpressible;
+    // A warning if all the reasons are warnings.
+    refused.level = std::min_element(rules.left.begin(), rules.left.end(),
+                                     [](const Finding& a, const Finding& b) {
+                                       return a.level < b.level;
+                                     })
+                        ->level;
+    refused.message =
+        "the suggested rules are not written, because of " +
+        Counted(static_cast<int64_t>(rules.left.size()), "finding") +
+        " of `check` about them";
+    refused.help = "`shardc suggest --force` writes them anyway";
+    findings.Add(std::move(refused));
   }
   for (const Finding& finding : rules.left) findings.Add(finding);
 }
 
-std::string SuggestionText(const SuggestedRules& rules) {
+std::string UnknownText(const SuggestedRules& rules) {
+  const suggest::Suggestion& suggestion = rules.suggestion;
+  const auto roles = suggest::UnknownRolesOf(suggestion.tree, suggestion.dims);
+  return (roles.any() ? "unknown     " + roles.Text() + "\n" : "") +
+         NotKnownLines(suggestion.not_known);
+}
+
+std::string SuggestionText(const SuggestedRules& rules, bool written) {
   const suggest::Suggestion& suggestion = rules.suggestion;
   const auto count = static_cast<int64_t>(suggestion.file.rules.size());
   std::array<char, 32> ratio{};
   std::snprintf(ratio.data(), ratio.size(), "%.3f", suggestion.Ratio());
   std::string out =
-      "suggested   " + Counted(count, "rule") + " for " +
+      (written ? "suggested   " : "not written ") + Counted(count, "rule") +
+      " for " +
       Counted(static_cast<int64_t>(suggestion.tree.manifest->tensors.size()),
               "parameter") +
       ", " + BytesText(suggestion.bytes_per_device) + " per device, " +
@@ -266,7 +292,7 @@ std::string SuggestionText(const SuggestedRules& rules) {
   if (suggestion.tree.manifest->dtype_assumed) {
     out += "assumed     " + std::string(kDtypeAssumed) + "\n";
   }
-  return out + UndecidedText(rules);
+  return out + UnknownText(rules) + UndecidedText(rules);
 }
 
 std::string UndecidedText(const SuggestedRules& rules) {

@@ -64,10 +64,15 @@ Option ScanAxisOption(std::string* axis);
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// Returns a summary of the suggested rules: the number of rules, the bytes of
-// the parameters on a device, whether the size of an attention head was
-// assumed, and the lines of UndecidedText().
-std::string SuggestionText(const SuggestedRules& rules);
+// Returns the parameters of unknown role and their share of the model's bytes,
+// and a line for each fact that is not known; empty if there is none.
+std::string UnknownText(const SuggestedRules& rules);
+
+// Returns a summary of the suggested rules: whether they are written, the
+// number of rules, the bytes of the parameters on a device, whether the size of
+// an attention head was assumed, and the lines of UnknownText() and
+// UndecidedText().
+std::string SuggestionText(const SuggestedRules& rules, bool written);
 
 }  // namespace shardc::cli
 

@@ -50,6 +50,11 @@ enum class Reason : uint8_t {
   // tp shards the width (hidden size) instead of the inner dimension. The
   // weight is gathered before use.
   kSlices,
+  // The number of heads is unknown, so tp shards the width as in kSlices.
+  kHeadsUnknown,
+  // Nothing shows whether the inner dimension counts the columns of heads, so
+  // tp shards the width as in kSlices.
+  kRoleUnknown,
   kReplicatedKeys,  // the few KV heads are replicated over tp
   kExpertsOverTp,   // tp shards the experts instead of their inner dimension
   kNotOverTensor,   // tp shards no dimension

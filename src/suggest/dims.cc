@@ -24,10 +24,12 @@
 #include <set>
 #include <utility>
 
+#include "roles/unknown_roles.h"
 #include "source/index.h"
 #include "suggest/companions.h"
 #include "suggest/heads.h"
 #include "suggest/matrices.h"
+#include "suggest/siblings.h"
 #include "suggest/stacked_dims.h"
 
 namespace shardc::suggest {
@@ -40,6 +42,12 @@ constexpr int64_t kLeastRowsByWidth = 4;
 // A vocabulary is a side of at most two tensors: an embedding and an output
 // head.
 constexpr int64_t kMostTables = 2;
+// The columns of the largest usual head. They are a multiple of those of most
+// smaller ones.
+constexpr int64_t kLargestHead = 256;
+// A dimension of a matrix has at least this size. A smaller one counts the taps
+// of a convolution.
+constexpr int64_t kLeastSide = 16;
 
 ModelDims NameRoles(const Tree& tree) {
   ModelDims out;
@@ -84,15 +92,56 @@ int64_t OtherSide(const Matrix& matrix, int64_t width) {
   return matrix.sides[0] == width ? matrix.sides[1] : matrix.sides[0];
 }
 
-// Returns the sizes of all vocabularies of the model. The vocabulary of the
-// configuration is one of them. Others are found in matrices that occur in one
-// or two tensors and have the model's width as one side. The other side is a
-// vocabulary if it reaches kLeastVocabulary and kLeastRowsByWidth times the
-// width.
-std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
-                                   const ModelDims& dims,
-                                   const Matrices& matrices) {
-  std::set<int64_t> out;
+// The sizes of all vocabularies of the model: those that the configuration or
+// the name of a table shows, and one that only sizes suggest.
+struct Vocabularies {
+  std::set<int64_t> shown;
+  std::optional<int64_t> assumed;
+
+  bool Has(int64_t size) const {
+    return shown.contains(size) || assumed == size;
+  }
+};
+
+// Returns whether the group holds an optimizer's copies of parameters.
+bool IsOfOptimizer(const ParameterGroup& group) {
+  return std::any_of(
+      group.parts.begin(), group.parts.end(), [](std::string_view part) {
+        return part.starts_with("opt_state") || part.starts_with("optimizer");
+      });
+}
+
+// Returns the number of tensors with a side of each size. Tensors with the same
+// side as a weight, such as its scales, its adapters and its moments, are not
+// counted.
+std::map<int64_t, int64_t> TensorsBySide(const Tree& tree,
+                                         const ModelDims& dims,
+                                         const Matrices& matrices) {
+  std::map<int64_t, int64_t> out;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const Role role = dims.groups[k].role;
+    if (!matrices.groups[k].valid() || role == Role::kBias ||
+        role == Role::kScale || IsAdapter(role) ||
+        IsOfOptimizer(tree.groups[k])) {
+      continue;
+    }
+    const Shape& sides = matrices.groups[k].sides;
+    for (const int64_t side : std::set<int64_t>(sides.begin(), sides.end())) {
+      out[side] += tree.groups[k].instances();
+    }
+  }
+  return out;
+}
+
+// Finds the vocabularies of matrices that occur in one or two tensors and have
+// the model's width as one side. The other side may be a vocabulary if it
+// reaches kLeastVocabulary and kLeastRowsByWidth times the width. Without a
+// name, it must be the largest such size, and no other tensors may have it: a
+// feed-forward width of 4 times the model's is not a vocabulary.
+Vocabularies FindVocabularies(const Tree& tree, const ModelConfig* model,
+                              const ModelDims& dims, const Matrices& matrices) {
+  Vocabularies out;
+  const auto tensors = TensorsBySide(tree, dims, matrices);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const Matrix& matrix = matrices.groups[k];
     const Role role = dims.groups[k].role;
@@ -107,9 +156,16 @@ std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
         other < kLeastRowsByWidth * width) {
       continue;
     }
-    out.insert(other);
+    if (role == Role::kEmbedding || role == Role::kHead ||
+        dims.groups[k].by_name.leaf == Leaf::kEmbeddingTable) {
+      out.shown.insert(other);
+    } else if (const auto all = tensors.find(other);
+               all != tensors.end() && all->second <= kMostTables) {
+      out.assumed = std::max(out.assumed.value_or(0), other);
+    }
   }
-  if (model != nullptr && model->vocab) out.insert(*model->vocab);
+  if (model != nullptr && model->vocab) out.shown.insert(*model->vocab);
+  if (!out.shown.empty()) out.assumed.reset();
   return out;
 }
 
@@ -118,7 +174,7 @@ std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
 class SideFinder {
  public:
   SideFinder(const Tree& tree, const ModelDims& dims, const Matrices& matrices,
-             const std::set<int64_t>& vocabularies)
+             const Vocabularies& vocabularies)
       : tree_(tree), matrices_(matrices), vocabularies_(vocabularies) {
     for (size_t k = 0; k < tree.groups.size(); ++k) {
       const Shape& shape = tree.groups[k].shape;
@@ -139,11 +195,12 @@ class SideFinder {
       for (Dim& dim : inferred.dims) {
         if (dim.size == 1) dim.use = DimUse::kUnsharded;
       }
+      SetWidthOfHeads(k, inferred);
       return;
     }
     const int64_t width = matrices_.WidthOf(tree_, k);
     const ParameterGroup& group = tree_.groups[k];
-    const bool vocabulary = vocabularies_.contains(OtherSide(matrix, width)) &&
+    const bool vocabulary = vocabularies_.Has(OtherSide(matrix, width)) &&
                             group.instances() <= kMostTables;
     // A matrix named `output` inside a layer is a down projection. Outside of
     // layers it is the output head, as in Meta's Llama checkpoints and
@@ -159,6 +216,9 @@ class SideFinder {
                           .width = width,
                           .vocabulary = vocabulary,
                           .in_layers = InLayers(group) || unknown_names});
+      inferred.table_by_sizes = inferred.role == Role::kEmbedding &&
+                                inferred.by_name.role != Role::kEmbedding &&
+                                inferred.by_name.leaf != Leaf::kEmbeddingTable;
     }
     auto first = InnerIsFirst(k, width, inferred);
     const bool by_width = inferred.role == Role::kProjection ||
@@ -178,6 +238,11 @@ class SideFinder {
     inferred.dims[AsIndex(inferred.width)].use = DimUse::kWidth;
     inferred.column = (IsAttention(inferred.role) || IsMlp(inferred.role)) &&
                       !GivesWidth(inferred.role);
+    if (inferred.role == Role::kProjection && !inferred.feed_forward &&
+        inferred.by_name.confidence == Confidence::kNone &&
+        !IsOutOfMixer(group.name, tree_.separator)) {
+      SetUnitsBySizes(inferred);
+    }
   }
 
  private:
@@ -196,13 +261,54 @@ class SideFinder {
     return std::nullopt;
   }
 
+  // Two dimensions of a parameter with three may count heads and their columns,
+  // unless the last one counts taps of a convolution. If neither its name nor a
+  // sibling shows its role, only the model's width is sharded.
+  void SetWidthOfHeads(size_t k, InferredDims& inferred) const {
+    const bool unknown = inferred.role == Role::kConvolution &&
+                         inferred.by_name.confidence == Confidence::kNone;
+    if (!unknown || inferred.dims.size() != 3 ||
+        inferred.dims.back().size < kLeastSide) {
+      return;
+    }
+    // Flax stores the taps of a convolution first: [3, 1280, 1280].
+    const int64_t first = inferred.dims[0].size;
+    if (first < kLeastSide &&
+        inferred.dims[2].size / first != inferred.dims[1].size) {
+      return;
+    }
+    const auto& widths = matrices_.widths.by_stack();
+    const auto width = widths.find(tree_.groups[k].stack());
+    if (width == widths.end()) return;
+    for (const int dim : {0, 2}) {
+      if (inferred.dims[AsIndex(dim)].size != width->second) continue;
+      for (Dim& one : inferred.dims) one.use = DimUse::kUnsharded;
+      inferred.dims[AsIndex(dim)].use = DimUse::kWidth;
+      inferred.width = dim;
+      return;
+    }
+  }
+
+  // Sets the units of a projection whose name shows nothing. Its inner side may
+  // count the columns of heads, unless it is a much longer one. Shards of a
+  // multiple of kLargestHead columns then split no head. Three times the width
+  // is the size of a query, key and value in one matrix, and is not split.
+  static void SetUnitsBySizes(InferredDims& inferred) {
+    const int64_t inner = inferred.inner_size;
+    const int64_t width = inferred.width_size;
+    const bool parts = inner / 3 == width && inner % 3 == 0;
+    if (!parts && inner / 5 >= (width + 1) / 2) return;
+    const bool heads = !parts && inner % kLargestHead == 0;
+    inferred.units = {heads ? inner / kLargestHead : 1};
+  }
+
   std::optional<bool> VocabularyIsFirst(size_t k, int64_t width,
                                         Role role) const {
     const Matrix& matrix = matrices_.groups[k];
     const int64_t first = matrix.sides[0];
     const int64_t last = matrix.sides[1];
-    if (first != last && vocabularies_.contains(first)) return true;
-    if (first != last && vocabularies_.contains(last)) return false;
+    if (first != last && vocabularies_.Has(first)) return true;
+    if (first != last && vocabularies_.Has(last)) return false;
     if (width != 0 && first != last) return first != width;
     if (role == Role::kHead)
       return matrix.in_first ? std::optional(!*matrix.in_first) : std::nullopt;
@@ -239,28 +345,37 @@ class SideFinder {
 
   const Tree& tree_;
   const Matrices& matrices_;
-  const std::set<int64_t>& vocabularies_;
+  const Vocabularies& vocabularies_;
   // The length of each bias, keyed by its module path and its number of
   // tensors.
   std::map<std::pair<std::string, int64_t>, int64_t> biases_;
 };
 
-void SetFacts(const Widths& widths, ModelDims& dims) {
+void SetFacts(const Widths& widths, const Vocabularies& found,
+              ModelDims& dims) {
   std::set<int64_t> distinct;
   for (const auto& [stack, width] : widths.by_stack()) {
     if (width > 0 && !stack.empty()) distinct.insert(width);
   }
-  std::set<int64_t> vocabularies;
+  std::set<int64_t> vocabularies, assumed;
   for (const InferredDims& inferred : dims.groups) {
     const bool table =
         inferred.role == Role::kEmbedding || inferred.role == Role::kHead;
-    if (table && inferred.inner >= 0) vocabularies.insert(inferred.inner_size);
-    dims.facts.experts = std::max(
-        dims.facts.experts,
-        inferred.experts >= 0 ? inferred.Experts() : inferred.expert_count);
+    if (table && inferred.inner >= 0) {
+      const bool shown =
+          !inferred.table_by_sizes || found.shown.contains(inferred.inner_size);
+      (shown ? vocabularies : assumed).insert(inferred.inner_size);
+    }
+    const int64_t experts =
+        inferred.experts >= 0 ? inferred.Experts() : inferred.expert_count;
+    if (experts > dims.facts.experts) {
+      dims.facts.experts = experts;
+      dims.facts.experts_assumed = inferred.experts_by_sizes;
+    }
   }
   dims.facts.widths.assign(distinct.rbegin(), distinct.rend());
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
+  dims.facts.assumed_vocabularies.assign(assumed.rbegin(), assumed.rend());
 }
 
 // Sets `layers_shown` of each group: whether the same dimensions of the group
@@ -296,6 +411,20 @@ std::vector<size_t> InferredDims::OfOneLayer() const {
   return out;
 }
 
+bool InferredDims::IsOfUnknownRole() const {
+  if (by_name.module_role == Role::kNorm) return false;
+  int64_t sides = 0, taps = 0;
+  for (const size_t i : OfOneLayer()) {
+    if (dims[i].size > 1) ++(dims[i].size < kLeastSide ? taps : sides);
+  }
+  if (sides + taps < 2) return false;
+  // The role of a matrix whose orientation is unknown may be known.
+  if (IsAttention(by_name.role) || IsMlp(by_name.role)) return false;
+  return role == Role::kOther || role == Role::kProjection || table_by_sizes ||
+         (role == Role::kConvolution && (taps == 0 || width >= 0) &&
+          by_name.confidence == Confidence::kNone);
+}
+
 ModelDims InferDims(const Tree& stored, const ModelConfig* model,
                     int64_t tensor_parts, const ScanAxis& axis) {
   LayerStacks stacks = StacksOf(stored, model, axis);
@@ -305,8 +434,8 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   ModelDims out = NameRoles(tree);
   out.facts.has_config = model != nullptr;
   NameGates(tree, out);
-  NameOutputs(tree, out);
-  MarkExperts(tree, out);
+  NameBySiblings(tree, model, out);
+  MarkExperts(tree, model, out);
   const Matrices matrices = FindMatrices(tree, model, out);
   const auto vocabularies = FindVocabularies(tree, model, out, matrices);
   const SideFinder sides(tree, out, matrices, vocabularies);
@@ -316,7 +445,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   LinkCompanions(tree, out);
   SetBlocks(tree, model, out);
   InferHeads(tree, model, tensor_parts, out);
-  SetFacts(matrices.widths, out);
+  SetFacts(matrices.widths, vocabularies, out);
   RestoreLayers(stored, stacks, out);
   if (axis.none || axis.dim) {
     MarkShownLayers(stacks, StacksOf(stored, model, {}), out);

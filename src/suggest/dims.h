@@ -34,11 +34,29 @@ struct Dim {
   int64_t block = 1;  // the size of a shard must be a multiple of this number
 };
 
+// Which matrices of the same module show the role of a parameter.
+enum class Siblings : uint8_t {
+  kNone,   // the role is by the parameter's own name and sizes
+  kNames,  // the names of siblings, together with the sizes
+  kSizes   // the sizes of siblings alone
+};
+
 // The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
   // The role that the name suggests, corrected where the sizes contradict it.
   Role role = Role::kOther;
+  Siblings siblings = Siblings::kNone;
+  // Whether siblings show that the inner side does not count columns of heads.
+  bool feed_forward = false;
+  // Whether only its sizes suggest that the matrix is a table of the
+  // vocabulary.
+  bool table_by_sizes = false;
+  // Whether only its sizes suggest that a dimension counts experts.
+  bool experts_by_sizes = false;
+  // Whether nothing shows how many heads the projection has. It is then sharded
+  // by heads only if its shards are complete for every possible number.
+  bool heads_unknown = false;
   std::vector<Dim> dims;
   // Indices into `dims`. Each is -1 if there is no such dimension, or if it is
   // unknown which one it is. A weight matrix has two sides: `width` is the side
@@ -73,13 +91,20 @@ struct InferredDims {
   int64_t Experts() const;
   // Returns the indices of the dimensions that do not count scanned layers.
   std::vector<size_t> OfOneLayer() const;
+  // Returns whether the parameter is a matrix and nothing shows what it does.
+  // Of a table of the vocabulary that only its sizes suggest, it is unknown
+  // whether it is the embedding or the output head.
+  bool IsOfUnknownRole() const;
 };
 
 // Facts inferred about the model, for the comment at the top of the rules file.
 struct ModelFacts {
   std::vector<int64_t> widths, vocabularies;
+  // Vocabularies that only sizes suggest.
+  std::vector<int64_t> assumed_vocabularies;
   std::vector<std::string> heads;  // such as "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
+  bool experts_assumed = false;  // true: only sizes suggest the experts
   bool heads_assumed = false;
   bool has_config = false;     // true: the model's configuration is given
   bool unknown_names = false;  // true: no parameter name suggests a role

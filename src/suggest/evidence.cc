@@ -27,6 +27,12 @@ Evidence OfRole(const InferredDims& inferred) {
   if (inferred.OfOneLayer().size() < 2) {
     return {Level::kHigh, "vectors of one layer"};
   }
+  if (inferred.siblings == Siblings::kNames) {
+    return {Level::kMedium, "by the names and sizes of its siblings"};
+  }
+  if (inferred.siblings == Siblings::kSizes) {
+    return {Level::kLow, "by the sizes of its siblings"};
+  }
   switch (inferred.by_name.confidence) {
     case Confidence::kSure:
       if (inferred.role != Role::kOther && inferred.role != Role::kProjection) {
@@ -34,6 +40,7 @@ Evidence OfRole(const InferredDims& inferred) {
       }
       break;
     case Confidence::kLikely:
+      if (inferred.role == Role::kOther) break;
       return {Level::kMedium,
               "by names that other programs use differently, and sizes"};
     case Confidence::kSizes:

@@ -38,13 +38,6 @@ struct AttentionBlock {
   int64_t width = 0;
 };
 
-struct Heads {
-  int64_t heads = 0;
-  int64_t kv_heads = 0;
-  int64_t head_dim = 0;
-  bool assumed = false;
-};
-
 class HeadInference {
  public:
   HeadInference(const Tree& tree, const ModelConfig* model, int64_t parts,
@@ -125,7 +118,7 @@ class HeadInference {
       dims_.facts.heads_assumed = true;
     }
     for (const size_t k : all) At(k).units = {heads};
-    AddText({heads, heads, 0, false});
+    AddText({heads, heads, 0, dims_.facts.heads_assumed});
   }
 
   // Returns the number of columns of all query heads together; 0 if it is
@@ -135,6 +128,11 @@ class HeadInference {
     for (const size_t k : block.queries) return At(k).inner_size;
     for (const size_t k : block.fused) {
       if (At(k).inner_size == 3 * At(k).width_size) return At(k).width_size;
+      const auto heads = ConfiguredHeads(model_);
+      if (heads &&
+          At(k).inner_size == heads->Columns() + 2 * heads->KvColumns()) {
+        return heads->Columns();
+      }
     }
     return 0;
   }
@@ -195,7 +193,11 @@ class HeadInference {
     return 0;
   }
 
-  Heads Guessed(const AttentionBlock& block, int64_t query, int64_t key) {
+  // Returns the heads of a block whose head size is that of a vector, or else
+  // assumed. Returns nullopt if the heads would not divide by the KV heads: the
+  // columns are then not those of queries, keys and values.
+  std::optional<Heads> Guessed(const AttentionBlock& block, int64_t query,
+                               int64_t key) {
     const int64_t common = std::gcd(query, key);
     Heads out;
     out.head_dim = HeadSizeOfVectors(block, query, key);
@@ -205,7 +207,10 @@ class HeadInference {
     for (const int64_t likely : kLikely) {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
-    if (out.head_dim == 0) out.head_dim = common;
+    // The true size of a head divides the columns that are common to queries
+    // and keys. Shards of complete multiples of all of them never split a head.
+    out.likely = out.head_dim != 0;
+    if (!out.likely) out.head_dim = common;
     // The assumed head size may be wrong: 768 columns are 12 heads of 64 or 8
     // heads of 96. Three shards divide 12 heads, but not 8. If the number of
     // shards is not a power of two, the assumed size is a multiple of all
@@ -218,36 +223,50 @@ class HeadInference {
         }
       }
       if (common % out.head_dim != 0) out.head_dim = common;
+      out.likely = std::find(kLikely.begin(), kLikely.end(), out.head_dim) !=
+                   kLikely.end();
     }
     out.heads = query / out.head_dim;
     out.kv_heads = key / out.head_dim;
+    if (out.heads % std::max<int64_t>(1, out.kv_heads) != 0) {
+      return std::nullopt;
+    }
     return out;
+  }
+
+  // Marks projections whose number of heads nothing shows. tp must divide each
+  // of `units`. No tp larger than 1 divides the number 1, so these dimensions
+  // stay unsharded: it is unknown where one head ends and the next begins.
+  void SetUnknown(const AttentionBlock& block) {
+    for (const auto* groups : {&block.queries, &block.outputs, &block.fused,
+                               &block.keys, &block.joined}) {
+      for (const size_t k : *groups) {
+        if (!At(k).units.empty()) continue;
+        At(k).units = {1};
+        At(k).heads_unknown = true;
+      }
+    }
   }
 
   void SetPlain(AttentionBlock& block) {
     const int64_t query = QueryWidth(block);
-    if (query <= 0) {
-      // Without the number of heads, it is unknown where one head ends and the
-      // next begins. tp must divide each of `units`. No tp larger than 1
-      // divides the number 1, so these dimensions stay unsharded.
-      for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
-        for (const size_t k : *groups) {
-          if (At(k).units.empty()) At(k).units = {1};
-        }
-      }
-      return;
-    }
+    if (query <= 0) return SetUnknown(block);
     const int64_t key = std::max<int64_t>(1, KeyWidth(block, query));
     Heads heads;
     if (const auto unfolded = Unfolded(block)) {
       heads = *unfolded;
     } else if (const auto configured = Configured(query, key)) {
       heads = *configured;
+    } else if (const auto guessed = Guessed(block, query, key)) {
+      heads = *guessed;
     } else {
-      heads = Guessed(block, query, key);
+      return SetUnknown(block);
     }
     if (heads.assumed) dims_.facts.heads_assumed = true;
-    AddText(heads);
+    // An output alone does not show how many heads the queries have.
+    if (!heads.assumed || !block.queries.empty() || !block.fused.empty()) {
+      AddText(heads);
+    }
     for (const auto* groups : {&block.queries, &block.outputs}) {
       for (const size_t k : *groups) {
         Set(k, At(k).inner_size % heads.heads == 0
@@ -259,6 +278,10 @@ class HeadInference {
       Set(k, At(k).inner_size % heads.head_dim == 0
                  ? std::vector<int64_t>{At(k).inner_size / heads.head_dim}
                  : std::vector<int64_t>{1});
+    }
+    for (const auto* groups : {&block.queries, &block.outputs, &block.fused,
+                               &block.keys, &block.joined}) {
+      for (const size_t k : *groups) At(k).heads_unknown = !heads.likely;
     }
     for (const size_t k : block.joined) Set(k, {heads.kv_heads});
     for (const size_t k : block.fused) {
@@ -292,12 +315,14 @@ class HeadInference {
   }
 
   void AddText(const Heads& heads) {
+    if (!heads.likely) return;
     std::string text = std::to_string(heads.heads) + " heads";
     if (heads.head_dim > 0) text += " of " + std::to_string(heads.head_dim);
     if (heads.kv_heads != heads.heads) {
       text += ", " + std::to_string(heads.kv_heads) +
               (heads.kv_heads == 1 ? " KV head" : " KV heads");
     }
+    if (heads.assumed) text += " (head size assumed)";
     auto& texts = dims_.facts.heads;
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
       texts.push_back(std::move(text));
@@ -311,6 +336,23 @@ class HeadInference {
 };
 
 }  // namespace
+
+std::optional<Heads> ConfiguredHeads(const ModelConfig* model) {
+  if (model == nullptr || !model->heads) return std::nullopt;
+  Heads out;
+  out.heads = *model->heads;
+  out.kv_heads = model->kv_heads.value_or(out.heads);
+  if (out.heads <= 0 || out.kv_heads <= 0) return std::nullopt;
+  out.head_dim =
+      model->head_dim.value_or(model->hidden.value_or(0) / out.heads);
+  // The products of the numbers of a larger configuration might overflow.
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (out.head_dim <= 0 ||
+      std::max({out.heads, out.kv_heads, out.head_dim}) > kMost) {
+    return std::nullopt;
+  }
+  return out;
+}
 
 void InferHeads(const Tree& tree, const ModelConfig* model,
                 int64_t tensor_parts, ModelDims& dims) {

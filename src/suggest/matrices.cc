@@ -22,7 +22,6 @@
 #include <string_view>
 
 #include "roles/quantisation.h"
-#include "roles/words.h"
 #include "source/checked.h"
 #include "source/index.h"
 
@@ -75,18 +74,6 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   out.last = output ? width : sides[0];
   out.sides = output ? Shape{inner, size(width)} : Shape{size(width), inner};
   return out;
-}
-
-// Returns whether one of the last two parts of the name is a word for the
-// output projection of attention, such as `o_proj`.
-bool IsCalledOutput(const ParameterGroup& group) {
-  const auto names = [](std::string_view part) {
-    return RoleOfWord(part, {.in_attention = true}, Confidence::kSure) ==
-           Role::kOutput;
-  };
-  const size_t count = group.parts.size();
-  return names(group.parts[count - 1]) ||
-         (count > 1 && names(group.parts[count - 2]));
 }
 
 Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
@@ -148,7 +135,10 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
       shapes[k].insert(shapes[k].begin(), 1);
     }
     roles[k] = inferred.by_name;
-    if (inferred.role == Role::kOutput) roles[k].module_role = Role::kOutput;
+    if (inferred.role == Role::kOutput ||
+        inferred.siblings != Siblings::kNone) {
+      roles[k].module_role = inferred.role;
+    }
     if (roles[k].module_role == Role::kOther && matrix.valid() &&
         roles[k].leaf == Leaf::kOther) {
       roles[k].leaf = Leaf::kWeight;
@@ -323,43 +313,6 @@ int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
   const ParameterGroup& group = tree.groups[k];
   return widths.Of(group.name, matrix.sides[0], matrix.sides[1],
                    group.stack_size ? group.stack() : std::string_view());
-}
-
-void NameOutputs(const Tree& tree, ModelDims& dims) {
-  // For each attention block, the shape that the output projection must have to
-  // fit the queries.
-  std::map<std::string_view, Shape> outputs;
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    const InferredDims& inferred = dims.groups[k];
-    const std::string_view block = inferred.by_name.block_path;
-    const Shape& shape = tree.groups[k].shape;
-    if (inferred.role == Role::kQuery && shape.size() == 3) {
-      outputs.try_emplace(block, Shape{shape[1], shape[2], shape[0]});
-    } else if (inferred.role == Role::kQuery && shape.size() == 2) {
-      outputs.try_emplace(block, Shape{shape[1], shape[0]});
-    } else if (inferred.role == Role::kFusedQkv && shape.size() == 4 &&
-               shape[1] == kMostJoined) {
-      outputs.try_emplace(block, Shape{shape[2], shape[3], shape[0]});
-    }
-  }
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    InferredDims& inferred = dims.groups[k];
-    const Shape& shape = tree.groups[k].shape;
-    if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
-    std::string_view path = inferred.by_name.block_path;
-    auto output = outputs.find(path);
-    // The end of the name may be an unknown word, as in `lookback/mix/v1`. The
-    // block's path is then one part too long, `lookback/mix`, and has no
-    // queries. The path without this part, `lookback`, is tried.
-    if (output == outputs.end() && inferred.role == Role::kOther) {
-      const size_t end = path.rfind(tree.separator);
-      if (end != path.npos) output = outputs.find(path.substr(0, end));
-    }
-    if (output == outputs.end() || shape != output->second) continue;
-    if (shape.size() == 3 || IsCalledOutput(tree.groups[k])) {
-      inferred.role = Role::kOutput;
-    }
-  }
 }
 
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,

@@ -42,16 +42,6 @@ struct Matrices {
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
-// Sets the role of attention output projections whose names do not show it.
-// Only groups whose role by name is unknown or a down projection are
-// considered. The group must be in a block with a query or a fused projection.
-// If it has three dimensions, the first two must be the heads and columns of
-// the query. If it has two, its shape must be the transposed shape of the
-// query, and its name must have a word for an output:
-//
-//   query [1024, 16, 64], out [16, 64, 1024]
-void NameOutputs(const Tree& tree, ModelDims& dims);
-
 // Finds the two sides of each group, and their orientation. Marks dimensions
 // that are never sharded. A group with more than two dimensions that is not a
 // matrix gets the role of a convolution, unless it is a position table. The

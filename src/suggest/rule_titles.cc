@@ -23,10 +23,12 @@ std::string UsualText(Title title, const Choice& choice) {
     case Title::kQuery:
     case Title::kLatentUp:
     case Title::kOutput:
+    case Title::kHeadsBySizes:
       return sharded ? "heads over tp" : "";
     case Title::kKeys:
       return sharded ? "KV heads over tp" : "";
     case Title::kQkv:
+    case Title::kQkvBySizes:
       return sharded ? "heads over tp; query, key and value are stored one "
                        "after the other, "
                        "so that the loader has to shard each of them"
@@ -40,6 +42,7 @@ std::string UsualText(Title title, const Choice& choice) {
     case Title::kDown:
     case Title::kExpertIn:
     case Title::kExpertOut:
+    case Title::kExpertsBySizes:
       return sharded ? "columns over tp, so that only the output of the block "
                        "is summed"
                      : "";
@@ -58,6 +61,8 @@ std::string InnerText(Title title) {
     case Title::kQuery:
     case Title::kKeys:
     case Title::kQkv:
+    case Title::kQkvBySizes:
+    case Title::kHeadsBySizes:
     case Title::kLatentUp:
     case Title::kOutput:
       return "the heads";
@@ -73,9 +78,17 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
       choice.reason != Reason::kReplicatedKeys) {
     return Title::kReplicated;
   }
+  if (inferred.siblings == Siblings::kSizes) {
+    return inferred.role == Role::kFusedQkv ? Title::kQkvBySizes
+                                            : Title::kHeadsBySizes;
+  }
+  if (inferred.experts_by_sizes && inferred.role != Role::kBias &&
+      inferred.role != Role::kScale) {
+    return Title::kExpertsBySizes;
+  }
   switch (inferred.role) {
     case Role::kEmbedding:
-      return Title::kEmbedding;
+      return inferred.table_by_sizes ? Title::kTable : Title::kEmbedding;
     case Role::kHead:
       return Title::kHead;
     case Role::kPosition:
@@ -108,7 +121,7 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kStateSpace:
       return Title::kMixer;
     case Role::kConvolution:
-      return Title::kConvolution;
+      return inferred.IsOfUnknownRole() ? Title::kOther : Title::kConvolution;
     case Role::kAdapterDown:
     case Role::kAdapterUp:
       return Title::kAdapter;
@@ -126,7 +139,9 @@ Title TitleOf(const InferredDims& inferred, const Choice& choice) {
     case Role::kOther:
       break;
   }
-  return Title::kOther;
+  const Role named = inferred.by_name.role;
+  return IsAttention(named) || IsMlp(named) ? Title::kUnoriented
+                                            : Title::kOther;
 }
 
 std::string_view TitleText(Title title) {
@@ -135,6 +150,8 @@ std::string_view TitleText(Title title) {
       return "Token embedding";
     case Title::kHead:
       return "Output head";
+    case Title::kTable:
+      return "Perhaps the embedding or the output head, by sizes alone";
     case Title::kPosition:
       return "Positions";
     case Title::kQuery:
@@ -147,6 +164,11 @@ std::string_view TitleText(Title title) {
       return "Projections from a latent to heads";
     case Title::kOutput:
       return "Attention's output";
+    case Title::kQkvBySizes:
+      return "Perhaps query, key and value in one matrix, by the sizes of its "
+             "siblings";
+    case Title::kHeadsBySizes:
+      return "Projections to or from heads, by the sizes of their siblings";
     case Title::kLatent:
       return "Projections to a latent, whose norm reads all of it";
     case Title::kRouter:
@@ -155,6 +177,8 @@ std::string_view TitleText(Title title) {
       return "Experts, into the feed-forward width";
     case Title::kExpertOut:
       return "Experts, out of the feed-forward width";
+    case Title::kExpertsBySizes:
+      return "Perhaps experts, by their sizes alone";
     case Title::kUp:
       return "Feed-forward, into its width";
     case Title::kGateUp:
@@ -169,6 +193,8 @@ std::string_view TitleText(Title title) {
       return "Convolutions";
     case Title::kAdapter:
       return "Adapters, whose rank stays unsharded";
+    case Title::kUnoriented:
+      return "Nothing shows which dimension is the input";
     case Title::kOther:
       return "Of unknown role";
     case Title::kScale:
@@ -189,6 +215,12 @@ std::string ReasonText(const Choice& choice, Title title, bool tensor) {
       return "tp does not divide " + InnerText(title) +
              ", so it is stored in slices of the width and gathered before "
              "use";
+    case Reason::kHeadsUnknown:
+      return "the number of heads is not known, so it is stored in slices of "
+             "the width and gathered before use";
+    case Reason::kRoleUnknown:
+      return "nothing shows whether it has heads or parts, so it is stored in "
+             "slices of the width and gathered before use";
     case Reason::kReplicatedKeys:
       return "tp does not divide the KV heads, which are few bytes: replicated "
              "over tp";

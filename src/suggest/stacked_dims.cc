@@ -77,6 +77,20 @@ bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
          });
 }
 
+// Returns whether a stack has a router with this number of outputs.
+bool HasRouter(const Tree& tree, const ModelDims& dims, std::string_view stack,
+               int64_t experts) {
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const Shape& shape = tree.groups[k].shape;
+    if (dims.groups[k].role == Role::kRouter &&
+        tree.groups[k].stack() == stack &&
+        std::find(shape.begin(), shape.end(), experts) != shape.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void RestoreDim(int at, int64_t size, InferredDims& inferred) {
   inferred.dims.insert(inferred.dims.begin() + at,
                        {.use = DimUse::kLayers, .size = size});
@@ -137,7 +151,7 @@ void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
   }
 }
 
-void MarkExperts(const Tree& tree, ModelDims& dims) {
+void MarkExperts(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     InferredDims& inferred = dims.groups[k];
     if (inferred.by_name.counted_expert) {
@@ -156,7 +170,12 @@ void MarkExperts(const Tree& tree, ModelDims& dims) {
     const std::vector<size_t> all = groups;
     std::erase_if(groups, [&](size_t k) { return HasHeads(tree, k, all); });
     if (groups.size() < 2) continue;
-    for (const size_t k : groups) SetExperts(dims.groups[k], 0);
+    const bool shown = (model != nullptr && model->experts == key.second) ||
+                       HasRouter(tree, dims, key.first, key.second);
+    for (const size_t k : groups) {
+      SetExperts(dims.groups[k], 0);
+      dims.groups[k].experts_by_sizes = !shown;
+    }
   }
 }
 

@@ -26,8 +26,9 @@ void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
 bool InLayers(const ParameterGroup& group);
 
 // Finds the experts. Marks the dimension that counts them. If each expert has
-// its own tensor, sets `expert_count` to the number of experts.
-void MarkExperts(const Tree& tree, ModelDims& dims);
+// its own tensor, sets `expert_count` to the number of experts. `model` is the
+// configuration, and may be null.
+void MarkExperts(const Tree& tree, const ModelConfig* model, ModelDims& dims);
 
 }  // namespace shardc::suggest
 

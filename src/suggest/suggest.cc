@@ -10,10 +10,13 @@
 #include "suggest/suggest.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "roles/unknown_roles.h"
 #include "source/checked.h"
 #include "source/wording.h"
 #include "suggest/choose.h"
@@ -76,7 +79,98 @@ std::vector<std::pair<std::string, int64_t>> UnusedAxes(
   return out;
 }
 
+// Returns the facts that the rules lack: the roles of parameters, and the
+// number of heads of projections that are known to be those of attention.
+std::vector<NotKnown> NotKnownOf(const Tree& tree, const ModelDims& dims) {
+  std::vector<NotKnown> out;
+  const bool has_config = dims.facts.has_config;
+  const UnknownRoles roles = UnknownRolesOf(tree, dims);
+  if (roles.any()) out.push_back(NotKnownRoles(roles, has_config));
+  NotKnown heads{.what = "the number of heads",
+                 .params = {},
+                 .bytes = 0,
+                 .settled_by = has_config ? "" : "--model CONFIG.json"};
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (!dims.groups[k].heads_unknown) continue;
+    heads.params.push_back(tree.groups[k].name);
+    *heads.bytes += tree.groups[k].total_bytes();
+  }
+  if (!heads.params.empty()) out.push_back(std::move(heads));
+  return out;
+}
+
+// Returns which parameters are the reason why a device holds far more than its
+// fully sharded bytes: those that add most of the excess.
+std::string ExcessText(const Tree& tree, const MeshAxes& mesh,
+                       const Choices& choices, int64_t bytes) {
+  constexpr size_t kNamed = 2;
+  std::vector<std::pair<int64_t, size_t>> excess;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const int64_t parts = choices.groups[k].Parts();
+    const int64_t all = mesh.DevicesOfReplica();
+    const int64_t total = tree.groups[k].total_bytes();
+    if (parts < all) excess.emplace_back(total / all - total / parts, k);
+  }
+  std::sort(excess.begin(), excess.end());
+  std::string out = "a device would hold " + BytesText(bytes) + ", and " +
+                    BytesText(tree.bytes / mesh.DevicesOfReplica()) +
+                    " if all were fully sharded: ";
+  for (size_t i = 0; i < std::min(kNamed, excess.size()); ++i) {
+    const ParameterGroup& group = tree.groups[excess[i].second];
+    out += (i == 0 ? "" : ", ") + ShortQuote(group.name) + " " +
+           ShapeText(group.shape);
+  }
+  const auto more = static_cast<int64_t>(excess.size()) -
+                    static_cast<int64_t>(std::min(kNamed, excess.size()));
+  if (more > 0) {
+    out += " and " + Counted(more, "smaller group", "smaller groups");
+  }
+  return out + (excess.size() > 1 ? " are" : " is") +
+         " not sharded over every axis";
+}
+
 }  // namespace
+
+std::string UnknownRoles::Text() const {
+  std::array<char, 32> percent{};
+  std::snprintf(percent.data(), percent.size(), "%.1f", 100 * share);
+  return Counted(params, "parameter") + " (" + percent.data() +
+         " %) of unknown role";
+}
+
+bool UnknownRoles::AreMany() const { return share > kMostUnknownRoles; }
+
+UnknownRoles UnknownRolesOf(const Tree& tree, const ModelDims& dims,
+                            bool by_name) {
+  UnknownRoles out;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const InferredDims& inferred = dims.groups[k];
+    const ParameterGroup& group = tree.groups[k];
+    const bool unknown =
+        inferred.IsOfUnknownRole() && !IsOutOfMixer(group.name, tree.separator);
+    if (!unknown && !(by_name && inferred.siblings != Siblings::kNone)) {
+      continue;
+    }
+    out.params += group.count();
+    out.bytes = CheckedAdd(out.bytes, group.total_bytes()).value_or(INT64_MAX);
+    out.names.push_back(group.name);
+  }
+  if (tree.bytes > 0) {
+    out.share =
+        static_cast<double>(out.bytes) / static_cast<double>(tree.bytes);
+  }
+  return out;
+}
+
+NotKnown NotKnownRoles(const UnknownRoles& roles, bool has_config) {
+  return {.what = "the roles of " + Counted(roles.params, "parameter"),
+          .params = roles.names,
+          .bytes = roles.bytes,
+          .settled_by = has_config
+                            ? "a `model:` section"
+                            : "a `model:` section, or --model CONFIG.json "
+                              "where its sizes show them"};
+}
 
 bool HasTooManyGroups(const Tree& tree) {
   return tree.groups.size() > kMostGroups;
@@ -103,6 +197,7 @@ Suggestion Suggest(const Request& request) {
     out.patterns = PatternsOf(out.tree, groups);
   }
   out.bytes_per_device = BytesPerDevice(out.tree, out.choices);
+  out.not_known = NotKnownOf(out.tree, out.dims);
   out.misfit =
       HasTooManyGroups(out.tree)
           ? "the names have no layer numbers: " +
@@ -135,21 +230,12 @@ std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
   if (!out.empty()) return out + "`";
   for (const auto& [name, size] : UnusedAxes(mesh, choices)) {
     out += (out.empty() ? "" : "; ") + name + " of size " +
-           std::to_string(size) + " divides no parameter";
+           std::to_string(size) + " shards no parameter";
   }
   if (!out.empty()) return out;
   const int64_t bytes = BytesPerDevice(tree, choices);
   if (bytes <= kLittle || RatioOf(tree, mesh, bytes) <= kPoorRatio) return out;
-  int64_t misfits = 0;
-  int64_t weights = 0;
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    if (tree.groups[k].rank() < 2) continue;
-    ++weights;
-    if (2 * choices.groups[k].Parts() <= mesh.devices() / mesh.dp) ++misfits;
-  }
-  return std::to_string(misfits) + " of " +
-         Counted(weights, "group of weights", "groups of weights") +
-         " do not divide by every axis";
+  return ExcessText(tree, mesh, choices, bytes);
 }
 
 }  // namespace shardc::suggest

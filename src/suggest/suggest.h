@@ -10,6 +10,7 @@
 #include "model/imported.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
+#include "model/not_known.h"
 #include "model/project.h"
 #include "suggest/choice.h"
 #include "suggest/dims.h"
@@ -45,6 +46,9 @@ struct Suggestion {
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
+  // The facts about the model that neither names nor sizes nor the
+  // configuration show.
+  std::vector<NotKnown> not_known;
   // Why the mesh does not suit the model; empty if it does.
   std::string misfit;
   // Indexed by the manifest's tensors: the index of the rule that matches the
@@ -55,6 +59,30 @@ struct Suggestion {
   // the model's bytes; 1 if the model is fully sharded.
   double Ratio() const;
 };
+
+// The parameters that InferredDims::IsOfUnknownRole() reports.
+struct UnknownRoles {
+  int64_t params = 0;
+  int64_t bytes = 0;
+  double share = 0;                // of the model's bytes
+  std::vector<std::string> names;  // of their groups
+
+  bool any() const { return params > 0; }
+  // Returns whether their share is too large for statements about the entire
+  // model.
+  bool AreMany() const;
+  // Returns a text such as "12 parameters (34.5 %) of unknown role".
+  std::string Text() const;
+};
+
+// Finds the parameters of unknown role. If `by_name` is true, also those whose
+// role only other parameters show: commands that read roles from names do not
+// know it.
+UnknownRoles UnknownRolesOf(const Tree& tree, const ModelDims& dims,
+                            bool by_name = false);
+
+// Returns the roles that are not known as a fact, and what settles it.
+NotKnown NotKnownRoles(const UnknownRoles& roles, bool has_config);
 
 Suggestion Suggest(const Request& request);
 

@@ -39,6 +39,9 @@ constexpr double kTableShare = 10;
 // unless the copies add this many thousandths of the model's bytes or more. In
 // that case, tp shards the model's width.
 constexpr double kKeysShare = 40;
+// If no data axis shards the keys and values, linting reports copies of a
+// hundredth of the model, for keys and for values.
+constexpr double kReportedKeysShare = 20;
 
 // Returns whether `parts` equal shards of a dimension end at block boundaries.
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
@@ -148,7 +151,9 @@ std::vector<SpecChooser::Option> SpecChooser::Options(
     case Role::kFusedKeyValue:
       if (inner) return {{inferred.inner, "KV_HEAD"}};
       if (Thousandths(key_bytes_) * static_cast<double>(mesh_.tp - 1) <
-          kKeysShare) {
+              kKeysShare &&
+          (mesh_.DevicesOfReplica() > mesh_.tp ||
+           Thousandths(key_bytes_) < kReportedKeysShare)) {
         return {{-1, "", Reason::kReplicatedKeys}};
       }
       return {slices, none};
@@ -317,6 +322,12 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
     out.width_slices = option.reason == Reason::kSlices;
   }
   SetReason(inferred, axes, out);
+  if (out.width_slices && inferred.heads_unknown) {
+    out.reason = Reason::kHeadsUnknown;
+  } else if (out.width_slices && inferred.role == Role::kProjection &&
+             !inferred.units.empty()) {
+    out.reason = Reason::kRoleUnknown;
+  }
   if (out.replicated()) out.spec.clear();
   return out;
 }

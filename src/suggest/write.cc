@@ -124,9 +124,15 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
   if (!facts.vocabularies.empty()) {
     add("vocabulary " + ListText(facts.vocabularies));
   }
+  if (!facts.assumed_vocabularies.empty()) {
+    add("perhaps a vocabulary of " + ListText(facts.assumed_vocabularies) +
+        ", by its size alone");
+  }
   for (const std::string& heads : facts.heads) add(heads);
   if (facts.experts > 0) {
-    add(Counted(facts.experts, "expert"));
+    add((facts.experts_assumed ? "perhaps " : "") +
+        Counted(facts.experts, "expert") +
+        (facts.experts_assumed ? ", by sizes alone" : ""));
   }
   std::vector<std::string> out = Wrapped(
       "Rules suggested for " + MeshText(mesh) + ": " +
@@ -141,6 +147,11 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
   for (const LayerStack& stack : suggestion.dims.stacks.stacks) {
     append(StackEvidence(stack));
   }
+  if (const auto roles = UnknownRolesOf(suggestion.tree, suggestion.dims);
+      roles.any()) {
+    append("Not known: " + roles.Text() +
+           ", so that nothing shows whether they have heads or fused parts.");
+  }
   if (facts.heads_assumed && suggestion.mesh.tp > 1) {
     append(facts.has_config
                ? "The size of a head is assumed where the model's config.json "
@@ -148,7 +159,15 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
                : "The size of a head is assumed; give the model's config.json "
                  "with --model to read it.");
   }
-  if (suggestion.choices.heads_unsharded) {
+  const auto& groups = suggestion.dims.groups;
+  const bool unknown =
+      std::any_of(groups.begin(), groups.end(),
+                  [](const InferredDims& one) { return one.heads_unknown; });
+  if (suggestion.choices.heads_unsharded && unknown) {
+    append(
+        "The number of heads is not known: attention is not sharded by "
+        "heads.");
+  } else if (suggestion.choices.heads_unsharded) {
     append("Heads do not divide by tp " + std::to_string(suggestion.mesh.tp) +
            ": attention is not sharded by heads.");
   } else if (suggestion.choices.kv_heads_unsharded) {
@@ -320,9 +339,11 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
             "one");
       }
       if (rule_group.choice->ignore_reshard) {
-        one.comments.emplace_back(
-            "shardc: ignore[SHD214] heads do not divide by tp, so slices are "
-            "gathered before use");
+        const bool unknown = rule_group.choice->reason == Reason::kHeadsUnknown;
+        one.comments.push_back(
+            "shardc: ignore[SHD214] heads " +
+            std::string(unknown ? "are not known" : "do not divide by tp") +
+            ", so slices are gathered before use");
       }
       out.rules.push_back(std::move(one));
     }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/not_known.h"
 #include "emit/plans/rule_json.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -336,7 +337,8 @@ std::string ImportedFileYaml(const Imported& imported) {
   return out + PolicyYaml(imported.policy);
 }
 
-void WriteImportedFileJson(const Imported& imported, Sink& out) {
+void WriteImportedFileJson(const Imported& imported, Sink& out,
+                           const std::vector<NotKnown>* not_known) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("version", 1);
@@ -362,6 +364,7 @@ void WriteImportedFileJson(const Imported& imported, Sink& out) {
     json.Key("policy");
     WritePolicy(json, imported.policy);
   }
+  if (not_known != nullptr) WriteNotKnown(json, *not_known);
   json.EndObject();
   out.Put('\n');
 }

@@ -10,6 +10,7 @@
 
 #include "model/axis_rules.h"
 #include "model/imported.h"
+#include "model/not_known.h"
 #include "model/rules.h"
 #include "source/sink.h"
 
@@ -33,9 +34,12 @@ bool HasMixedSeparators(const RuleSet& rules);
 // Return the imported rules as a rules file. The imported file may have
 // comments, on the entire file or on a rule. The YAML form has all of them. In
 // the JSON form, the comments on a rule are its member `note`, and the comments
-// on the file are omitted.
+// on the file are omitted. If `not_known` is given, the JSON form also has the
+// members `not_known` and `at_least` of WriteNotKnown(), which are ignored when
+// the file is read.
 std::string ImportedFileYaml(const Imported& imported);
-void WriteImportedFileJson(const Imported& imported, Sink& out);
+void WriteImportedFileJson(const Imported& imported, Sink& out,
+                           const std::vector<NotKnown>* not_known = nullptr);
 // Returns the text of a mesh file.
 std::string MeshFileYaml(const Mesh& mesh);
 
