@@ -14,6 +14,12 @@ Nothing is allocated. These declare shardings:
 
     python3 -m shardc.rules my_models.llama:build -o rules.yaml --mesh-out mesh.yaml
 
+The models of two frameworks need no factory: EasyDeL's by their config.json, and
+MaxText's by the arguments of its trainer.
+
+    python3 -m shardc.rules --easydel config.json -o rules.yaml
+    python3 -m shardc.rules --maxtext base.yml model_name=llama3-8b -o rules.yaml
+
 Each written rule is matched again, by the program shardc where it is found: the
 counts of parameters with an equal spec, a different one and none are printed. The
 status is 0 where all are equal, 1 where not, and 2 without a declaration.
@@ -36,6 +42,7 @@ from shardc.declared import (
     axes_of,
     declarations,
 )
+from shardc.frameworks import easydel, maxtext
 from shardc.manifest import ManifestError, abstract, build, imported, is_factory
 from shardc.program import ShardcError
 from shardc.rulesfile import Proof, Rules
@@ -204,7 +211,18 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("factory", metavar="MODULE:FACTORY")
+    parser.add_argument("factory", metavar="MODULE:FACTORY", nargs="?")
+    parser.add_argument(
+        "--easydel",
+        metavar="CONFIG",
+        help="a config.json, or the folder of one: the model that EasyDeL makes of it",
+    )
+    parser.add_argument(
+        "--maxtext",
+        metavar="ARGUMENT",
+        nargs="+",
+        help="MaxText's configuration, such as base.yml, and KEY=VALUE",
+    )
     parser.add_argument(
         "-o", "--output", help="file for the rules (default: standard output)"
     )
@@ -230,11 +248,16 @@ def main(arguments: list[str] | None = None) -> int:
         "--devices",
         type=int,
         default=256,
-        help="processes that PyTorch's meshes may use (default: 256)",
+        help="processes or devices that the meshes of PyTorch and MaxText may use"
+        " (default: 256)",
     )
     options = parser.parse_args(arguments)
+    asked = [o for o in (options.factory, options.easydel, options.maxtext) if o]
+    if len(asked) != 1:
+        parser.error("give one of MODULE:FACTORY, --easydel and --maxtext")
+    source = asked[0] if isinstance(asked[0], str) else " ".join(asked[0])
     try:
-        factory = imported(options.factory)
+        factory = _factory(options)
         mesh = options.mesh
         if mesh and re.fullmatch(r"[\w.]+:[A-Za-z_][\w.]*", mesh):
             mesh = _called(imported(mesh))
@@ -254,16 +277,25 @@ def main(arguments: list[str] | None = None) -> int:
     except (ImportError, AttributeError) as error:
         parser.error(str(error))
     except (ManifestError, DeclarationError) as error:
-        parser.error(f"{options.factory}: {error}")
+        parser.error(f"{source}: {error}")
     try:
         proof = made.prove()
     except ShardcError as error:
-        parser.error(f"{options.factory}: the program refuses the rules: {error}")
-    _write(options.output, made.text(options.factory))
+        parser.error(f"{source}: the program refuses the rules: {error}")
+    _write(options.output, made.text(source))
     if options.mesh_out:
         _write(options.mesh_out, mesh_text)
     _report(made, proof)
     return 0 if proof else 1
+
+
+def _factory(options: argparse.Namespace) -> Any:
+    """The model, or what makes it."""
+    if options.easydel:
+        return easydel(options.easydel)
+    if options.maxtext:
+        return maxtext(options.maxtext, options.devices)
+    return imported(options.factory)
 
 
 def _called(found: Any) -> Any:

@@ -1,6 +1,7 @@
 """Rules from live models, without the frameworks: stand-ins with the attributes of
 their arrays, boxes and meshes. The program matches the written rules again."""
 
+import contextlib
 import itertools
 import os
 import random
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
@@ -20,6 +22,7 @@ sys.path[:0] = [os.path.join(ROOT, "python")]
 
 from shardc.declared import DeclarationError  # noqa: E402
 from shardc.folding import folded  # noqa: E402
+from shardc.frameworks import easydel, maxtext  # noqa: E402
 from shardc.mesh import Axis, Mesh  # noqa: E402
 from shardc.placement import splits_of  # noqa: E402
 from shardc.rules import Declaration, from_model  # noqa: E402
@@ -255,6 +258,103 @@ rules:
         rules = self.proved(Net({"0": {"kernel": array(4, 4), "bias": array(4)}}))
         self.assertEqual(specs(rules), {"0/kernel": ("fsdp", "tp"), "0/bias": ()})
         self.assertEqual(rules.declared.axes, {"fsdp": 2, "tp": 2})
+
+    def framework(self, **modules):
+        """Stand-ins for modules of a framework, until the test ends."""
+        modules = {name.replace("__", "."): module
+                   for name, module in modules.items()}
+        patch = unittest.mock.patch.dict(sys.modules, modules)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_a_model_of_easydel_by_its_config(self):
+        class Net(dict):
+            def _get_partition_rules(self, rules):
+                return (("kernel", P("fsdp", "tp")), (".*", P()))
+
+        class Found:
+            class config:
+                from_pretrained = staticmethod(lambda folder: folder)
+
+            class module:
+                @staticmethod
+                def lazy_init(config, rngs):
+                    return Net(kernel=array(4, 4), bias=array(4))
+
+        class registry:
+            @staticmethod
+            def get_module_registration(task, kind):
+                return {("causal", "llama"): Found}[task, kind]
+
+        self.framework(
+            easydel__modules=types.SimpleNamespace(),
+            easydel__infra__factory=types.SimpleNamespace(
+                registry=registry,
+                TaskType=types.SimpleNamespace(CAUSAL_LM="causal")),
+            flax__nnx=types.SimpleNamespace(Rngs=lambda seed: seed))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "config.json")
+        for text, words in (("{}", "no config.json"), ("[", "no config.json"),
+                            ('{"model_type": "odd"}', "no odd")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            with self.assertRaisesRegex(DeclarationError, words):
+                easydel(path)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"model_type": "llama"}')
+        for given in (path, folder.name):
+            rules = self.proved(easydel(given), mesh="fsdp:2,tp:2")
+            self.assertEqual(specs(rules),
+                             {"kernel": ("fsdp", "tp"), "bias": ()})
+        with self.assertRaisesRegex(DeclarationError, "no task X"):
+            easydel(path, "X")
+
+    def test_a_model_of_maxtext_by_its_arguments(self):
+        on = mesh(fsdp=4, tensor=2)
+        asked = []
+
+        class Param(types.SimpleNamespace):
+            def get_value(self):
+                return self.value
+
+        variables = [(("decoder", "wi"), Param(value=array(8, 8), at=(
+            "fsdp", "tensor"))), (("decoder", 0, "norm"), Param(
+                value=array(8), at=("fsdp",))),
+            (("rng",), types.SimpleNamespace())]
+        jax = types.SimpleNamespace(
+            config=types.SimpleNamespace(
+                update=lambda *given: asked.append(given)),
+            ShapeDtypeStruct=lambda shape, dtype, sharding: array(
+                *shape, sharding=sharding))
+        self.framework(
+            jax=jax,
+            maxtext__configs__pyconfig=types.SimpleNamespace(
+                initialize=lambda given: asked.append(given) or
+                types.SimpleNamespace(logical_axis_rules=())),
+            maxtext__utils__maxtext_utils=types.SimpleNamespace(
+                get_mesh_from_config=lambda config: on),
+            maxtext__utils__model_creation_utils=types.SimpleNamespace(
+                get_nnx_create_model_fn=lambda config, mesh: None),
+            maxtext__utils__sharding=types.SimpleNamespace(
+                get_nnx_var_named_sharding_with_scan_axis=lambda one, mesh:
+                Param(value=named(on, *one.at))),
+            flax__nnx=types.SimpleNamespace(
+                eval_shape=lambda made: made, split=lambda made: (None, made),
+                to_flat_state=lambda state: variables, Param=Param),
+            flax__core__spmd=types.SimpleNamespace(
+                get_logical_axis_rules=tuple,
+                logical_axis_rules=lambda rules: contextlib.nullcontext()))
+        made = maxtext(["base.yml", "model_name=x", "run_name=mine"], 8)
+        self.assertEqual(asked[0], ("jax_num_cpu_devices", 8))
+        self.assertEqual(asked[1][:4], ["", "base.yml", "model_name=x",
+                                        "run_name=mine"])
+        self.assertNotIn("run_name=shardc", asked[1])
+        self.assertIn("hardware=cpu", asked[1])
+        rules = self.proved(made)
+        self.assertEqual(specs(rules), {
+            "decoder/wi": ("fsdp", "tensor"), "decoder/0/norm": ("fsdp",)})
+        self.assertEqual(rules.declared.axes, {"fsdp": 4, "tensor": 2})
 
     def test_a_layout_map_of_keras(self):
         class LayoutMap(dict):

@@ -5,6 +5,7 @@ base.yml is imported as it stands."""
 import json
 import os
 import re
+import sys
 import tempfile
 import unittest
 
@@ -48,6 +49,24 @@ class MaxText(unittest.TestCase):
                          record)
         print(f"{sum(len(case['params']) for case in record['cases'])} specs "
               "of parameters are MaxText's")
+
+    def test_the_rules_of_one_command(self):
+        """`python -m shardc.rules --maxtext` declares the recorded specs."""
+        sys.path.insert(0, os.path.join(records.ROOT, "python"))
+        from shardc.declared import declarations
+        from shardc.frameworks import maxtext
+        case = next(case for case in records.load("maxtext/models")["cases"]
+                    if "ici_tensor_parallelism=4" in case["settings"])
+        made = declarations(maxtext([
+            maxtext_answers.base(), "model_name=" + case["model"],
+            *case["settings"]], maxtext_answers.DEVICES))
+        found = {one.name: one.spec for one in made.parameters}
+        for name, param in case["params"].items():
+            spec = [tuple(e) if isinstance(e, list) else e
+                    for e in param["spec"]]
+            while spec and spec[-1] is None:
+                spec.pop()
+            self.assertEqual(found[name], tuple(spec), name)
 
     def planned(self, case, params):
         """A plan with the case's specs."""
