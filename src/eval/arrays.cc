@@ -5,6 +5,7 @@
 //
 //   rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
 #include <algorithm>
+#include <cmath>
 
 #include "dense/attention.h"
 #include "eval/call.h"
@@ -24,16 +25,21 @@ std::vector<double> Doubles(std::span<const float> x) {
   return {x.begin(), x.end()};
 }
 
+// Arrays with a last dimension, and arrays with four dimensions.
+constexpr ArrayForm kRows{.least = 1};
+constexpr ArrayForm kRank4{.least = 4, .most = 4};
+constexpr ArrayForm kWideRank4{.least = 4, .most = 4, .wide = true};
+
 // Returns the number of elements in a row, which is the size of the last
 // dimension. The result is at least 1, so that an array without elements is
 // valid and has no rows.
 size_t RowOf(const dense::Array& x) {
-  return x.shape.empty() ? 1 : std::max<size_t>(1, AsIndex(x.shape.back()));
+  return std::max<size_t>(1, AsIndex(x.shape.back()));
 }
 
 bool RotateHalf(Call& call, Reply& reply) {
-  const dense::Array x = call.Array("x");
-  if (!call.Finish()) return false;
+  const dense::Array x = call.Array("x", kRows);
+  if (!call.Finish() || !call.Reserve({x.shape})) return false;
   const std::vector<float> in = Floats(x);
   std::vector<float> out(in.size());
   const size_t row = RowOf(x);
@@ -57,11 +63,12 @@ bool Frequencies(Call& call, Reply& reply) {
   scaling.factor = call.NumberOr("scaling_factor", 1);
   scaling.original_length =
       call.IntegerOr("original_max_position_embeddings", 0);
+  constexpr ArrayForm kFactors{.least = 1, .most = 1, .wide = true};
   if (call.Has("short_factor")) {
-    scaling.short_factors = call.Array("short_factor", 1, true).data;
+    scaling.short_factors = call.Array("short_factor", kFactors).data;
   }
   if (call.Has("long_factor")) {
-    scaling.long_factors = call.Array("long_factor", 1, true).data;
+    scaling.long_factors = call.Array("long_factor", kFactors).data;
   }
   scaling.beta_fast = call.NumberOr("beta_fast", scaling.beta_fast);
   scaling.beta_slow = call.NumberOr("beta_slow", scaling.beta_slow);
@@ -73,6 +80,8 @@ bool Frequencies(Call& call, Reply& reply) {
     call.Fail("`max_position_embeddings` is not between 0 and 16777216");
   }
   if (!call.Finish()) return false;
+  const Shape table = {length, std::max<int64_t>(dim, 0)};
+  if (!call.Reserve({table, table})) return false;
   std::string why;
   const auto found = exec::Frequencies(dim, base, length, scaling, why);
   if (!found) {
@@ -85,66 +94,103 @@ bool Frequencies(Call& call, Reply& reply) {
     sin.insert(sin.end(), row.sin.begin(), row.sin.end());
     cos.insert(cos.end(), row.cos.begin(), row.cos.end());
   }
-  const Shape shape = {
-      length, length > 0 ? static_cast<int64_t>(sin.size()) / length : 0};
-  reply.Array("sin", shape, sin);
-  reply.Array("cos", shape, cos);
+  reply.Array("sin", table, sin);
+  reply.Array("cos", table, cos);
   return true;
 }
 
-// Applies a rotary embedding to `tensor` [b, h, s, d]. `sin` and `cos` must
-// have the shape [b or 1, 1, s or more, d].
+// Returns the offset of the row [b, h, s] in an array of rank 4. A dimension of
+// size 1 is broadcast.
+size_t RowAt(const Shape& shape, const Shape& index) {
+  int64_t at = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    at = at * shape[i] + (shape[i] == 1 ? 0 : index[i]);
+  }
+  return AsIndex(at * shape[3]);
+}
+
+// Applies a rotary embedding to `tensor` [b, h, s, d]. Of `sin` and `cos`, the
+// first s rows of each table are used. As in the reference, all three arrays
+// are then broadcast, so that there may be a table for each head, or one for
+// all.
 bool ApplyRotary(Call& call, Reply& reply) {
-  const dense::Array x = call.Array("tensor", 4);
-  const dense::Array sine = call.Array("sin", 4);
-  const dense::Array cosine = call.Array("cos", 4);
+  const dense::Array x = call.Array("tensor", kRank4);
+  const dense::Array sine = call.Array("sin", kRank4);
+  const dense::Array cosine = call.Array("cos", kRank4);
   if (!call.Finish()) return false;
-  if (sine.shape != cosine.shape || sine.shape[1] != 1 ||
-      sine.shape[3] != x.shape[3] || sine.shape[2] < x.shape[2] ||
-      (sine.shape[0] != 1 && sine.shape[0] != x.shape[0])) {
-    call.Fail("`sin` and `cos` do not fit `tensor`",
-              "they have shape [b or 1, 1, s or more, d]");
-    return false;
+  Shape shape = x.shape;
+  for (const dense::Array* table : {&sine, &cosine}) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const int64_t size =
+          i == 2 ? std::min(table->shape[i], x.shape[i]) : table->shape[i];
+      if (shape[i] == 1) {
+        shape[i] = size;
+      } else if (size != 1 && size != shape[i]) {
+        call.Fail("`sin` and `cos` do not fit `tensor`",
+                  "they have shape [b or 1, h or 1, s or more, d]");
+        return false;
+      }
+    }
   }
-  const std::vector<float> sin = Floats(sine), cos = Floats(cosine);
-  std::vector<float> out = Floats(x);
+  if (!call.Reserve({x.shape, shape})) return false;
+  const std::vector<float> in = Floats(x);
+  std::vector<float> rotated(in.size());
   const size_t dim = RowOf(x);
-  const size_t length = AsIndex(x.shape[2]);
-  const size_t rows = AsIndex(x.shape[1]) * length;
-  for (size_t row = 0; row * dim < out.size(); ++row) {
-    const size_t b = sine.shape[0] == 1 ? 0 : row / rows;
-    const size_t at = (b * AsIndex(sine.shape[2]) + row % length) * dim;
-    exec::ApplyRotary(std::span(out).subspan(row * dim, dim),
-                      std::span(sin).subspan(at, dim),
-                      std::span(cos).subspan(at, dim));
+  for (size_t at = 0; at < in.size(); at += dim) {
+    exec::RotateHalf(std::span(in).subspan(at, dim),
+                     std::span(rotated).subspan(at, dim));
   }
-  reply.Array("y", x.shape, Doubles(out));
+  std::vector<double> out;
+  const auto part = [&](const Shape& of, int64_t d) {
+    return of[3] == 1 ? 0 : AsIndex(d);
+  };
+  for (int64_t row = 0; row < shape[0] * shape[1] * shape[2]; ++row) {
+    const Shape index = {row / shape[2] / shape[1], row / shape[2] % shape[1],
+                         row % shape[2]};
+    const size_t from = RowAt(x.shape, index), sin = RowAt(sine.shape, index),
+                 cos = RowAt(cosine.shape, index);
+    for (int64_t d = 0; d < shape[3]; ++d) {
+      const size_t i = from + part(x.shape, d);
+      const auto s = static_cast<float>(sine.data[sin + part(sine.shape, d)]);
+      const auto c =
+          static_cast<float>(cosine.data[cos + part(cosine.shape, d)]);
+      out.push_back(in[i] * c + rotated[i] * s);
+    }
+  }
+  reply.Array("y", shape, out);
   return true;
 }
 
-// Repeats each KV head `n_rep` times. The heads are dimension 1 in the layout
-// bnsh, and dimension 2 in the layout bsnh.
+// Repeats each KV head `n_rep` times; 0 leaves no heads. The heads are
+// dimension 1 in the layout bnsh, and dimension 2 in the layout bsnh.
 bool RepeatKv(Call& call, Reply& reply) {
-  const dense::Array x = call.Array("x", 4);
+  const dense::Array x = call.Array("x", kRank4);
   const int64_t times = call.Integer("n_rep");
   const std::string layout = call.TextOr("layout", "bnsh");
   if (layout != "bnsh" && layout != "bsnh") {
     call.Fail("layout `" + layout + "` is neither bnsh nor bsnh");
   }
-  if (times < 1 || times > 4096) call.Fail("`n_rep` is not in 1 to 4096");
-  if (!call.Finish()) return false;
+  if (times < 0) call.Fail("`n_rep` is negative");
+  if (!call.Finish() || !call.Reserve({{times}})) return false;
   const bool heads_first = layout == "bnsh";
   Shape shape = x.shape;
-  shape[heads_first ? 1 : 2] *= times;
+  int64_t& heads = shape[heads_first ? 1 : 2];
+  heads *= times;
+  if (!call.Reserve({shape})) return false;
   const int64_t inner = heads_first ? x.shape[2] * x.shape[3] : x.shape[3];
   reply.Array("y", shape, Doubles(exec::RepeatBlocks(Floats(x), inner, times)));
   return true;
 }
 
 bool QuantizeRows(Call& call, Reply& reply) {
-  const dense::Array x = call.Array("x");
+  const dense::Array x = call.Array("x", kRows);
   const double threshold = call.NumberOr("threshold", 0);
   if (!call.Finish()) return false;
+  if (x.shape.back() == 0) {
+    call.Fail("`x` has rows without numbers, which have no largest magnitude");
+    return false;
+  }
+  if (!call.Reserve({x.shape, x.shape, x.shape})) return false;
   const std::vector<float> in = Floats(x);
   const size_t row = RowOf(x);
   std::vector<double> q, scale, back;
@@ -159,7 +205,7 @@ bool QuantizeRows(Call& call, Reply& reply) {
     }
   }
   Shape scales = x.shape;
-  if (!scales.empty()) scales.back() = 1;
+  scales.back() = 1;
   reply.Array("q", x.shape, q, Dtype::kI8);
   reply.Array("scale", scales, scale);
   reply.Array("dequantized", x.shape, back);
@@ -202,8 +248,8 @@ class CacheRun {
     }
     reply.json().Member("index", cache_.index[0]);
     const auto view = exec::ViewCache(machine, cache_, Dtype::kF32);
-    Put("key", view.key, reply);
-    Put("value", view.value, reply);
+    Put("key", view.key, reply, &key);
+    Put("value", view.value, reply, &value);
     if (cache_.IsQuantized()) {
       Put("cached_key", cache_.key, reply);
       Put("cached_value", cache_.value, reply);
@@ -222,13 +268,27 @@ class CacheRun {
     return exec::Scatter(mesh_, BufferOf(x), {});
   }
 
+  // Writes all of a tensor of the cache. `tokens` are those of this step, if
+  // the tensor is one that attention reads: as in the reference, attention
+  // reads them as they were given, and only older tokens rounded to int8.
   void Put(std::string_view name, const exec::ShardedTensor& tensor,
-           Reply& reply) const {
+           Reply& reply, const dense::Array* tokens = nullptr) const {
     exec::LayoutError why;
     const auto all = exec::Gather(mesh_, tensor, why);
     if (!all) return;
     std::vector<double> data(all->real.begin(), all->real.end());
     data.insert(data.end(), all->integers.begin(), all->integers.end());
+    if (tokens != nullptr) {
+      const auto written = static_cast<int64_t>(tokens->data.size());
+      const int64_t batch = cache_.config.batch, row = written / batch;
+      const int64_t token = cache_.config.key_heads * cache_.config.head_dim;
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t end =
+            (b * cache_.config.max_length + cache_.index[0]) * token;
+        std::copy_n(tokens->data.begin() + b * row, row,
+                    data.begin() + end - row);
+      }
+    }
     reply.Array(name, all->shape, data, all->dtype);
   }
 
@@ -261,11 +321,12 @@ struct CacheStep {
   dense::Array key, value, mask;
 };
 
-std::optional<CacheStep> StepOf(Call& call, const exec::CacheConfig& config) {
+std::optional<CacheStep> StepOf(Call& call, const exec::CacheConfig& config,
+                                int64_t parts) {
   CacheStep step;
-  step.key = call.Array("key", 4);
-  step.value = call.Array("value", 4);
-  if (call.Has("mask")) step.mask = call.Array("mask", 4);
+  step.key = call.Array("key", kRank4);
+  step.value = call.Array("value", kRank4);
+  if (call.Has("mask")) step.mask = call.Array("mask", kRank4);
   if (!call.Finish()) return std::nullopt;
   const Shape wanted = {config.batch, step.key.shape[1], config.key_heads,
                         config.head_dim};
@@ -274,7 +335,7 @@ std::optional<CacheStep> StepOf(Call& call, const exec::CacheConfig& config) {
               "they have shape [batch, tokens, heads, head_dim]");
     return std::nullopt;
   }
-  if (!step.mask.empty()) {
+  if (!step.mask.shape.empty()) {
     const auto fits = [&](size_t dim, int64_t size) {
       return step.mask.shape[dim] == size || step.mask.shape[dim] == 1;
     };
@@ -284,6 +345,19 @@ std::optional<CacheStep> StepOf(Call& call, const exec::CacheConfig& config) {
                 "it has shape [batch or 1, 1, tokens or 1, max_length]");
       return std::nullopt;
     }
+  }
+  // The devices of `sp` hold copies of the tokens. The reply has the cache, the
+  // integers and scales of one that is quantised, and the mask.
+  const Shape cache = {config.batch, config.max_length, config.key_heads,
+                       config.head_dim};
+  const Shape mask = {config.batch, wanted[1], config.max_length};
+  if (!call.Reserve({{parts, config.batch * wanted[1],
+                      config.key_heads * config.head_dim},
+                     cache,
+                     cache,
+                     mask}) ||
+      (config.dtype == Dtype::kI8 && !call.Reserve({cache, cache, cache}))) {
+    return std::nullopt;
   }
   return step;
 }
@@ -304,13 +378,19 @@ bool UpdateCache(Call& call, Reply& reply) {
       break;
     }
   }
-  if (!call.Finish()) return false;
+  // A simulated device without numbers takes as much memory as about 64.
+  constexpr int64_t kOfDevice = 64;
+  if (!call.Finish() || !call.Reserve({{config.batch, config.max_length,
+                                        config.key_heads, config.head_dim},
+                                       {parts, kOfDevice}})) {
+    return false;
+  }
   auto run = CacheRun::Make(config, parts, call);
   if (!run) return false;
   reply.json().Key("steps");
   reply.json().BeginArray();
   for (size_t i = 0; i < calls.size(); ++i) {
-    const auto step = StepOf(calls[i], config);
+    const auto step = StepOf(calls[i], config, parts);
     if (!step) return false;
     reply.json().BeginObject();
     Reply inner = reply.Inside("steps/" + std::to_string(i) + "/");
@@ -326,7 +406,7 @@ bool UpdateCache(Call& call, Reply& reply) {
 // Reads a mask. Reshapes [b, s] to [b, 1, 1, s], and [b, t, s] to [b, 1, t, s].
 // In this form, the mask broadcasts over attention's [b, heads, t, s].
 dense::Array MaskOf(Call& call) {
-  dense::Array mask = call.Array("mask");
+  dense::Array mask = call.Array("mask", {.least = 2, .most = 4, .wide = true});
   const Shape& s = mask.shape;
   if (s.size() == 2) mask.shape = {s[0], 1, 1, s[1]};
   if (s.size() == 3) mask.shape = {s[0], 1, s[1], s[2]};
@@ -334,25 +414,46 @@ dense::Array MaskOf(Call& call) {
 }
 
 std::vector<int64_t> IdsOf(Call& call, std::string_view key) {
-  const dense::Array ids = call.Array(key, 2, true);
-  return {ids.data.begin(), ids.data.end()};
+  std::vector<int64_t> ids;
+  for (const double id :
+       call.Array(key, {.least = 2, .most = 2, .wide = true}).data) {
+    // Every integer of this size is a float64.
+    if (!(std::fabs(id) <= 0x1p53) || id != std::trunc(id)) {
+      call.Fail("`" + std::string(key) + "` has a number that is no id",
+                "ids are integers");
+      return {};
+    }
+    ids.push_back(static_cast<int64_t>(id));
+  }
+  return ids;
+}
+
+// Reads how many positions a window reaches to one side.
+std::optional<int64_t> SideOf(Call& call, std::string_view key) {
+  if (!call.Has(key)) return std::nullopt;
+  // No position is as large, so a wider window has the same keys.
+  constexpr int64_t kWidest = int64_t{1} << 40;
+  return std::clamp(call.Integer(key), -kWidest, kWidest);
 }
 
 bool Attention(Call& call, Reply& reply) {
   dense::Inputs in;
   dense::Options options;
   options.mean_of_masked = call.Flag("mean_of_masked", true);
-  in.query = call.Array("query", 4);
-  in.key = call.Array("key", 4);
-  in.value = call.Array("value", 4);
+  in.query = call.Array("query", kWideRank4);
+  in.key = call.Array("key", kWideRank4);
+  in.value = call.Array("value", kWideRank4);
   if (call.Has("softmax_scale")) options.scale = call.Number("softmax_scale");
   options.soft_cap = call.NumberOr("soft_cap", 0);
   options.causal = call.Flag("causal", false);
-  if (call.Has("left")) options.left = call.Integer("left");
-  if (call.Has("right")) options.right = call.Integer("right");
-  if (call.Has("bias")) in.bias = call.Array("bias", 4);
+  options.left = SideOf(call, "left");
+  options.right = SideOf(call, "right");
+  if (call.Has("bias")) in.bias = call.Array("bias", kWideRank4);
   if (call.Has("mask")) in.mask = MaskOf(call);
-  if (call.Has("softmax_aux")) in.sinks = call.Array("softmax_aux");
+  if (call.Has("softmax_aux")) {
+    in.sinks = call.Array("softmax_aux", {.most = 2, .wide = true});
+    if (in.sinks.shape.empty()) in.sinks.shape = {1};
+  }
   if (call.Has("q_segment_ids")) {
     in.query_segments = IdsOf(call, "q_segment_ids");
     in.key_segments = IdsOf(call, "kv_segment_ids");
@@ -360,6 +461,15 @@ bool Attention(Call& call, Reply& reply) {
     call.Find("kv_segment_ids");
   }
   if (!call.Finish()) return false;
+  const Shape &q = in.query.shape, &v = in.value.shape;
+  if (q[3] == 0 && !options.scale) {
+    call.Fail("`query` has heads without numbers, which have no scale",
+              "give `softmax_scale`");
+    return false;
+  }
+  if (!call.Reserve({{q[0], q[1], q[2], v[3]}, {q[0], q[2], q[1], v[1]}})) {
+    return false;
+  }
   std::string why;
   const auto result = dense::Attention(in, options, why, true);
   if (!result) {

@@ -12,6 +12,7 @@
 #include "importers/eformer.h"
 #include "resolve/attention.h"
 #include "resolve/resolve.h"
+#include "source/digest.h"
 
 namespace shardc::eval {
 namespace {
@@ -172,8 +173,9 @@ bool AttentionShardings(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the value of every axis rule. The values are those of the
-// PartitionAxis in the JSON, which may be inside a PartitionManager. If the
+// Writes the value of every axis rule, and a fingerprint: a digest of all
+// values, which takes the place of eformer's hash_fn. The values are those of
+// the PartitionAxis in the JSON, which may be inside a PartitionManager. If the
 // JSON has no PartitionAxis, the default values are written.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
@@ -187,16 +189,19 @@ bool PartitionAxisFields(Call& call, Reply& reply) {
     if (!read) return false;
     axes = *read;
   }
-  JsonWriter& json = reply.json();
-  json.Key("fields");
-  json.BeginObject();
-  for (size_t i = 0; i < kAxisRuleCount; ++i) {
-    const auto rule = static_cast<AxisRule>(i);
-    const AxisValue value = axes.Value(rule);
-    json.Key(std::string(AxisRuleName(rule)) + "_axis");
-    WriteGroupValue(json, value.is_null, value.axes);
-  }
-  json.EndObject();
+  const std::string fields = JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    for (size_t i = 0; i < kAxisRuleCount; ++i) {
+      const auto rule = static_cast<AxisRule>(i);
+      const AxisValue value = axes.Value(rule);
+      json.Key(std::string(AxisRuleName(rule)) + "_axis");
+      WriteGroupValue(json, value.is_null, value.axes);
+    }
+    json.EndObject();
+  });
+  reply.json().Key("fields");
+  reply.json().Written(fields);
+  reply.json().Member("fingerprint", "sha256:" + Sha256(fields));
   return true;
 }
 
@@ -207,7 +212,8 @@ constexpr Function kOfAxes[] = {
      AttentionShardings},
     {"bundle", "axes and mode of a built-in bundle: bundle", NamedBundle},
     {"partition_axis",
-     "all fields of a PartitionAxis, of those that are given: partition_axis",
+     "all fields of a PartitionAxis and their fingerprint, of those that are "
+     "given: partition_axis",
      PartitionAxisFields},
     {"registered", "registered tokens after the steps of a rules file: rules",
      Registered},

@@ -72,7 +72,9 @@ std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   }
   dense::Array out;
   for (JsonValue size : shape->items()) {
-    if (size.kind() != JsonKind::kInteger) return std::nullopt;
+    if (size.kind() != JsonKind::kInteger || size.integer() < 0) {
+      return std::nullopt;
+    }
     out.shape.push_back(size.integer());
   }
   std::vector<int64_t> ends;
@@ -122,8 +124,8 @@ void WriteNested(JsonWriter& json, const Shape& shape, size_t depth,
   }
   json.BeginArray();
   const auto parts = AsIndex(shape[depth]);
+  const size_t step = parts == 0 ? 0 : data.size() / parts;
   for (size_t i = 0; i < parts; ++i) {
-    const size_t step = data.size() / parts;
     WriteNested(json, shape, depth + 1, data.subspan(i * step, step), dtype);
   }
   json.EndArray();
@@ -297,7 +299,7 @@ Mesh Call::MeshOf(std::string_view key) {
   return mesh;
 }
 
-dense::Array Call::Array(std::string_view key, size_t rank, bool wide) {
+dense::Array Call::Array(std::string_view key, const ArrayForm& form) {
   dense::Array out;
   const auto found = Need(key);
   if (!found) return out;
@@ -305,34 +307,66 @@ dense::Array Call::Array(std::string_view key, size_t rank, bool wide) {
     FailAt(found->place(), "`" + std::string(key) + "` " + why);
     return dense::Array();
   };
+  const dense::Array* stored = nullptr;
   if (found->IsObject()) {
     const auto name = found->Find("tensor");
     if (!name || !name->IsString()) return refuse("is no array");
-    const auto at = arrays_ == nullptr ? Arrays::const_iterator()
-                                       : arrays_->find(name->string());
-    if (arrays_ == nullptr || at == arrays_->end()) {
+    if (arrays_ != nullptr) {
+      const auto at = arrays_->find(name->string());
+      if (at != arrays_->end()) stored = &at->second;
+    }
+    if (stored == nullptr) {
       return refuse("names tensor " + ShortQuote(std::string(name->string())) +
                     ", which no safetensors file has");
     }
-    out = at->second;
+    out.shape = stored->shape;
   } else {
     for (JsonValue at = *found; at.IsArray();) {
       out.shape.push_back(static_cast<int64_t>(at.size()));
       if (at.size() == 0) break;
       at = *at.items().begin();
     }
-    if (!AppendNested(*found, 0, out)) {
-      return refuse("is no array of numbers, or a ragged one");
-    }
   }
-  if (rank > 0 && out.rank() != rank) {
-    return refuse("has rank " + std::to_string(out.rank()) + ", not " +
-                  std::to_string(rank));
+  if (!Reserve({out.shape})) return {};
+  if (stored != nullptr) {
+    out.data = stored->data;
+  } else if (!AppendNested(*found, 0, out)) {
+    return refuse("is no array of numbers, or a ragged one");
   }
-  if (!wide) {
+  if (out.rank() < form.least || out.rank() > form.most) {
+    const std::string least = std::to_string(form.least);
+    return refuse("has rank " + std::to_string(out.rank()) +
+                  (form.least == form.most
+                       ? ", not " + least
+                       : ", which is not between " + least + " and " +
+                             std::to_string(form.most)));
+  }
+  if (!form.wide) {
     for (double& x : out.data) x = static_cast<float>(x);
   }
   return out;
+}
+
+bool Call::Reserve(std::initializer_list<Shape> shapes) {
+  for (const Shape& shape : shapes) {
+    int64_t numbers = 1;
+    for (const int64_t size : shape) {
+      // Both factors are at most kMostNumbers, so the product fits int64_t.
+      if (size < 0 || size > left_ || numbers > left_) {
+        numbers = left_ + 1;
+        break;
+      }
+      numbers *= std::max<int64_t>(size, 1);
+    }
+    if (numbers > left_) {
+      Fail("the arrays of this input have more than " +
+               std::to_string(kMostNumbers) + " numbers together",
+           "give smaller arrays, or evaluate the inputs of a list one by one");
+      return false;
+    }
+    left_ -= numbers;
+  }
+  return true;
 }
 
 std::vector<Call> Call::Calls(std::string_view key) {
@@ -343,7 +377,7 @@ std::vector<Call> Call::Calls(std::string_view key) {
   if (good) {
     for (JsonValue item : found->items()) {
       good = good && item.IsObject();
-      out.emplace_back(item, arrays_, findings_);
+      out.emplace_back(item, arrays_, left_, findings_);
     }
   }
   if (!good) {
@@ -421,13 +455,14 @@ const Function* FindFunction(std::string_view name) {
 
 bool Evaluate(const Function& function, JsonValue input, const Arrays* arrays,
               Returned* aside, JsonWriter& json, Findings& findings) {
+  int64_t left = kMostNumbers;
   const auto one = [&](JsonValue value, const std::string& prefix,
                        Findings& own) {
     bool good = false;
     const size_t kept = aside == nullptr ? 0 : aside->size();
     std::string text = JsonText([&](JsonWriter& inner) {
       inner.BeginObject();
-      Call call(value, arrays, own);
+      Call call(value, arrays, left, own);
       Reply reply(inner, aside, prefix);
       good = function.run(call, reply) && !own.HasErrors();
       inner.EndObject();

@@ -10,6 +10,7 @@
 #define SHARDC_EVAL_CALL_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -41,14 +42,28 @@ std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 // the JSON, each with its name in that file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
+// The numbers that the arrays of one input may have together: those that are
+// read, those that are returned and those of simulated devices. The results of
+// a list of inputs are kept until the last one is evaluated, so the limit is
+// for the whole list. With it, a run stays below 1 GiB of memory.
+inline constexpr int64_t kMostNumbers = int64_t{1} << 23;
+
+// The ranks of an array that a function reads, and how its numbers are read.
+struct ArrayForm {
+  size_t least = 0, most = 64;  // 64 is the highest rank of NumPy
+  bool wide = false;            // float64 if true, otherwise float32
+};
+
 // The members of one call's input, which are read by name. If a required member
 // is missing, or a member has the wrong type, the reader adds a finding and
 // returns an empty value (Flag() returns its default). Finish() then returns
 // false.
 class Call {
  public:
-  Call(JsonValue input, const Arrays* arrays, Findings& findings)
-      : input_(input), arrays_(arrays), findings_(findings) {}
+  // `left` is the number of numbers that arrays may still have; it is shared by
+  // all calls of an input.
+  Call(JsonValue input, const Arrays* arrays, int64_t& left, Findings& findings)
+      : input_(input), arrays_(arrays), left_(left), findings_(findings) {}
 
   // Returns the member with this name; nullopt if the input does not have it. A
   // member whose value is null is returned.
@@ -67,9 +82,14 @@ class Call {
   // members. {} is a mesh without axes.
   Mesh MeshOf(std::string_view key);
   // Reads an array: nested lists of numbers, or {"tensor": NAME}, which names a
-  // tensor of the safetensors file. Adds a finding if the rank is not `rank`; 0
-  // accepts any rank. Values are rounded to float32, unless `wide` is true.
-  dense::Array Array(std::string_view key, size_t rank = 0, bool wide = false);
+  // tensor of the safetensors file. Adds a finding if the array does not have
+  // the form, or if Reserve() refuses its shape.
+  dense::Array Array(std::string_view key, const ArrayForm& form);
+  // Subtracts the numbers of arrays with these shapes from kMostNumbers, where
+  // an empty dimension counts as 1. Call it before the arrays are allocated.
+  // Returns false after a finding if a size is negative or too few numbers are
+  // left.
+  bool Reserve(std::initializer_list<Shape> shapes);
   // Reads a list of objects. Each object is returned as a Call.
   std::vector<Call> Calls(std::string_view key);
   // Returns the text of a member as the content of a file named `name`, so that
@@ -89,6 +109,7 @@ class Call {
 
   JsonValue input_;
   const Arrays* arrays_;
+  int64_t& left_;
   Findings& findings_;
   std::set<std::string, std::less<>> known_;
   bool fine_ = true;

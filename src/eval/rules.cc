@@ -9,6 +9,8 @@
 //        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
 //     ->  {"specs": {"a/w": ["tp"]}}
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "eval/inputs.h"
 #include "legalize/legalize.h"
@@ -16,9 +18,12 @@
 #include "plan/compile.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/wording.h"
 
 namespace shardc::eval {
 namespace {
+
+using Names = std::vector<std::string>;
 
 std::optional<Manifest> TreeOf(Call& call) {
   const SourceRef source = call.Source("tree", "tree");
@@ -123,9 +128,17 @@ bool MatchRules(Call& call, Reply& reply) {
                 "add a rule such as `{match: '.*', spec: []}`");
       return false;
     }
+    const Spec spec =
+        host ? Spec() : MatchedSpec(layout.modes[0], shape, compat);
+    // One rule may match many parameters, so the result may be far longer than
+    // the input.
+    int64_t letters = 1;
+    for (const AxisGroup& group : spec) {
+      for (const std::string& axis : group) letters += std::ssize(axis) + 4;
+    }
+    if (!call.Reserve({{letters}})) return false;
     json.Key(name);
-    WriteSpec(json,
-              host ? Spec() : MatchedSpec(layout.modes[0], shape, compat));
+    WriteSpec(json, spec);
   }
   json.EndObject();
   return true;
@@ -154,14 +167,69 @@ bool WeightDecayMask(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the names of a tree's leaves, in the order of the manifest.
+// Visits the leaves of a tree in the order of JAX: the keys of an object in
+// ascending order of their code points, and the items of a list by their index.
+// A node is a leaf if its keys, joined by slashes, are one of `names`.
+void VisitLeaves(JsonValue node, const std::set<std::string_view>& names,
+                 const std::string& joined, Names& path,
+                 const std::function<void(const Names&)>& visit) {
+  if (names.contains(joined)) {
+    visit(path);
+    return;
+  }
+  std::map<std::string_view, JsonValue> members;
+  std::vector<std::pair<std::string, JsonValue>> children;
+  if (node.IsObject()) {
+    for (JsonMember member : node.members()) {
+      members.emplace(member.name(), member.value);
+    }
+    for (const auto& [key, value] : members) children.emplace_back(key, value);
+  } else if (node.IsArray()) {
+    for (JsonValue item : node.items()) {
+      children.emplace_back(std::to_string(children.size()), item);
+    }
+  }
+  for (const auto& [key, value] : children) {
+    path.push_back(key);
+    VisitLeaves(value, names, joined.empty() ? key : joined + "/" + key, path,
+                visit);
+    path.pop_back();
+  }
+}
+
+// Writes the path of each leaf in the order of JAX. Its keys are joined by
+// `separator`, or are a list if `separator` is null.
 bool NamedTree(Call& call, Reply& reply) {
   const auto tree = TreeOf(call);
+  const auto given = call.Find("separator");
+  const bool joined = !given || !given->IsNull();
+  const std::string separator = call.TextOr("separator", "/");
   if (!tree || !call.Finish()) return false;
-  std::vector<std::string_view> names;
-  for (const Tensor& tensor : tree->tensors) names.push_back(tensor.name);
-  reply.json().Key("names");
-  reply.json().Array(names);
+  std::set<std::string_view> names;
+  for (const Tensor& tensor : tree->tensors) names.insert(tensor.name);
+  JsonWriter& json = reply.json();
+  json.Key("names");
+  json.BeginArray();
+  size_t visited = 0;
+  Names path;
+  VisitLeaves(*call.Find("tree"), names, {}, path, [&](const Names& keys) {
+    ++visited;
+    if (!joined) return json.Array(keys);
+    std::string name = keys[0];
+    for (size_t i = 1; i < keys.size(); ++i) name += separator + keys[i];
+    json.String(name);
+  });
+  // A manifest in list form is a dictionary of its names.
+  if (visited == 0) {
+    for (const std::string_view name : names) {
+      if (joined) {
+        json.String(name);
+      } else {
+        json.Array(Names{std::string(name)});
+      }
+    }
+  }
+  json.EndArray();
   return true;
 }
 
@@ -198,10 +266,34 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
+// Reports what JAX refuses when a spec is applied as it is: an axis that occurs
+// twice, more entries than dimensions, and a dimension that its axes do not
+// divide. Returns false after a finding.
+bool JaxApplies(Call& call, const Spec& spec, const Shape& shape,
+                const Mesh& mesh) {
+  std::string why;
+  if (spec.size() > shape.size()) {
+    why = "has " +
+          Counted(static_cast<int64_t>(spec.size()), "entry", "entries") +
+          ", and the array has rank " + std::to_string(shape.size());
+  } else {
+    const Legal legal = Legalize(spec, shape, mesh, {});
+    if (legal.problems.empty()) return true;
+    const Edit& problem = legal.problems[0];
+    why = problem.reason == Reason::kRepeatedAxis
+              ? "names axis `" + problem.axis + "` twice"
+              : "splits a dimension of " + std::to_string(problem.size) +
+                    " into " + std::to_string(problem.parts) + " parts";
+  }
+  call.Fail("JAX refuses the spec " + SpecText(spec) + ": it " + why);
+  return false;
+}
+
 // Writes the result of applying a sharding constraint. Without a mesh, eformer
-// and fjformer leave the array unchanged. eformer ignores an empty spec, and
-// corrects any other spec. fjformer applies the spec only if the mesh has all
-// its axes.
+// leaves the array unchanged. It also ignores an empty spec, and corrects any
+// other spec. fjformer applies the spec as it is, and only if the mesh has all
+// its axes. A spec without axes is therefore applied even if there is no mesh,
+// which JAX refuses.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");
@@ -211,15 +303,21 @@ bool ShardingConstraint(Call& call, Reply& reply) {
     call.Fail("`" + system + "` is neither eformer nor fjformer");
   }
   if (!spec || !call.Finish()) return false;
-  bool applied = !mesh.axes.empty();
+  bool applied = true;
   if (system == "fjformer") {
     for (const AxisGroup& group : *spec) {
       for (const std::string& axis : group) {
         applied = applied && mesh.Find(axis).has_value();
       }
     }
-  } else if (spec->empty()) {
-    applied = false;
+    if (applied && mesh.axes.empty()) {
+      call.Fail("there is no mesh, which JAX needs to apply a spec",
+                "give a mesh");
+      return false;
+    }
+    if (applied && !JaxApplies(call, *spec, shape, mesh)) return false;
+  } else {
+    applied = !mesh.axes.empty() && !spec->empty();
   }
   auto result = std::optional(*spec);
   if (applied && system == "eformer") {
@@ -246,7 +344,8 @@ constexpr Function kOfRules[] = {
      "specs of a tree's leaves: rules, tree, implementation (eformer or "
      "fjformer), strict",
      MatchRules},
-    {"named_tree_map", "the paths of a tree's leaves: tree", NamedTree},
+    {"named_tree_map",
+     "the paths of a tree's leaves in JAX's order: tree, separator", NamedTree},
     {"with_sharding_constraint",
      "the spec that a constraint applies: shape, spec, mesh, implementation",
      ShardingConstraint},

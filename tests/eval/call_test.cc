@@ -67,7 +67,7 @@ TEST_CASE("an input that cannot be used is reported at its place") {
 }
 
 TEST_CASE("a list is evaluated element by element") {
-  CHECK(Evaluated("rotate_half", R"([{"x": [1, 2]}, {"x": 1, "z": 0}])") ==
+  CHECK(Evaluated("rotate_half", R"([{"x": [1, 2]}, {"x": [1], "z": 0}])") ==
         "[\n  {\"result\": {\"y\": [-2, 1]}},\n  {\"error\": {\"code\": "
         "\"SHD022\", \"name\": \"schema\", \"message\": \"unknown member "
         "`z`\"}}\n]");
