@@ -29,7 +29,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "declared_jax": "declared", "pipelining": "record",
             "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
-            "maxtext": "maxtext"}
+            "maxtext": "maxtext", "reference": "reference"}
 # Environments of earlier versions, in which `checkpoints` runs a family too.
 EARLIER = {"orbax": ("orbax_0_11_20", "orbax_0_11_5"),
            "restore_orbax": ("orbax_0_11_20", "orbax_0_11_5"),
