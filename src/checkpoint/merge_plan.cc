@@ -83,6 +83,7 @@ void SetPlaces(const MergeOptions& options, Transfer& transfer) {
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings) {
+  const size_t before = findings.errors();
   Transfer transfer;
   SetPlaces(options, transfer);
   transfer.sources = stored.files;
@@ -93,7 +94,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.name = tensor.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
-    moved.to = CastTo(tensor.dtype, tensor.name, options.dtype);
+    moved.to = CastTo(tensor.dtype, tensor.name, options.dtype, findings);
     moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
@@ -106,6 +107,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     }
     transfer.tensors.push_back(std::move(moved));
   }
+  if (findings.errors() > before) return std::nullopt;
   if (options.select && transfer.tensors.empty()) {
     AddNothingSelected(stored.tensors.size(), findings);
     return std::nullopt;

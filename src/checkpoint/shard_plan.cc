@@ -202,7 +202,8 @@ class Planner {
   }
 
   void NoteDtype(const StoredTensor& tensor, const ReadParam& param) {
-    const Dtype to = CastTo(tensor.dtype, tensor.name, options_.dtype);
+    Findings none;
+    const Dtype to = CastTo(tensor.dtype, tensor.name, options_.dtype, none);
     if (!param.type.dtype || *param.type.dtype == to) return;
     if (dtype_differs_++ == 0) {
       dtype_example_ = "`" + tensor.name + "` (" + std::string(DtypeName(to)) +
@@ -295,7 +296,7 @@ class Planner {
     moved.name = param.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
-    moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype);
+    moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype, findings_);
     moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
@@ -393,9 +394,20 @@ class Planner {
 
 }  // namespace
 
-Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted) {
+Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted,
+             Findings& findings) {
   const auto to = wanted ? wanted(name) : std::nullopt;
-  return to && CanConvert(from, *to) ? *to : from;
+  if (!to || to->dtype == from) return from;
+  if (CanConvert(from, to->dtype)) return to->dtype;
+  if (to->by_name) {
+    findings.Add(code::kDtype, {},
+                 "tensor " + ShortQuote(name) + " is " +
+                     std::string(DtypeName(from)) + ", and is not cast to " +
+                     std::string(DtypeName(to->dtype)),
+                 "only floating-point tensors are cast: make the pattern of "
+                 "`--dtype` match no others");
+  }
+  return from;
 }
 
 void AddNothingSelected(size_t params, Findings& findings) {

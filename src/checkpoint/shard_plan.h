@@ -53,8 +53,10 @@ void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
 // Returns the dtype in which a tensor is written. It is the tensor's own dtype
-// if `wanted` requests no cast for its name or the cast is not supported.
-Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
+// if `wanted` requests no cast for its name or the cast is not supported. Adds
+// the finding (dtype) if it is requested by name and not supported.
+Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted,
+             Findings& findings);
 
 // Adds the finding (usage) that the selection contains no parameter. `params`
 // is the number of parameters to select from.

@@ -24,9 +24,18 @@
 
 namespace shardc {
 
+// The dtype to which a tensor should be cast. `by_name` is true if the request
+// is for the name of the tensor. Otherwise it is for all floating-point
+// tensors, and other tensors keep their dtype.
+struct WantedDtype {
+  Dtype dtype = Dtype::kF32;
+  bool by_name = false;
+};
+
 // A function that returns the dtype to which a tensor of this name should be
-// cast, if the cast is supported. It returns nullopt if the tensor is not cast.
-using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
+// cast. It returns nullopt if the tensor is not cast.
+using DtypeOf =
+    std::function<std::optional<WantedDtype>(const std::string& name)>;
 
 struct SourceFile {
   std::string path;

@@ -154,11 +154,11 @@ bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
   if (!matcher) return false;
   *dtype = [types, rest,
             shared = std::make_shared<Matcher>(std::move(*matcher))](
-               const std::string& name) -> std::optional<Dtype> {
+               const std::string& name) -> std::optional<WantedDtype> {
     for (size_t i = 0; i < types.size(); ++i) {
-      if (shared->Find(i, name, 0)) return types[i];
+      if (shared->Find(i, name, 0)) return WantedDtype{types[i], true};
     }
-    return rest;
+    return rest ? std::optional(WantedDtype{*rest}) : std::nullopt;
   };
   return true;
 }

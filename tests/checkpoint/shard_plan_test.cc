@@ -120,6 +120,20 @@ TEST_CASE("the processes of several slices have what their devices hold") {
         "b[0][3]@16+12 e[0][2]@28+8\n");
 }
 
+TEST_CASE("an integer is cast by no request for all tensors, or by its name") {
+  Inputs in;
+  in.stored.tensors[1].dtype = Dtype::kI32;
+  in.options.select = [](const std::string& name) { return name != "e"; };
+  bool by_name = false;
+  in.options.dtype = [&](const std::string& name) {
+    return std::optional(WantedDtype{Dtype::kBF16, by_name && name == "b"});
+  };
+  CHECK(Planned(in).find(" b[0][3]@0+12") != std::string::npos);
+  by_name = true;
+  CHECK(Planned(in).find("! tensor `b` is I32, and is not cast to BF16\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("another dtype than the plan's is a note, unless it is cast") {
   Inputs in;
   in.options.per = Per::kShard;
@@ -138,7 +152,7 @@ TEST_CASE("another dtype than the plan's is a note, unless it is cast") {
                            "note: 2 tensors have another dtype than the plan, "
                            "such as `w` (F32 for BF16); --dtype casts them\n");
   in.options.dtype = [](const std::string&) {
-    return std::optional(Dtype::kBF16);
+    return std::optional(WantedDtype{Dtype::kBF16});
   };
   CHECK(Planned(in) ==
         "shard-00000.safetensors for 0 1 2 3: b[0][3]@0+6\n"

@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tables.h"
@@ -226,6 +228,51 @@ TEST_CASE("arrays come from a file and go to one") {
   REQUIRE(aside.size() == 5);
   CHECK(aside[3].first == "output");
   CHECK(aside[3].second.wide == std::vector<double>{5});
+}
+
+TEST_CASE("arrays of any shape are read or refused") {
+  // The members of each function that are arrays; `#` stands for an array.
+  const std::pair<const char*, const char*> calls[] = {
+      {"rotate_half", R"({"x": #})"},
+      {"quantize_int8", R"({"x": #})"},
+      {"repeat_kv", R"({"x": #, "n_rep": 2})"},
+      {"apply_rotary_pos_emb", R"({"tensor": #, "sin": #, "cos": #})"},
+      {"precompute_freq_cis",
+       R"({"dim": 2, "max_position_embeddings": 1, "base": 10,
+           "rope_type": "su", "short_factor": #, "long_factor": #,
+           "original_max_position_embeddings": 4})"},
+      {"attention", R"({"query": #, "key": #, "value": #})"},
+      {"attention", R"({"query": [[[[1]]]], "key": [[[[1]]]],
+                        "value": [[[[1]]]], "mask": #})"},
+      {"attention", R"({"query": [[[[1]]]], "key": [[[[1]]]],
+                        "value": [[[[1]]]], "bias": #})"},
+      {"attention", R"({"query": [[[[1]]]], "key": [[[[1]]]],
+                        "value": [[[[1]]]], "softmax_aux": #})"},
+      {"attention", R"({"query": [[[[1]]]], "key": [[[[1]]]],
+                        "value": [[[[1]]]], "q_segment_ids": #,
+                        "kv_segment_ids": #})"},
+      {"concatenate_to_cache",
+       R"({"batch": 1, "max_length": 2, "num_heads": 1, "head_dim": 2,
+           "quantize": true, "steps": [{"key": #, "value": #, "mask": #}]})"},
+  };
+  Arrays arrays;
+  const int64_t huge = int64_t{1} << 40;
+  for (const Shape& shape :
+       {Shape{}, Shape{0}, Shape{1, 0}, Shape{0, huge}, Shape{huge, huge, 0},
+        Shape{0, 0}, Shape{1, 1, 0}, Shape{1, 0, 1, 1}, Shape{1, 1, 1, 0},
+        Shape{0, 1, 1, 2}, Shape{1, 1, 1, 1}, Shape{1, 1, 0, 2},
+        Shape(65, 1)}) {
+    const bool is_empty = std::count(shape.begin(), shape.end(), 0) > 0;
+    const int64_t count = is_empty ? 0 : 1;
+    arrays["a"] = {shape, std::vector<double>(static_cast<size_t>(count), 1)};
+    for (const auto& [name, input] : calls) {
+      CAPTURE(name);
+      CAPTURE(ShapeText(arrays["a"]));
+      const std::string text = std::regex_replace(
+          std::string(input), std::regex("#"), R"({"tensor": "a"})");
+      CHECK_FALSE(Answer(name, text, &arrays, nullptr).empty());
+    }
+  }
 }
 
 }  // namespace
