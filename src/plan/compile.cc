@@ -32,6 +32,37 @@
 namespace shardc {
 namespace {
 
+// Returns the mesh with the axes that specs name and the mesh lacks, each with
+// size 1. eformer knows no names but those of the mesh: it drops such an axis
+// when it corrects the spec, where another compat mode reports the name.
+Mesh WithNamedAxes(const RuleSet& rules, Mesh mesh) {
+  const auto is_registered = [&](const std::string& name) {
+    return std::any_of(rules.registrations.begin(), rules.registrations.end(),
+                       [&](const Registration& one) {
+                         return one.name == name ||
+                                one.name == "__" + name + "__" ||
+                                "__" + one.name + "__" == name;
+                       });
+  };
+  const auto add = [&](const SpecSource& source) {
+    const auto* list = std::get_if<SpecList>(&source);
+    if (list == nullptr) return;
+    for (const SpecEntry& entry : list->entries) {
+      for (const SpecName& name : entry.names) {
+        if (FindToken(name.text) == nullptr && !ParseAxisRule(name.text) &&
+            !is_registered(name.text) && !mesh.Find(name.text)) {
+          mesh.axes.push_back({name.text, 1});
+        }
+      }
+    }
+  };
+  for (const Rule& rule : rules.rules) {
+    add(rule.spec);
+    for (const auto& [mode, source] : rule.modes) add(source);
+  }
+  return mesh;
+}
+
 constexpr uint32_t kNoLayout = UINT32_MAX;
 
 // Returns train, followed by the other requested modes in the order of
@@ -390,7 +421,11 @@ bool Compiler::Run() {
   // The compat mode changes how specs are resolved, and an option may override
   // the mode of the files. So the mode that applies is determined first.
   c_.rules.policy.compat = c_.CompatMode();
-  auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
+  auto resolver = Resolver::Make(c_.rules,
+                                 c_.rules.policy.compat == Compat::kEformer
+                                     ? WithNamedAxes(c_.rules, c_.mesh)
+                                     : c_.mesh,
+                                 findings_);
   CompilePatterns();
   if (!resolver) return false;
   c_.resolver = std::move(resolver);
