@@ -75,10 +75,11 @@ bool ReadValues(const Strings& given, imports::Request& request,
 // axis rule with this name or this logical axis, `head` in both cases. Returns
 // nullopt for other names.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
-  const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
+  if (!name.is_mesh_axis) return std::nullopt;
   // A logical axis has a short form, HEAD, and a long form, `__HEAD__`. In the
   // imported Python source, only the short form can be the name of a mesh axis.
   // The long form is the logical axis there as well.
+  const Token* token = FindToken(name.text);
   if (token != nullptr && token->short_name == name.text) return token->rule;
   return ParseAxisRule(name.text);
 }
@@ -96,9 +97,7 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
     for (const SpecEntry& entry : list->entries) {
       for (const SpecName& name : entry.names) {
         const auto rule = RuleInstead(name);
-        const bool kept =
-            one.names_decode_rules && name.text.starts_with("decode_");
-        if (!rule || kept) continue;
+        if (!rule) continue;
         imported.axes.Set(*rule, {false, {name.text}});
         if (const auto twin = DecodeTwin(*rule)) {
           imported.axes.Set(*twin, {false, {name.text}});

@@ -30,6 +30,8 @@ struct Imported {
   std::vector<std::string> comments;
   std::optional<Mesh> mesh;
   AxisRules axes;
+  // The logical axes that the imported file registers, in its order.
+  std::vector<Registration> registrations;
   std::vector<ImportedRule> rules;
   // The separator between the parts of names in patterns; 0 if unknown.
   char separator = 0;

@@ -365,6 +365,39 @@ CHANGES = [
     (f"x, *R = 1, {A}", REFUSED),
     (f"r = R = [{A}]", FOLLOWED),
     ("Spec = P\nR = [('a', Spec('x'))]", FOLLOWED),
+    # Another name of a list, which a branch or a loop decides.
+    *((f"import os\nR = [{A}]\nflag = os.environ.get('FLAG')\n" + rest, REFUSED)
+      for rest in (f"if not flag:\n  q = R\n  q.append({B})",
+                   f"q = [] if flag else R\nq.append({B})",
+                   f"q = flag or R\nq.append({B})",
+                   f"(R if not flag else []).append({B})",
+                   f"for i in os.sep:\n  q = R\n  q.append({B})",
+                   f"while not flag:\n  q = R\n  q.append({B})\n  break",
+                   f"def pick():\n  return [] if flag else R\n"
+                   f"pick().append({B})",
+                   f"def pick():\n  if flag:\n    return []\n  return R\n"
+                   f"q = pick()\nq.append({B})",
+                   f"try:\n  raise KeyError\nexcept KeyError:\n"
+                   f"  R.append({B})")),
+    # Another name through an element, a class or a method.
+    *((f"R = [{A}]\n" + rest, REFUSED)
+      for rest in (f"[R][0].append({B})", f"q = max([R])\nq.append({B})",
+                   f"*q, = [R]\nq[0].append({B})", f"(q := R).append({B})",
+                   f"q = R.append\nq({B})", f"getattr(R, 'append')({B})",
+                   f"class C:\n  r = R\nC.r.append({B})",
+                   f"class C:\n  r = R\n  def f(self):\n"
+                   f"    self.r.append({B})\nC().f()",
+                   f"q = {{'k': R}}.get('k')\nq.append({B})",
+                   f"def f(x):\n  (lambda q=R: q.append({B}))()\n"
+                   "list(map(f, [1]))")),
+    # Calls share the default of a parameter.
+    *((f"def f(n, acc=[]):\n  acc.append((n, P()))\n  return acc\n{rest}",
+       REFUSED) for rest in ("f('a')\nR = f('b')", "R = f('b')",
+                             "def rules():\n  f('a')\n  return f('b')")),
+    (f"def f(n, acc=({A},)):\n  return acc + ((n, P()),)\nR = f('b')",
+     FOLLOWED),
+    (f"def f(n):\n  acc = []\n  acc.append((n, P()))\n  return acc\n"
+     "f('a')\nR = f('b')", FOLLOWED),
     ("import fractions as P2, json as Q\nR = [('a', P('x'))]", FOLLOWED),
 ]
 

@@ -315,7 +315,14 @@ std::string ImportedFileYaml(const Imported& imported) {
   if (imported.separator != 0) {
     out += "separator: \"" + std::string(1, imported.separator) + "\"\n";
   }
-  out += AxesYaml(imported.axes, imported.rules.empty());
+  out += AxesYaml(imported.axes,
+                  imported.rules.empty() && imported.registrations.empty());
+  if (!imported.registrations.empty()) out += "register:\n";
+  for (const Registration& one : imported.registrations) {
+    out += "  " + YamlName(one.name) + ": " +
+           JsonText([&](JsonWriter& json) { WriteRegistration(json, one); }) +
+           "\n";
+  }
   if (!imported.rules.empty()) out += "rules:\n";
   for (const ImportedRule& one : imported.rules) {
     for (const std::string& line : one.comments) out += CommentYaml(line, "  ");
@@ -346,6 +353,15 @@ void WriteImportedFileJson(const Imported& imported, Sink& out,
     json.Member("separator", std::string_view(&imported.separator, 1));
   }
   WriteAxes(json, [&](AxisRule rule) { return imported.axes.Given(rule); });
+  if (!imported.registrations.empty()) {
+    json.Key("register");
+    json.BeginObject(JsonLayout::kLines);
+    for (const Registration& one : imported.registrations) {
+      json.Key(one.name);
+      WriteRegistration(json, one);
+    }
+    json.EndObject();
+  }
   if (!imported.rules.empty()) {
     json.Key("rules");
     json.BeginArray(JsonLayout::kLines);

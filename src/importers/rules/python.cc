@@ -14,7 +14,9 @@
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/pattern.h"
+#include "importers/rules/python_register.h"
 #include "importers/rules/python_sets.h"
+#include "importers/rules/python_sharing.h"
 #include "importers/rules/python_trees.h"
 #include "importers/rules/python_value.h"
 #include "importers/rules/spec_value.h"
@@ -25,14 +27,19 @@ namespace {
 
 constexpr std::ptrdiff_t kMostComments = 40;
 
+// Returns the axis rule of a logical axis, or the axis rule with this name.
+std::optional<AxisRule> RuleOf(const std::string& name) {
+  const Token* token = FindToken(name);
+  return token == nullptr ? ParseAxisRule(name) : token->rule;
+}
+
 // Returns the axis rule from which a logical axis takes its mesh axes while
 // tokens are generated (in the modes decode and insert), such as `decode_head`
 // for HEAD. Returns nullopt if the logical axis has the same axis rule in all
 // modes.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
-  const Token* token = FindToken(name);
-  if (token == nullptr || !token->rule) return std::nullopt;
-  const auto twin = DecodeTwin(*token->rule);
+  const auto rule = RuleOf(name);
+  const auto twin = rule ? DecodeTwin(*rule) : std::nullopt;
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
@@ -43,45 +50,58 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
 // insert, logical axes are replaced by decode axis rules such as `decode_head`,
 // whose axes never depend on the mode. For any other `mode`, the rule gets
 // explicit specs for decode and insert if their axes would differ from those of
-// `mode`.
-void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
+// `mode`. A registered logical axis is replaced by its mesh axes. Returns the
+// name of a logical axis whose registration refers to itself; an empty name if
+// there is none.
+std::string KeepMode(Mode mode, const AxisRules& axes,
+                     const Registrations& registrations, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
-  if (list == nullptr) return;  // only a list can contain logical axes
-  if (IsGeneration(mode)) {
-    for (SpecEntry& entry : list->entries) {
-      for (SpecName& name : entry.names) {
-        if (const auto twin = TwinOf(name.text, axes)) {
-          name.text = AxisRuleName(*twin);
-          made.names_decode_rules = true;
-        }
-      }
-    }
-    return;
-  }
+  if (list == nullptr) return {};  // only a list can contain logical axes
+  const bool generation = IsGeneration(mode);
   SpecList fixed = *list;
   bool differs = false;
   for (SpecEntry& entry : fixed.entries) {
     std::vector<SpecName> names;
     for (const SpecName& name : entry.names) {
-      const auto twin = TwinOf(name.text, axes);
-      const AxisValue value =
-          twin ? axes.Value(*FindToken(name.text)->rule) : AxisValue();
-      if (!twin || axes.Value(*twin).axes == value.axes) {
+      const Registration* registered =
+          name.is_mesh_axis ? nullptr
+                            : FindRegistration(registrations, name.text);
+      const auto twin =
+          registered == nullptr ? TwinOf(name.text, axes) : std::nullopt;
+      std::optional<AxisValue> value, other;
+      if (registered != nullptr) {
+        value = RegisteredAxes(registrations, axes, *registered, generation);
+        other = RegisteredAxes(registrations, axes, *registered, !generation);
+        if (!value || !other) return name.text;
+      } else if (twin && generation) {
+        names.push_back({std::string(AxisRuleName(*twin)), name.place});
+        made.names_decode_rules = differs = true;
+        continue;
+      } else if (twin) {
+        value = axes.Value(*RuleOf(name.text));
+        other = axes.Value(*twin);
+      }
+      if (!value || value->axes == other->axes) {
         names.push_back(name);
         continue;
       }
       differs = true;
-      for (const std::string& axis : value.axes) {
+      for (const std::string& axis : value->axes) {
         names.push_back({axis, name.place, true});
       }
     }
     entry.is_group = entry.is_group || names.size() > 1;
     entry.names = std::move(names);
   }
-  if (!differs) return;
+  if (!differs) return {};
+  if (generation) {
+    *list = std::move(fixed);
+    return {};
+  }
   rule.modes.emplace(Mode::kDecode, fixed);
   rule.modes.emplace(Mode::kInsert, std::move(fixed));
+  return {};
 }
 
 bool IsNamed(const PySymbol& symbol, const std::string& wanted) {
@@ -100,17 +120,27 @@ class RulesModuleReader {
     module_ = std::move(*module);
     const auto symbols = SymbolsOf(module_, source_->text(), request_.values);
     Imported imported;
+    auto registrations = RegistrationsOf(
+        source_, module_, ValuesIn(module_, source_->text()), findings_);
+    if (!registrations) return std::nullopt;
+    imported.registrations = std::move(*registrations);
     Findings axes;
     const bool fine = ReadAxes(imported, axes);
     if (!fine) imported.axes = {};
-    // A PartitionAxis that cannot be read is reported only if no rule set is
-    // imported.
-    const PySymbol* chosen = Choose(symbols, AnyAxes(imported) || !fine);
-    if (chosen == nullptr) findings_.Append(std::move(axes));
+    const bool any = AnyAxes(imported) || !imported.registrations.empty();
+    const PySymbol* chosen = Choose(symbols, any || !fine);
     if (findings_.HasErrors()) return std::nullopt;
-    if (chosen != nullptr && !ReadSymbol(*chosen, imported)) {
+    if (chosen != nullptr &&
+        (!ReadSymbol(*chosen, imported) ||
+         !KnowsChanges(source_, module_, chosen->name, findings_))) {
       return std::nullopt;
     }
+    // A PartitionAxis that cannot be read is reported only if its axis rules
+    // are needed.
+    if (chosen == nullptr || NamesAxisRules(imported)) {
+      findings_.Append(std::move(axes));
+    }
+    if (findings_.HasErrors()) return std::nullopt;
     return imported;
   }
 
@@ -119,10 +149,32 @@ class RulesModuleReader {
     return !(imported.axes == AxisRules());
   }
 
+  // Returns whether a spec depends on axis rules: it is a bundle, or names
+  // something other than mesh axes.
+  static bool NamesAxisRules(const Imported& imported) {
+    return std::any_of(
+        imported.rules.begin(), imported.rules.end(),
+        [](const ImportedRule& one) {
+          const auto* list = std::get_if<SpecList>(&one.rule.spec);
+          if (list == nullptr) return true;
+          return std::any_of(
+              list->entries.begin(), list->entries.end(),
+              [](const SpecEntry& entry) {
+                return std::any_of(
+                    entry.names.begin(), entry.names.end(),
+                    [](const SpecName& name) { return !name.is_mesh_axis; });
+              });
+        });
+  }
+
   bool ReadAxes(Imported& imported, Findings& findings) {
     bool any = false;
     for (const PyValue& value : AxesIn(module_, source_->text())) {
-      if (value.is != PyIs::kAxes || value.fields.empty()) continue;
+      if (value.is == PyIs::kUnknown) {
+        RefuseUnknown(source_, value, findings);
+        return false;
+      }
+      if (value.fields.empty() && value.items.empty()) continue;
       const auto axes = AxesOf(source_, value, findings);
       if (!axes) return false;
       if (any && !(*axes == imported.axes)) {
@@ -173,10 +225,14 @@ class RulesModuleReader {
       }
       names += (names.empty() ? "`" : ", `") + symbol->name + "`";
     }
+    const std::string sets =
+        Counted(static_cast<int64_t>(found.size()), "rule set");
     findings_.Add(code::kUsage, {source_},
-                  "this file holds " +
-                      Counted(static_cast<int64_t>(found.size()), "rule set"),
-                  "name one with `--symbol`: " + names);
+                  request_.symbol.empty()
+                      ? "this file holds " + sets
+                      : ShortQuote(request_.symbol) + " names " + sets,
+                  "name one with `--symbol`, such as `--symbol " +
+                      found[0]->name + "`: " + names);
     return nullptr;
   }
 
@@ -274,7 +330,7 @@ class RulesModuleReader {
     std::vector<NamedRule> params;
     for (const PyLeaf& leaf : *leaves) {
       ImportedRule made;
-      if (!MakeRule(leaf.spec, leaf.spec, imported.axes, made)) return false;
+      if (!MakeRule(leaf.spec, leaf.spec, imported, made)) return false;
       params.push_back({leaf.name, std::move(made)});
     }
     return AddExact(std::move(params), imported, findings_);
@@ -294,7 +350,7 @@ class RulesModuleReader {
     }
     ImportedRule made;
     made.rule.match = PatternOf(pattern, matching);
-    if (!MakeRule(spec, whole, imported.axes, made)) return false;
+    if (!MakeRule(spec, whole, imported, made)) return false;
     made.rule.match_place = {source_, pattern.begin, pattern.end};
     imported.rules.push_back(std::move(made));
     return true;
@@ -303,11 +359,11 @@ class RulesModuleReader {
   // Sets the spec, modes, place and comments of a rule. `whole` is the rule's
   // complete text, whose comments are imported. Returns false after a finding.
   bool MakeRule(const PyValue& spec, const PyValue& whole,
-                const AxisRules& axes, ImportedRule& made) {
-    auto read = SpecOf(source_, spec, findings_);
+                const Imported& imported, ImportedRule& made) {
+    auto read = SpecOf(source_, spec, imported.registrations, findings_);
     if (!read) return false;
     made.rule.spec = std::move(*read);
-    if (!ReadMode(spec, axes, made)) return false;
+    if (!ReadMode(spec, imported, made)) return false;
     made.rule.place = {source_, whole.begin, whole.end};
     made.comments = CommentsOf(whole);
     return true;
@@ -317,12 +373,12 @@ class RulesModuleReader {
   // this mode (KeepMode). A bundle (a named set of specs) is not changed: it
   // has its own mode, which eformer uses instead. Returns false after a
   // finding.
-  bool ReadMode(const PyValue& spec, const AxisRules& axes,
+  bool ReadMode(const PyValue& spec, const Imported& imported,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;
     if (std::holds_alternative<SpecBundle>(made.rule.spec)) return true;
     if (spec.items[0].is == PyIs::kResolved) {
-      return ReadMode(spec.items[0], axes, made);
+      return ReadMode(spec.items[0], imported, made);
     }
     // Without the argument `mode`, Python resolves the spec in the mode that
     // the program is in, as rules do.
@@ -330,8 +386,15 @@ class RulesModuleReader {
     const PyValue& given = spec.fields[0].second;
     const auto mode = ModeOf(given);
     if (mode) {
-      KeepMode(*mode, axes, made);
-    } else if (given.is == PyIs::kUnknown) {
+      const std::string circle =
+          KeepMode(*mode, imported.axes, imported.registrations, made);
+      if (circle.empty()) return true;
+      findings_.Add(
+          code::kInexpressible, {source_, spec.begin, spec.end},
+          "the registration of " + ShortQuote(circle) + " refers to itself");
+      return false;
+    }
+    if (given.is == PyIs::kUnknown) {
       RefuseUnknown(source_, given, findings_);
     } else {
       findings_.Add(code::kInexpressible, {source_, given.begin, given.end},
@@ -342,7 +405,7 @@ class RulesModuleReader {
                     "the modes are `MODE_TRAIN`, `MODE_PREFILL`, "
                     "`MODE_DECODE` and `MODE_INSERT`");
     }
-    return mode.has_value();
+    return false;
   }
 
   static std::optional<Mode> ModeOf(const PyValue& value) {

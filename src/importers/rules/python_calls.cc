@@ -171,6 +171,10 @@ std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
     return Sized(std::move(out), node);
   }
   if (function.kind == PyKind::kName && ClassNamed(name) != nullptr) {
+    if (auto bundle = BundleOf(function)) {
+      ForgetArguments(node, scope, owner);
+      return bundle;
+    }
     PyValue out = Arguments(PyIs::kObject, node, scope, owner);
     out.text = name;
     ForgetArguments(node, scope, owner);

@@ -258,6 +258,11 @@ class PyEvaluator {
   // Returns the value of a name. The place of the value is `node`, where the
   // name is used.
   PyValue Named(const PyNode& node, const PyScope& scope);
+  // Returns the axes and the mode of a class of the file that has them as
+  // attributes, as a subclass of DynamicShardingAxes does. eformer resolves
+  // such a class, and its objects, as a bundle. Returns nullopt for other
+  // names.
+  std::optional<PyValue> BundleOf(const PyNode& name) const;
   PyValue Copied(const PyValue& value, const PyNode& node);
   PyValue Attribute(const PyNode& node, PyScope& scope, const PyClass* owner);
   // Appends the items of `from` to `to`. `from` is the value that is spread in

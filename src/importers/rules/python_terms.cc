@@ -80,7 +80,19 @@ PyValue PyEvaluator::Named(const PyNode& node, const PyScope& scope) {
     const auto at = names->find(node.text);
     if (at != names->end()) return Copied(at->second, node);
   }
+  if (auto bundle = BundleOf(node)) return std::move(*bundle);
   return Simple(PyIs::kSymbol, node, node.text);
+}
+
+std::optional<PyValue> PyEvaluator::BundleOf(const PyNode& name) const {
+  const PyClass* of = ClassNamed(name.text);
+  const PyValue* axes = of == nullptr ? nullptr : AttributeOf(*of, "axes");
+  const PyValue* mode = of == nullptr ? nullptr : AttributeOf(*of, "mode");
+  if (axes == nullptr || mode == nullptr) return std::nullopt;
+  PyValue out = Simple(PyIs::kResolved, name);
+  out.items.push_back(*axes);
+  out.fields.push_back({"mode", *mode});
+  return Sized(std::move(out), name);
 }
 
 PyValue PyEvaluator::Copied(const PyValue& value, const PyNode& node) {

@@ -95,6 +95,22 @@ bool MentionsSpecs(const PyNode& node, const PyScope& scope,
       [&](const PyNode& item) { return MentionsSpecs(item, scope, globals); });
 }
 
+// Returns how often statements and parameters bind a name.
+int Bindings(const std::vector<PyStatement>& body, const std::string& name) {
+  int count = 0;
+  for (const PyStatement& one : body) {
+    count += one.name == name ? 1 : 0;
+    count += static_cast<int>(
+        std::count(one.names.begin(), one.names.end(), name) +
+        std::count(one.starred.begin(), one.starred.end(), name) +
+        std::count_if(
+            one.parameters.begin(), one.parameters.end(),
+            [&](const auto& parameter) { return parameter.first == name; }));
+    count += Bindings(one.body, name) + Bindings(one.other, name);
+  }
+  return count;
+}
+
 // Finds the constants of a module, and then the values of its functions, which
 // may use constants that are defined after them.
 class ModuleSymbols {
@@ -113,6 +129,13 @@ class ModuleSymbols {
   }
 
   PyValue Free(const PyNode& node) {
+    std::vector<std::string> names;
+    AddNamesIn(node, names);
+    for (const std::string& name : names) {
+      if (Bindings(module_.body, name) > 1) {
+        return Unknown(node, "`" + name + "`, which is bound more than once,");
+      }
+    }
     PyScope none;
     return evaluator_.Value(node, none, nullptr);
   }
@@ -360,6 +383,8 @@ void FindAxes(const std::vector<PyStatement>& body,
               std::vector<const PyNode*>& out) {
   for (const PyStatement& one : body) {
     FindAxes(one.value, out);
+    FindAxes(one.target, out);
+    for (const PyNode& call : one.calls) FindAxes(call, out);
     for (const auto& [name, given] : one.parameters) {
       if (given) FindAxes(*given, out);
     }
@@ -391,13 +416,19 @@ bool HasNames(const SourceRef& source,
   return true;
 }
 
+std::function<PyValue(const PyNode&)> ValuesIn(const PyModule& module,
+                                               std::string_view text) {
+  static const std::map<std::string, std::string> none;
+  const auto symbols = std::make_shared<ModuleSymbols>(module, text, none);
+  return [symbols](const PyNode& node) { return symbols->Free(node); };
+}
+
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text) {
   std::vector<const PyNode*> nodes;
   FindAxes(module.body, nodes);
-  const std::map<std::string, std::string> none;
-  ModuleSymbols symbols(module, text, none);
+  const auto value_of = ValuesIn(module, text);
   std::vector<PyValue> out;
-  for (const PyNode* node : nodes) out.push_back(symbols.Free(*node));
+  for (const PyNode* node : nodes) out.push_back(value_of(*node));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -115,6 +116,11 @@ bool HasNames(const SourceRef& source,
 
 // Returns the value of each call of PartitionAxis in the file.
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
+// Returns a function that evaluates an expression with the names of the module.
+// The value is unknown if the file binds one of these names more than once. The
+// arguments must outlive the function.
+std::function<PyValue(const PyNode&)> ValuesIn(const PyModule& module,
+                                               std::string_view text);
 
 }  // namespace shardc::imports
 

@@ -26,9 +26,52 @@ bool Refuse(const SourceRef& source, const PyValue& value, std::string message,
   return false;
 }
 
-bool AddName(const SourceRef& source, const PyValue& value, SpecEntry& entry,
+// Adds a string of a list that is resolved. As in eformer, it is a built-in or
+// registered logical axis. In a group it may also be a field of PartitionAxis,
+// such as `head_axis`, or a mesh axis.
+bool AddResolvedText(const SourceRef& source, const PyValue& value,
+                     const Registrations& registrations, SpecEntry& entry,
+                     Findings& findings) {
+  constexpr std::string_view kSuffix = "_axis";
+  const std::string_view text = value.text;
+  const Token* token = FindToken(text);
+  if (token != nullptr && token->long_name == text) {
+    if (token->rule) entry.names.push_back({value.text, At(source, value)});
+    return true;
+  }
+  const Registration* registered = FindRegistration(registrations, text);
+  if (registered != nullptr && registered->name == text) {
+    entry.names.push_back({value.text, At(source, value)});
+    return true;
+  }
+  if (!entry.is_group) {
+    return Refuse(source, value,
+                  "`" + value.text +
+                      "` is no logical axis that eformer or "
+                      "this file registers",
+                  findings, "register it, or write it in a tuple");
+  }
+  const auto field =
+      text.ends_with(kSuffix)
+          ? ParseAxisRule(text.substr(0, text.size() - kSuffix.size()))
+          : std::nullopt;
+  if (field) {
+    entry.names.push_back(
+        {std::string(AxisRuleName(*field)), At(source, value)});
+  } else if (!text.empty()) {
+    entry.names.push_back({value.text, At(source, value), true});
+  }
+  return true;
+}
+
+// Adds one name. `registrations` is not null in a list that is resolved.
+bool AddName(const SourceRef& source, const PyValue& value,
+             const Registrations* registrations, SpecEntry& entry,
              Findings& findings) {
   if (value.is == PyIs::kNone) return true;
+  if (value.is == PyIs::kText && registrations != nullptr) {
+    return AddResolvedText(source, value, *registrations, entry, findings);
+  }
   if (value.is == PyIs::kText) {
     if (!value.text.empty())
       entry.names.push_back({value.text, At(source, value), true});
@@ -41,10 +84,11 @@ bool AddName(const SourceRef& source, const PyValue& value, SpecEntry& entry,
                     "compiler, and a plan has none to leave",
                     findings);
     }
-    const Token* token = FindToken(value.text);
-    if (token != nullptr || value.text == "_") {
+    const Token* token = ConstantOf(value.text);
+    if (token != nullptr || value.text == "_" || value.text == "EMPTY") {
       if (token != nullptr && token->rule) {
-        entry.names.push_back({value.text, At(source, value)});
+        entry.names.push_back(
+            {std::string(token->short_name), At(source, value)});
       }
       return true;
     }
@@ -79,14 +123,19 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
                std::move(help));
 }
 
+namespace {
+
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
+                                 const Registrations* registrations,
                                  Findings& findings) {
   SpecEntry entry;
   if (value.is != PyIs::kSequence) {
-    if (!AddName(source, value, entry, findings)) return std::nullopt;
+    if (!AddName(source, value, registrations, entry, findings)) {
+      return std::nullopt;
+    }
     return entry;
   }
-  entry.is_group = value.items.size() > 1;
+  entry.is_group = true;
   for (const PyValue& item : value.items) {
     if (item.is == PyIs::kSequence) {
       Refuse(source, item,
@@ -94,12 +143,31 @@ std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
              "write its axes in the outer group");
       return std::nullopt;
     }
-    if (!AddName(source, item, entry, findings)) return std::nullopt;
+    if (!AddName(source, item, registrations, entry, findings)) {
+      return std::nullopt;
+    }
   }
+  entry.is_group = value.items.size() > 1;
   return entry;
 }
 
+}  // namespace
+
+std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
+                                 Findings& findings) {
+  return EntryOf(source, value, nullptr, findings);
+}
+
+namespace {
+
+std::optional<SpecSource> ListOf(const SourceRef& source, const PyValue& value,
+                                 const Registrations* registrations,
+                                 Findings& findings);
+
+}  // namespace
+
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
+                                 const Registrations& registrations,
                                  Findings& findings) {
   if (value.is == PyIs::kResolved) {
     if (value.items.empty()) {
@@ -108,13 +176,38 @@ std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
     }
     const PyValue& what = value.items[0];
     if (what.is == PyIs::kSymbol) return BundleOf(source, what, findings);
-    if (what.is == PyIs::kSequence || what.is == PyIs::kResolved) {
-      return SpecOf(source, what, findings);
+    if (what.is == PyIs::kResolved) {
+      return SpecOf(source, what, registrations, findings);
+    }
+    if (what.is == PyIs::kSequence) {
+      return ListOf(source, what, &registrations, findings);
     }
     Refuse(source, what, "this names no axes to resolve", findings);
     return std::nullopt;
   }
   if (value.is == PyIs::kSymbol) return BundleOf(source, value, findings);
+  auto list = ListOf(source, value, nullptr, findings);
+  if (!list) return std::nullopt;
+  // In a rules file, the name of a registered logical axis is never a mesh
+  // axis.
+  for (const SpecEntry& entry : std::get<SpecList>(*list).entries) {
+    for (const SpecName& name : entry.names) {
+      if (FindRegistration(registrations, name.text) == nullptr) continue;
+      findings.Add(code::kInexpressible, name.place,
+                   "the mesh axis " + ShortQuote(name.text) +
+                       " has the name of a registered logical axis",
+                   "rename one of them");
+      return std::nullopt;
+    }
+  }
+  return list;
+}
+
+namespace {
+
+std::optional<SpecSource> ListOf(const SourceRef& source, const PyValue& value,
+                                 const Registrations* registrations,
+                                 Findings& findings) {
   SpecList list;
   list.place = At(source, value);
   if (value.is == PyIs::kNone) return list;
@@ -130,17 +223,24 @@ std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
     return std::nullopt;
   }
   for (const PyValue& item : value.items) {
-    auto entry = EntryOf(source, item, findings);
+    auto entry = EntryOf(source, item, registrations, findings);
     if (!entry) return std::nullopt;
     list.entries.push_back(std::move(*entry));
   }
   return list;
 }
 
+}  // namespace
+
 std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
                                 Findings& findings) {
   constexpr std::string_view kSuffix = "_axis";
   AxisRules rules;
+  if (!value.items.empty()) {
+    Refuse(source, value.items[0], "this value names no field of PartitionAxis",
+           findings, "write its field, such as `head_axis=`");
+    return std::nullopt;
+  }
   for (const auto& [keyword, field] : value.fields) {
     std::optional<AxisRule> rule;
     if (keyword.ends_with(kSuffix)) {

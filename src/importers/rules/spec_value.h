@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "importers/rules/python_register.h"
 #include "importers/rules/python_value.h"
 #include "model/axis_rules.h"
 #include "model/rules.h"
@@ -22,9 +23,11 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
 // Converts a spec. It may be PartitionSpec(...), a bundle (a named set of
-// specs), the result of a call of `resolve`, None, or a plain tuple. Returns
-// nullopt after a finding.
+// specs), the result of a call of `resolve`, None, or a plain tuple. In a list
+// that is resolved, strings are logical axes: built-in ones, or those of
+// `registrations`. Returns nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
+                                 const Registrations& registrations,
                                  Findings& findings);
 // Converts a value PartitionAxis(head_axis="tp", ...) to axis rules. Returns
 // nullopt after a finding.
