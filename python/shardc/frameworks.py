@@ -55,7 +55,7 @@ _QUIET = {
 def maxtext(settings: Sequence[str], devices: int = 256) -> Any:
     """The parameters of a model of MaxText, as the nested dictionary of its names.
     `settings` are the arguments of its trainer: a file such as base.yml and then
-    KEY=VALUE. They lay the mesh over `devices` simulated devices."""
+    KEY=VALUE. Their mesh has `devices` simulated devices."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax: Any = importlib.import_module("jax")
     with contextlib.suppress(AttributeError, RuntimeError):

@@ -66,7 +66,8 @@ bool SafeHashInt(Call& call, Reply& reply) {
   const std::string algorithm = call.TextOr("algorithm", "md5");
   const auto text = given ? PythonText(*given) : std::nullopt;
   if (!text) {
-    call.Fail("`text` is no string and no value that Python spells alike");
+    call.Fail(
+        "`text` is no string and no value of a spelling that Python shares");
   }
   // HexDigest() also reads other spellings, such as SHA-256, which hashlib does
   // not have.
@@ -257,8 +258,9 @@ bool TreePath(Call& call, Reply& reply) {
     for (JsonValue key : keys->items()) {
       const auto part = PythonText(key);
       if (!part) {
-        call.FailAt(key.place(),
-                    "a key is no string and no value that Python spells alike");
+        call.FailAt(
+            key.place(),
+            "a key is no string and no value of a spelling that Python shares");
         break;
       }
       parts.push_back(*part);

@@ -1,5 +1,5 @@
-"""Cases of the reference's functions at their edges: how `shardc eval` is asked
-for them, and how its answers are compared. Used with recorded answers, and with
+"""Cases of the reference's functions at their edges: the functions of `shardc eval`
+for them, and how its results are compared. Used with recorded answers, and with
 answers of the installed packages to new cases."""
 
 import json
