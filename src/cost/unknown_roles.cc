@@ -1,3 +1,11 @@
+// Collects the matrices that neither a section, nor a word of their names, nor
+// their place in a block shows to be a product of the step. A tree may have
+// known names but for one:
+//
+//   model.layers.*.mlp.up_proj.weight  ->  known by its word
+//   unlex.weight                       ->  the head, or a table, or unused
+//
+// The logits of such a model are not known, and so is the peak of its memory.
 #include "cost/unknown_roles.h"
 
 #include <algorithm>
