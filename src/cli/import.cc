@@ -69,45 +69,6 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// A mesh axis of an imported spec may have the same name as an axis rule
-// (`head`) or as the logical axis of an axis rule (`HEAD`). In a rules file,
-// each of these names stands for the mesh axes of the axis rule. Returns the
-// axis rule with this name or this logical axis, `head` in both cases. Returns
-// nullopt for other names.
-std::optional<AxisRule> RuleInstead(const SpecName& name) {
-  if (!name.is_mesh_axis) return std::nullopt;
-  // A logical axis has a short form, HEAD, and a long form, `__HEAD__`. In the
-  // imported Python source, only the short form can be the name of a mesh axis.
-  // The long form is the logical axis there as well.
-  const Token* token = FindToken(name.text);
-  if (token != nullptr && token->short_name == name.text) return token->rule;
-  return ParseAxisRule(name.text);
-}
-
-// A mesh axis of an imported spec may have the name of a logical axis or of an
-// axis rule, such as `HEAD`. A rules file would replace `HEAD` by the mesh axes
-// of the axis rule `head`. This axis rule is therefore set to the mesh axis
-// `HEAD` in every mode, so that the spec keeps its meaning. Does nothing if the
-// import has axis rules of its own. Returns false if there are errors.
-bool KeepAxisNames(Imported& imported, Findings& findings) {
-  const bool own_axes = !(imported.axes == AxisRules());
-  for (ImportedRule& one : imported.rules) {
-    const auto* list = std::get_if<SpecList>(&one.rule.spec);
-    if (list == nullptr || own_axes) continue;
-    for (const SpecEntry& entry : list->entries) {
-      for (const SpecName& name : entry.names) {
-        const auto rule = RuleInstead(name);
-        if (!rule) continue;
-        imported.axes.Set(*rule, {false, {name.text}});
-        if (const auto twin = DecodeTwin(*rule)) {
-          imported.axes.Set(*twin, {false, {name.text}});
-        }
-      }
-    }
-  }
-  return !findings.HasErrors();
-}
-
 // Reports names that are not valid for a mesh axis, and axes that a spec names
 // twice.
 void CheckSpec(const SpecSource& spec, Findings& findings) {
@@ -191,8 +152,7 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
   }
   request.manifest = manifest;
   auto imported = importer->read(request, findings);
-  if (!imported || findings.HasErrors() ||
-      !KeepAxisNames(*imported, findings) || !CanBeUsed(*imported, findings)) {
+  if (!imported || findings.HasErrors() || !CanBeUsed(*imported, findings)) {
     return std::nullopt;
   }
   return imported;

@@ -25,6 +25,7 @@
 #include "families/families.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
+#include "plan/mesh_purposes.h"
 #include "plan/pack_axes.h"
 #include "source/file.h"
 #include "source/json_writer.h"
@@ -184,10 +185,12 @@ struct Rules {
   std::unique_ptr<const Compiled> compiled;
 };
 
-std::string PackText(const std::string& pack) {
+std::string PackText(const std::string& pack, const Mesh& mesh) {
+  const AxisRules axes = PurposesOf(mesh).renamed;
   return "# Rules of this project. Rules in this file win over those of the "
          "pack.\nversion: 1\nextends: [" +
-         pack + "]\nrules: []\n";
+         pack + "]\n" + (axes == AxisRules() ? "" : AxesText(axes) + "\n") +
+         "rules: []\n";
 }
 
 // Compiles the text of a rules file in the way in which `plan` will compile the
@@ -241,7 +244,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
       PickPack(inputs.manifest, inputs.model ? inputs.model->model_type : "");
   if (pack) {
     Findings ignored;
-    out.text = PackText(*pack);
+    out.text = PackText(*pack, mesh);
     out.compiled = CompileText(out.text, mesh, inputs, ignored);
     out.origin = "the pack `" + *pack + "`";
     if (out.compiled != nullptr && IsClean(*out.compiled, inputs.model)) {

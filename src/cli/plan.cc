@@ -339,7 +339,12 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     return status;
   }
   Findings found = PlanFindings(*compiled);
-  const bool refused = found.HasErrors();
+  bool refused = found.HasErrors();
+  if (!refused) {
+    found = ReplicatedFindings(
+        target, *compiled, ProjectLintSettings(flags.inputs.asked, findings));
+    refused = found.HasErrors();
+  }
   if (settings) {
     const std::string check =
         CheckText(flags, target, *compiled, model, *settings, findings);
@@ -349,7 +354,6 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
                                    (check.empty() ? "" : "\ncheck       ") +
                                    check);
   }
-  if (!refused) findings.Append(ReplicatedFindings(*compiled));
   int status = refused ? kFound : kDone;
   if (refused && !flags.keep_going) {
     findings.Append(std::move(found));
@@ -455,7 +459,9 @@ corrections, and unmatched parameters. If a parameter is unmatched or a spec is
 illegal, nothing is written unless `--keep-going` is given.
 
 The summary ends with the number of findings that `shardc check` reports. If
-most of the model is replicated on every device, a warning is printed.
+most of the model is replicated on every device, a warning is printed. If the
+rules use no axis of the mesh, that is an error (SHD207), and nothing is written
+unless `--keep-going` is given.
 
 `--write-locked` writes the committed plans of the project's targets, of all or
 of those that `--target` names; `--diff` prints what it would change in them. If

@@ -16,9 +16,13 @@
 #include "legalize/blocks.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/whole_model.h"
 #include "lint/once.h"
 #include "lint/rules/all.h"
+#include "lint/select.h"
+#include "lint/suppress.h"
 #include "source/wording.h"
+#include "target/open.h"
 
 namespace shardc::cli {
 
@@ -53,6 +57,28 @@ Share ReplicatedShare(const Plan& plan) {
     if (!param.IsPlaced()) out.replicated += one.replicated;
   }
   return out;
+}
+
+// Returns the error that the whole model is replicated, with the level of the
+// settings. Returns nullopt if the settings or a comment of a rules file ignore
+// it.
+std::optional<Finding> WholeModelError(const Facts& facts,
+                                       const LintSettings& settings) {
+  const Code& code = kLargeReplicated.code;
+  auto whole = WholeModelReplicated(facts, code);
+  Findings wrong;  // reported by `check`
+  const auto selection = Selection::Make(settings, false, wrong);
+  if (!whole || (selection && !selection->Selects(code))) return std::nullopt;
+  if (selection) whole->level = selection->LevelOf(*whole);
+  std::vector<Ignore> ignores;
+  for (const SourceRef& source : facts.compiled().rules.sources) {
+    std::ranges::move(IgnoreCommentsIn(source).ignores,
+                      std::back_inserter(ignores));
+  }
+  FindingSink found = {std::move(*whole)};
+  ApplyIgnores(ignores, found);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
 }
 
 std::string ProblemText(const Edit& edit, const TensorType& type) {
@@ -124,15 +150,20 @@ Findings SeparatorFindings(const Compiled& compiled) {
   return findings;
 }
 
-Findings ReplicatedFindings(const Compiled& compiled) {
+Findings ReplicatedFindings(const Target& target, const Compiled& compiled,
+                            const LintSettings& settings) {
   Findings findings;
   const Plan& plan = compiled.plan;
   const Share share = ReplicatedShare(plan);
   const int64_t devices = DevicesOfRank(plan.mesh, plan.stages);
-  if (devices <= 1 || share.replicated <= share.all / 2) return findings;
+  const bool some = share.all > 0 && share.replicated <= share.all / 2;
+  if (devices <= 1 || some) return findings;
   LintInputs inputs;
   inputs.compiled = &compiled;
+  inputs.mesh_place = MeshPlace(target.mesh);
   const Facts facts(inputs);
+  const auto whole = WholeModelError(facts, settings);
+  const Level level = whole ? whole->level : Level::kWarning;
   for (const Lint* lint : {&kSeparatorMismatch, &kOtherNaming,
                            &kCatchAllReplicates, &kCatchAllTakesLarge}) {
     FindingSink found;
@@ -141,11 +172,16 @@ Findings ReplicatedFindings(const Compiled& compiled) {
     // Only the lint's first finding is returned.
     found.erase(found.begin() + 1, found.end());
     for (Finding& finding : OnceEach(std::move(found), plan.names)) {
-      finding.level = Level::kWarning;
+      finding.level = level;
       findings.Add(std::move(finding));
     }
     return findings;
   }
+  if (whole) {
+    findings.Add(*whole);
+    return findings;
+  }
+  if (share.all == 0) return findings;
   Finding& finding =
       findings.Add(kLargeReplicated.code, {compiled.manifest.source},
                    BytesText(share.replicated) + " (" +

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cost/inputs.h"
+#include "model/project.h"
 #include "plan/compile.h"
 #include "plan/read.h"
 #include "source/finding.h"
@@ -47,10 +48,14 @@ Findings StageFindings(const Compiled& compiled);
 // another separator than the names of parameters.
 Findings SeparatorFindings(const Compiled& compiled);
 
-// Returns at most one warning, which reports that most of the model is
-// replicated on every device. If several lints report this, the warning of the
-// lint nearest to the cause is returned.
-Findings ReplicatedFindings(const Compiled& compiled);
+// Returns at most one finding, which reports that most of the model is
+// replicated on every device. If several lints report this, the finding of the
+// lint nearest to the cause is returned. It is an error if the rules use no
+// axis of the mesh (lint/analysis/whole_model.h), and a warning otherwise. The
+// settings and the comments of rules files can ignore the error (SHD207), or
+// change its level.
+Findings ReplicatedFindings(const Target& target, const Compiled& compiled,
+                            const LintSettings& settings);
 
 }  // namespace shardc::cli
 

@@ -217,6 +217,16 @@ std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,
   return axis;
 }
 
+// Returns what to do about axes whose purpose is unknown, with a semicolon.
+std::string UnknownAxesText(const SuggestedRules& rules) {
+  const auto& unknown = rules.suggestion.mesh.unused;
+  if (unknown.empty()) return "";
+  return "call these axes `dp`, `fsdp`, `tp`, `sp` or `ep` in `--mesh`, and "
+         "write what they are for in the suggested file, such as `axes: "
+         "{tensor_parallel: " +
+         unknown.front() + "}`; ";
+}
+
 }  // namespace
 
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
@@ -241,7 +251,8 @@ void Refuse(const SuggestedRules& rules, const Mesh& mesh,
     findings.Add(code::kInexpressible, {},
                  "no suitable rules found for mesh " + MeshText(mesh) + ": " +
                      rules.misfit,
-                 NearestText(rules, mesh, model, common) +
+                 UnknownAxesText(rules) +
+                     NearestText(rules, mesh, model, common) +
                      "`shardc suggest --force` writes them anyway");
   } else if (!rules.left.empty()) {
     Finding refused;

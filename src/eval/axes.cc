@@ -105,16 +105,25 @@ bool NamedBundle(Call& call, Reply& reply) {
 }
 
 void WriteRegisteredRule(JsonWriter& json, const RegisteredRule& rule) {
-  AxisGroup names;
+  // As in eformer, a list of one name stays a list, and a rule that is only a
+  // name is not a list.
+  const bool list = !rule.is_null && (rule.is_list || rule.names.size() != 1);
+  if (rule.is_null) json.Null();
+  if (list) json.BeginArray();
   for (const auto& name : rule.names) {
-    const bool field = !name.forced_axis && ParseAxisRule(name.text);
-    names.push_back(field ? name.text + "_axis" : name.text);
+    const auto field = ParseAxisRule(name.text);
+    if (!name.forced_axis) {
+      json.String(field ? AxisFieldName(*field) : name.text);
+    } else if (!ParseAxisField(name.text)) {
+      json.String(name.text);
+    } else {
+      // The name alone would be the field, and not a mesh axis.
+      json.BeginObject();
+      json.Member("axis", name.text);
+      json.EndObject();
+    }
   }
-  if (!rule.is_list || rule.is_null) {
-    WriteGroupValue(json, rule.is_null, names);
-  } else {
-    json.Array(names);
-  }
+  if (list) json.EndArray();
 }
 
 bool Registered(Call& call, Reply& reply) {
@@ -135,8 +144,7 @@ bool Registered(Call& call, Reply& reply) {
       json.Key("generation_axis_rule");
       WriteRegisteredRule(json, *one.generation);
     } else if (const auto twin = InferredGeneration(one.rule)) {
-      json.Member("generation_axis_rule",
-                  std::string(AxisRuleName(*twin)) + "_axis");
+      json.Member("generation_axis_rule", AxisFieldName(*twin));
     }
     json.EndObject();
   }
@@ -194,7 +202,7 @@ bool PartitionAxisFields(Call& call, Reply& reply) {
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       const auto rule = static_cast<AxisRule>(i);
       const AxisValue value = axes.Value(rule);
-      json.Key(std::string(AxisRuleName(rule)) + "_axis");
+      json.Key(AxisFieldName(rule));
       WriteGroupValue(json, value.is_null, value.axes);
     }
     json.EndObject();

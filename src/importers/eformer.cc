@@ -23,18 +23,10 @@
 namespace shardc {
 namespace {
 
-constexpr std::string_view kAxisSuffix = "_axis";
-
-std::optional<AxisRule> FieldOf(std::string_view name) {
-  if (!name.ends_with(kAxisSuffix)) return std::nullopt;
-  return ParseAxisRule(name.substr(0, name.size() - kAxisSuffix.size()));
-}
-
 std::vector<std::string> FieldNames() {
   std::vector<std::string> names;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
-    names.push_back(std::string(AxisRuleName(static_cast<AxisRule>(i))) +
-                    std::string(kAxisSuffix));
+    names.push_back(AxisFieldName(static_cast<AxisRule>(i)));
   }
   return names;
 }
@@ -42,7 +34,7 @@ std::vector<std::string> FieldNames() {
 bool HasField(JsonValue value) {
   if (!value.IsObject()) return false;
   for (JsonMember member : value.members()) {
-    if (FieldOf(member.name())) return true;
+    if (ParseAxisField(member.name())) return true;
   }
   return false;
 }
@@ -150,7 +142,7 @@ std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
   if (!fields) return std::nullopt;
   AxisRules rules;
   for (JsonMember member : fields->members()) {
-    auto rule = FieldOf(member.name());
+    auto rule = ParseAxisField(member.name());
     if (!rule) {
       Finding finding;
       finding.code = &code::kUnknownKey;

@@ -150,6 +150,9 @@ class NameReader {
   // Reads a part of a spec: a name, or a list of names or lists.
   void ReadSpec(const YamlNode& node) {
     for (const YamlNode& item : node.items) ReadSpec(item);
+    if (const YamlNode* axis = Member(node, "axis")) {
+      Add(NameKind::kMeshAxis, *axis);
+    }
     if (!node.IsScalar() || node.text == "_") return;
     if (IsRegistered(node.text)) {
       Add(NameKind::kRegistered, node);
@@ -166,13 +169,13 @@ class NameReader {
   // contrast to specs, a name there is looked up as an axis rule before it is
   // looked up as a registered name.
   void ReadRegisteredRule(const YamlNode& node) {
-    for (const YamlNode& item : node.items) ReadRegisteredRule(item);
-    if (const YamlNode* axis = Member(node, "axis")) {
-      Add(NameKind::kMeshAxis, *axis);
+    if (node.IsSequence()) {
+      for (const YamlNode& item : node.items) ReadRegisteredRule(item);
+    } else if (node.IsScalar() && ParseAxisRule(node.text)) {
+      Add(NameKind::kAxisRule, node);
+    } else {
+      ReadSpec(node);
     }
-    if (!node.IsScalar()) return;
-    if (ParseAxisRule(node.text)) return Add(NameKind::kAxisRule, node);
-    ReadSpec(node);
   }
 
   void ReadAxisNames(const YamlNode& node) {

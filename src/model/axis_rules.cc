@@ -57,6 +57,9 @@ constexpr std::array<std::string_view, kAxisRuleCount> kRuleNames = {
     "decode_attention_kv_dim",
 };
 
+// The end of the names of PartitionAxis's fields.
+constexpr std::string_view kFieldSuffix = "_axis";
+
 constexpr std::array<R, 5> kParallelism = {
     R::kDataParallel, R::kFullyShardedDataParallel, R::kTensorParallel,
     R::kSequenceParallel, R::kExpertParallel};
@@ -132,10 +135,19 @@ std::string_view AxisRuleName(AxisRule rule) {
   return kRuleNames[static_cast<size_t>(rule)];
 }
 
+std::string AxisFieldName(AxisRule rule) {
+  return std::string(AxisRuleName(rule)) + std::string(kFieldSuffix);
+}
+
 std::optional<AxisRule> ParseAxisRule(std::string_view name) {
+  if (name.ends_with(kFieldSuffix)) name.remove_suffix(kFieldSuffix.size());
   const auto* it = std::find(kRuleNames.begin(), kRuleNames.end(), name);
   if (it == kRuleNames.end()) return std::nullopt;
   return static_cast<AxisRule>(it - kRuleNames.begin());
+}
+
+std::optional<AxisRule> ParseAxisField(std::string_view name) {
+  return name.ends_with(kFieldSuffix) ? ParseAxisRule(name) : std::nullopt;
 }
 
 std::optional<AxisRule> DecodeTwin(AxisRule rule) {
@@ -199,8 +211,15 @@ std::optional<AxisRule> DerivedFrom(AxisRule rule) {
 std::span<const Token> BuiltinTokens() { return kTokens; }
 
 const Token* FindToken(std::string_view name) {
+  constexpr std::string_view kUnsharded = "EMPTY";
   for (const Token& token : kTokens) {
-    if (name == token.short_name || name == token.long_name) return &token;
+    const std::string_view full = token.long_name;
+    if (name == token.short_name || name == full) return &token;
+    if (!token.rule) {
+      if (name == kUnsharded) return &token;
+    } else if (name == full.substr(2, full.size() - 4)) {
+      return &token;
+    }
   }
   return nullptr;
 }

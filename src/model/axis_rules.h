@@ -63,7 +63,14 @@ inline constexpr size_t kAxisRuleCount = 27;
 
 // Returns the name of a rule, such as "kv_head".
 std::string_view AxisRuleName(AxisRule rule);
+// Returns the name of the rule's field in eformer's class PartitionAxis, such
+// as "kv_head_axis".
+std::string AxisFieldName(AxisRule rule);
+// Returns the rule with this name or this field name: "kv_head" and
+// "kv_head_axis" are the same rule.
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
+// Returns the rule with this field name. Returns nullopt for "kv_head".
+std::optional<AxisRule> ParseAxisField(std::string_view name);
 // Returns the rule whose value is the default of `rule`, as in the library
 // eformer. For example, `head` has the value of tensor_parallel by default.
 // Returns nullopt if the default is not the value of a single rule. The default
@@ -106,15 +113,18 @@ struct AxisRules {
   bool operator==(const AxisRules&) const = default;
 };
 
-// A built-in logical axis: its short name, its long name, and the axis rule
-// that maps it to mesh axes. Only the logical axis `_` has no rule.
+// A built-in logical axis: its names, and the axis rule that maps it to mesh
+// axes. Only the logical axis `_`, an unsharded dimension, has no rule.
 struct Token {
-  std::string_view short_name;  // The short name, such as KV_HEAD.
+  std::string_view short_name;  // The short name, such as KV_HEAD or TP.
   std::string_view long_name;   // The long name, such as __KV_HEAD__.
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();
-// Returns the built-in logical axis that has this short or long name, or null.
+// Returns the built-in logical axis that has this name, or null. The name is
+// the short name, the long name, or the long name without its underscores. The
+// last is the name of eformer's constant: TENSOR_PARALLEL is TP, and EMPTY is
+// `_`.
 const Token* FindToken(std::string_view name);
 
 }  // namespace shardc

@@ -17,12 +17,6 @@ struct ImportedRule {
   Rule rule;
   // The comments of the rule in the imported file, without `#`.
   std::vector<std::string> comments;
-  // True if logical axes of the spec were replaced by decode axis rules, such
-  // as HEAD by `decode_head`. This is done if the imported Python code resolves
-  // the spec in the mode decode or insert even in a training run. A plan for
-  // training would map HEAD to the axes for training instead. In this spec,
-  // `decode_head` is the axis rule, not a mesh axis of that name.
-  bool names_decode_rules = false;
 };
 
 struct Imported {

@@ -97,6 +97,33 @@ std::string_view CompatName(Compat compat) {
   return "none";
 }
 
+bool NeedsAxisKey(const SpecName& name) {
+  return name.is_mesh_axis &&
+         (FindToken(name.text) != nullptr || ParseAxisRule(name.text));
+}
+
+std::string WrittenName(const SpecName& name, const std::string& text) {
+  return NeedsAxisKey(name) ? "{axis: " + text + "}" : text;
+}
+
+std::string CanonicalToken(std::string_view name) {
+  if (const Token* token = FindToken(name)) {
+    return std::string(token->short_name);
+  }
+  if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
+    name = name.substr(2, name.size() - 4);
+  }
+  return std::string(name);
+}
+
+bool RuleSet::IsLogical(std::string_view name) const {
+  return FindToken(name) != nullptr || ParseAxisRule(name) ||
+         std::any_of(registrations.begin(), registrations.end(),
+                     [&](const Registration& one) {
+                       return CanonicalToken(one.name) == CanonicalToken(name);
+                     });
+}
+
 std::span<const Bundle> BuiltinBundles() {
   static const std::vector<Bundle> bundles = MakeBundles();
   return bundles;

@@ -24,10 +24,18 @@ struct ModelDescription;
 struct SpecName {
   std::string text;
   Place place;
-  // True if an imported file uses the name for a mesh axis. A rules file may
-  // use the same name, such as HEAD, for a logical axis.
+  // True if the name can only mean a mesh axis: it is written `{axis: x}`, or
+  // an imported file uses it for a mesh axis. A rules file may use the same
+  // name, such as HEAD, for a logical axis.
   bool is_mesh_axis = false;
 };
+
+// Returns whether a rules file has to write `{axis: x}` for the name, because
+// the name alone is a built-in logical axis or an axis rule.
+bool NeedsAxisKey(const SpecName& name);
+// Returns `text`, the name in the syntax of a file, or `{axis: text}` if
+// NeedsAxisKey().
+std::string WrittenName(const SpecName& name, const std::string& text);
 
 // One dimension of a spec as written: empty (null or `_`), one name, or a group
 // of names. Nulls inside a group are dropped while reading.
@@ -203,7 +211,16 @@ struct RuleSet {
   // them such as `# shardc: ignore[SHD105]` disable findings. The plan lists
   // the files as its `source`.
   std::vector<SourceRef> sources;
+
+  // Returns whether the name has a meaning in specs without a mesh: it is a
+  // built-in or registered logical axis, or an axis rule.
+  bool IsLogical(std::string_view name) const;
 };
+
+// Returns the canonical name of a logical axis. For a built-in axis it is the
+// short name. For any other axis it is the name without surrounding `__`, so
+// `X` and `__X__` have the same canonical name.
+std::string CanonicalToken(std::string_view name);
 
 // Sets the separator of each rule whose file does not state it. Under `compat`
 // the separator is the slash. Otherwise, rules with kNames get `names`, the

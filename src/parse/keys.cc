@@ -86,7 +86,7 @@ const KeyTable kLike{"rules.like", "a spec", kLikeKeys};
 const KeyTable kPlace{"rules.place", "`place`", kPlaceKeys};
 const KeyTable kRegistration{"rules.register", "a registration",
                              kRegistrationKeys};
-const KeyTable kForcedAxis{"rules.forced_axis", "a registration's rule",
+const KeyTable kForcedAxis{"rules.forced_axis", "`{axis: NAME}`",
                            kForcedAxisKeys};
 const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
 const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};

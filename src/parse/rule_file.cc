@@ -151,6 +151,7 @@ class RuleFileReader {
 
   void ReadAxes(const YamlNode& node) {
     if (!IsMap(node, "axes", "axes: {head: tp}")) return;
+    std::map<AxisRule, std::string> written;
     for (const YamlMember& member : node.members) {
       const auto name = ReadKey(context_, member.key, code::kSchema,
                                 "the name of an axis rule");
@@ -160,6 +161,16 @@ class RuleFileReader {
         context_.Add(code::kUnknownKey, member.key,
                      "unknown axis rule " + ShortQuote(*name),
                      SuggestAxisRule(*name));
+        continue;
+      }
+      // A key that is written twice in the same way is reported by the parser.
+      const auto [first, is_new] = written.emplace(*rule, *name);
+      if (!is_new) {
+        if (first->second == *name) continue;
+        context_.Add(code::kDuplicateKey, member.key,
+                     "`" + *name + "` and `" + first->second +
+                         "` are the same axis rule",
+                     "remove one of the two");
         continue;
       }
       auto value = ReadAxisValue(context_, member.value, "`" + *name + "`");
@@ -175,15 +186,6 @@ class RuleFileReader {
     std::vector<std::string_view> names;
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
-    }
-    // The names of eformer's axis rules end in `_axis`, so the name without
-    // this ending is suggested.
-    if (name.ends_with("_axis")) {
-      const std::string_view stem =
-          std::string_view(name).substr(0, name.size() - 5);
-      if (ParseAxisRule(stem)) {
-        return "did you mean `" + std::string(stem) + "`?";
-      }
     }
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
@@ -204,15 +206,16 @@ class RuleFileReader {
     if (!IsMap(node, "register", "register: {MY_AXIS: {rule: head}}")) return;
     for (const YamlMember& member : node.members) {
       if (context_.findings.Full()) return;
-      auto name = ReadKey(context_, member.key, code::kSchema,
-                          "the name of a registration");
+      auto name = ReadTokenName(context_, member.key);
       if (!name) continue;
-      const auto [same, is_new] = tokens_.emplace(CanonicalToken(*name), *name);
+      const std::string& written = member.key.text;
+      const auto [same, is_new] =
+          tokens_.emplace(CanonicalToken(*name), written);
       if (!is_new && !steps) {
-        if (same->second == *name) continue;
+        if (same->second == written) continue;
         context_.Add(
             code::kDuplicateKey, member.key,
-            "`" + *name + "` and `" + same->second + "` are the same token",
+            "`" + written + "` and `" + same->second + "` are the same token",
             "remove one of the two");
         continue;
       }

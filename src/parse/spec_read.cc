@@ -1,6 +1,7 @@
 // Reads specs, and the values of `axes` and `register`. A spec is the name of a
 // bundle, `{like: ...}`, or a list with one entry for each dimension. An entry
-// is a name, a list of names, or null or `_` for an unsharded dimension. Names
+// is a name, `{axis: x}` for the mesh axis x, a list of these, or null or `_`
+// for an unsharded dimension. Names
 // are not resolved here, because their meaning depends on the mode and on other
 // files.
 //
@@ -18,17 +19,17 @@
 namespace shardc {
 namespace {
 
-// Returns the reason why the text of the node cannot be a name in a spec, such
-// as "is empty". Returns an empty string for a valid name.
-std::string NameFault(const YamlNode& node) {
-  if (node.text == "None") return "is Python's null";
-  const bool null_word = node.text == "null" || node.text == "~" ||
-                         node.text == "Null" || node.text == "NULL";
+// Returns the reason why `text`, which a node contains, cannot be a name in a
+// spec, such as "is empty". Returns an empty string for a valid name.
+std::string NameFault(const YamlNode& node, const std::string& text) {
+  if (text == "None") return "is Python's null";
+  const bool null_word =
+      text == "null" || text == "~" || text == "Null" || text == "NULL";
   if (null_word) return "is the string, not null";
   if (CoreTypeOf(node) != CoreType::kString) return "is no name";
-  if (node.text.empty()) return "is empty";
-  if (node.text.find(' ') != std::string::npos) return "holds a space";
-  for (char c : node.text) {
+  if (text.empty()) return "is empty";
+  if (text.find(' ') != std::string::npos) return "holds a space";
+  for (char c : text) {
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                       (c >= '0' && c <= '9') || c == '_' || c == '-' ||
                       c == '.';
@@ -36,7 +37,7 @@ std::string NameFault(const YamlNode& node) {
       return "holds something else than letters, digits, `_`, `-` and `.`";
     }
   }
-  if (node.text[0] >= '0' && node.text[0] <= '9') {
+  if (text[0] >= '0' && text[0] <= '9') {
     return "does not begin with a letter";
   }
   return {};
@@ -53,6 +54,32 @@ std::string NameHelp(const YamlNode& node) {
   return "write a token such as `BATCH`, an axis rule or a mesh axis";
 }
 
+// Reads the name of a mesh axis in a value of `axes` or `register`, or in a
+// spec.
+std::optional<std::string> ReadAxisName(const YamlContext& context,
+                                        const YamlNode& node,
+                                        std::string_view what) {
+  auto name = ReadText(context, node, what, true);
+  if (!name) return std::nullopt;
+  const std::string fault = AxisNameFault(*name);
+  if (fault.empty()) return name;
+  context.Add(code::kAxisName, node,
+              "axis name " + ShortQuote(*name) + " " + fault);
+  return std::nullopt;
+}
+
+// Reads `{axis: x}`, the mesh axis x.
+std::optional<SpecName> ReadForcedAxis(const YamlContext& context,
+                                       const YamlNode& node) {
+  const auto fields = Fields::Read(context, node, keys::kForcedAxis);
+  if (!fields) return std::nullopt;
+  const YamlNode* axis = fields->Require(context, node, "axis");
+  if (axis == nullptr) return std::nullopt;
+  auto name = ReadAxisName(context, *axis, "`axis`");
+  if (!name) return std::nullopt;
+  return SpecName{std::move(*name), context.document.PlaceOf(node), true};
+}
+
 // The result of reading an entry of a spec. `good` is false after a finding.
 // For the valid entries null and `_`, `good` is true and `name` is nullopt.
 struct NameResult {
@@ -67,16 +94,18 @@ NameResult ReadName(const YamlContext& context, const YamlNode& node,
                 "remove the tag");
     return {};
   }
+  if (node.IsMapping()) {
+    auto axis = ReadForcedAxis(context, node);
+    return {axis.has_value(), std::move(axis)};
+  }
   if (!node.IsScalar()) {
-    const bool list = node.IsSequence();
     context.Add(code::kSpec, node,
                 Describe(node) + " inside " + std::string(where),
-                list ? "a group is a flat list of names"
-                     : "`{axis: ...}` is for `register` only");
+                "a group is a flat list of names");
     return {};
   }
   if (node.text == "_") return {true, std::nullopt};
-  const std::string fault = NameFault(node);
+  const std::string fault = NameFault(node, node.text);
   if (!fault.empty()) {
     context.Add(code::kSpec, node,
                 ShortQuote(node.text) + " in a spec " + fault, NameHelp(node));
@@ -134,19 +163,6 @@ std::optional<SpecSource> ReadLike(const YamlContext& context,
   return SpecLike{std::move(*rewrite), context.document.PlaceOf(*like)};
 }
 
-// Reads the name of a mesh axis in a value of `axes` or `register`.
-std::optional<std::string> ReadAxisName(const YamlContext& context,
-                                        const YamlNode& node,
-                                        std::string_view what) {
-  auto name = ReadText(context, node, what, true);
-  if (!name) return std::nullopt;
-  const std::string fault = AxisNameFault(*name);
-  if (fault.empty()) return name;
-  context.Add(code::kAxisName, node,
-              "axis name " + ShortQuote(*name) + " " + fault);
-  return std::nullopt;
-}
-
 bool ReadRegisteredName(const YamlContext& context, const YamlNode& node,
                         RegisteredRule& rule) {
   if (node.IsNull()) return true;  // null: unsharded
@@ -160,13 +176,9 @@ bool ReadRegisteredName(const YamlContext& context, const YamlNode& node,
     rule.names.push_back({*name, false});
     return true;
   }
-  const auto fields = Fields::Read(context, node, keys::kForcedAxis);
-  if (!fields) return false;
-  const YamlNode* axis = fields->Require(context, node, "axis");
-  if (axis == nullptr) return false;
-  const auto name = ReadAxisName(context, *axis, "`axis`");
-  if (!name) return false;
-  rule.names.push_back({*name, true});
+  auto axis = ReadForcedAxis(context, node);
+  if (!axis) return false;
+  rule.names.push_back({std::move(axis->text), true});
   return true;
 }
 
@@ -255,14 +267,27 @@ std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
   return rule;
 }
 
-std::string CanonicalToken(std::string_view name) {
-  if (const Token* token = FindToken(name)) {
-    return std::string(token->short_name);
-  }
-  if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
-    name = name.substr(2, name.size() - 4);
-  }
-  return std::string(name);
+std::optional<std::string> ReadTokenName(const YamlContext& context,
+                                         const YamlNode& key) {
+  constexpr std::string_view kWhat = "the name of a registration";
+  const auto name = ReadKey(context, key, code::kSchema, kWhat);
+  if (!name) return std::nullopt;
+  constexpr const char* kBlanks = " \t\r\n\v\f";
+  const size_t begin = name->find_first_not_of(kBlanks);
+  // The resolver reports a name that is blank.
+  if (begin == std::string::npos) return name;
+  std::string text =
+      name->substr(begin, name->find_last_not_of(kBlanks) + 1 - begin);
+  const std::string fault = NameFault(key, text);
+  if (fault.empty()) return text;
+  context.Add(code::kAxisName, key,
+              ShortQuote(text) +
+                  " cannot be registered: as a name in a spec, "
+                  "it " +
+                  fault,
+              "begin the name with a letter, and use letters, digits, `_`, "
+              "`-` and `.`");
+  return std::nullopt;
 }
 
 void CheckRepeats(const SpecList& list, const TokenSet& registered,

@@ -16,7 +16,7 @@ namespace shardc {
 // All functions whose names begin with Read return nullopt after a finding.
 //
 // Reads a list with one entry for each dimension. An entry is null, `_`, a
-// name, or a group of names.
+// name, `{axis: x}` for the mesh axis x, or a group of these.
 std::optional<SpecList> ReadSpecList(const YamlContext& context,
                                      const YamlNode& node);
 // Reads a spec list, or the name of a bundle. If `like_allowed` is true,
@@ -35,10 +35,11 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Returns the canonical name of a logical axis. For a built-in axis it is the
-// short name. For any other axis it is the name without surrounding `__`, so
-// `X` and `__X__` have the same canonical name.
-std::string CanonicalToken(std::string_view name);
+// Returns the name of a key of `register:` without surrounding blanks, as in
+// eformer. A name that no spec could contain is an error.
+std::optional<std::string> ReadTokenName(const YamlContext& context,
+                                         const YamlNode& key);
+
 using TokenSet = std::set<std::string, std::less<>>;  // canonical names
 // Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.
 // Logical axes and axis rules may be repeated, because they may resolve to

@@ -429,6 +429,10 @@ bool Compiler::Run() {
   CompilePatterns();
   if (!resolver) return false;
   c_.resolver = std::move(resolver);
+  for (Rule& rule : c_.rules.rules) {
+    if (!rule.placement) continue;
+    rule.placement->axis = c_.resolver->PlacementAxis(rule.placement->axis);
+  }
   modes_ = ComputedModes(c_.options.modes);
   // Rules are resolved even if a pattern is invalid, so that invalid patterns
   // and unknown names are reported together.

@@ -1,7 +1,14 @@
 // Resolves the names in the spec of a rule to mesh axes. A name is looked up as
 // a registered logical axis, then as a built-in one, then as an axis rule, and
-// then as a mesh axis. An unknown name is a finding. Two things change the
+// then as a mesh axis. An unknown name is a finding. Three things change the
 // result:
+//
+// - A name may be an axis of the mesh as well as an axis rule (`batch`) or a
+//   built-in logical axis. If the mesh has none of the rule's axes, the name is
+//   the mesh axis. If the mesh has one of them, the name is an error, unless
+//   the mesh axis is the rule's only axis. `{axis: batch}` is always the mesh
+//   axis, and the logical axis BATCH always the rule. Under `compat`, and in
+//   packs and built-in bundles, the name is always the rule.
 //
 // - Some axis rules have a decode twin: the twin of head is decode_head. If the
 //   twin is not null, it replaces the axis rule in the modes decode and insert.
@@ -25,6 +32,9 @@
 //   X: {rule: HEAD}    ->  tp in every mode, because HEAD is a logical axis
 //   X: {rule: Y}       ->  tp in every mode, even if Y is {rule: head}
 //
+// A name in a registration is an axis rule first. Only if the mesh has none of
+// the rule's axes, and has an axis of the name, the name is that axis.
+//
 // Registrations may refer to each other. Cycles are reported when the resolver
 // is made, so that the lookup of a name always ends.
 #include "resolve/resolve.h"
@@ -32,6 +42,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/pack_name.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -53,6 +64,12 @@ std::string LongForm(std::string_view name) {
     return std::string(name);
   }
   return "__" + std::string(name) + "__";
+}
+
+bool HasAny(const Mesh& mesh, const AxisGroup& axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
+    return mesh.Find(axis).has_value();
+  });
 }
 
 bool IsBlank(std::string_view text) {
@@ -98,7 +115,7 @@ std::optional<Resolver> Resolver::Make(const RuleSet& rules, const Mesh& mesh,
   Resolver resolver;
   resolver.axes_ = rules.axes;
   resolver.mesh_ = mesh;
-  resolver.keep_absent_ = rules.policy.compat == Compat::kEformer;
+  resolver.compat_ = rules.policy.compat.value_or(Compat::kNone);
   for (AxisRule rule : ParallelismRules()) {
     for (const std::string& axis : rules.axes.Value(rule).axes) {
       if (!mesh.Find(axis)) resolver.absent_parallelism_.insert(axis);
@@ -130,13 +147,16 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
                  "a registered token has an empty name", "give it a name");
     return;
   }
-  if (name == "_") {
+  const Token* const built_in = FindToken(name);
+  if (built_in != nullptr && !built_in->rule) {
     findings.Add(code::kSchema, registration.place,
-                 "`_` always means unsharded and cannot be registered",
+                 "`" + name +
+                     "` always means unsharded and cannot be "
+                     "registered",
                  "choose another name");
     return;
   }
-  if (FindToken(name) != nullptr && !registration.override_existing) {
+  if (built_in != nullptr && !registration.override_existing) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is built in",
                  "choose another name, or write `override: true`");
@@ -238,7 +258,12 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   }
   // A decode twin (decode_head of head) replaces the rule even if the twin is
   // null. In OfRule(), a twin that is null is ignored.
-  if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
+  if (auto twin = InferredGeneration(rule)) {
+    const std::string& name = rule.names[0].text;
+    if (!IsAxisInstead(name, *ParseAxisRule(name))) {
+      return axes_.Value(*twin).axes;
+    }
+  }
   return OfRegisteredRule(rule);
 }
 
@@ -248,50 +273,145 @@ AxisGroup Resolver::OfRegisteredRule(const RegisteredRule& rule) const {
     out.insert(out.end(), axes.begin(), axes.end());
   };
   for (const auto& name : rule.names) {
-    if (name.forced_axis) {
-      out.push_back(name.text);
-    } else if (name.text == "_") {
-      continue;
-    } else if (auto axis_rule = ParseAxisRule(name.text)) {
-      append(axes_.Value(*axis_rule).axes);
-    } else if (const auto* other = FindRegistered(name.text)) {
+    const Registration* other = nullptr;
+    auto axis_rule = ParseAxisRule(name.text);
+    if (!axis_rule && !name.forced_axis) {
+      other = FindRegistered(name.text);
+      const Token* token = FindToken(name.text);
+      if (other == nullptr && token != nullptr) {
+        if (!token->rule) continue;
+        axis_rule = token->rule;
+      }
+    }
+    if (other != nullptr) {
       append(OfRegisteredRule(other->rule));
-    } else if (const Token* token = FindToken(name.text)) {
-      append(axes_.Value(*token->rule).axes);
-    } else {
+    } else if (!axis_rule || name.forced_axis ||
+               IsAxisInstead(name.text, *axis_rule)) {
       out.push_back(name.text);
+    } else {
+      append(axes_.Value(*axis_rule).axes);
     }
   }
   return out;
 }
 
+bool Resolver::IsAxisInstead(const std::string& name, AxisRule rule) const {
+  if (compat_ != Compat::kNone || !mesh_.Find(name)) return false;
+  return !HasAny(mesh_, OfRule(rule, Mode::kTrain).axes) &&
+         !HasAny(mesh_, OfRule(rule, Mode::kDecode).axes);
+}
+
+std::optional<NameTrace> Resolver::LookupLogical(const std::string& name,
+                                                 Mode mode) const {
+  NameTrace trace;
+  if (const auto* registration = FindRegistered(name)) {
+    trace.kind = kRegistered;
+    trace.axes = OfRegistration(*registration, mode);
+  } else if (const Token* token = FindToken(name)) {
+    if (token->rule) trace = OfRule(*token->rule, mode);
+    trace.kind = kToken;
+  } else if (auto rule = ParseAxisRule(name)) {
+    trace = OfRule(*rule, mode);
+    trace.kind = kAxisRuleKind;
+  } else {
+    return std::nullopt;
+  }
+  return trace;
+}
+
+Resolver::Reading Resolver::ReadingOf(const SpecName& name) const {
+  if (name.is_mesh_axis) return Reading::kMeshAxis;
+  const auto train = LookupLogical(name.text, Mode::kTrain);
+  if (!train) return Reading::kMeshAxis;
+  const Source* const source = name.place.source.get();
+  const bool of_user = source != nullptr && !IsPackName(source->name());
+  if (compat_ != Compat::kNone || !of_user || !mesh_.Find(name.text)) {
+    return Reading::kLogical;
+  }
+  const AxisGroup decode = LookupLogical(name.text, Mode::kDecode)->axes;
+  const AxisGroup own = {name.text};
+  if (train->axes == own && decode == own) return Reading::kLogical;
+  const bool any = HasAny(mesh_, train->axes) || HasAny(mesh_, decode);
+  // A registration is the user's own definition of the name, so it applies
+  // where it has axes, and is never replaced without a finding.
+  if (train->kind == kRegistered) {
+    return any ? Reading::kLogical : Reading::kEither;
+  }
+  return any ? Reading::kEither : Reading::kMeshAxis;
+}
+
+std::string Resolver::PlacementAxis(const std::string& name) const {
+  if (mesh_.Find(name)) return name;
+  const Token* const token = FindToken(name);
+  for (const AxisRule rule : ParallelismRules()) {
+    const bool named = AxisRules().Value(rule).axes.front() == name ||
+                       (token != nullptr && token->rule == rule);
+    const AxisGroup axes = axes_.Value(rule).axes;
+    if (named && axes.size() == 1) return axes.front();
+  }
+  return name;
+}
+
+bool Resolver::MeansMeshAxis(const SpecName& name) const {
+  return ReadingOf(name) == Reading::kMeshAxis;
+}
+
 std::optional<NameTrace> Resolver::Lookup(const SpecName& name, Mode mode,
                                           Findings& findings) const {
   NameTrace trace;
-  if (name.text == "_") {
-    trace.kind = kToken;
-  } else if (const auto* registration = FindRegistered(name.text)) {
-    trace.kind = kRegistered;
-    trace.axes = OfRegistration(*registration, mode);
-  } else if (const Token* token = FindToken(name.text)) {
-    trace = OfRule(*token->rule, mode);
-    trace.kind = kToken;
-  } else if (auto rule = ParseAxisRule(name.text)) {
-    trace = OfRule(*rule, mode);
-    trace.kind = kAxisRuleKind;
-  } else if (mesh_.Find(name.text) || IsAbsentParallelism(name.text)) {
-    trace.kind = kMeshAxis;
-    trace.axes = {name.text};
-  } else {
-    ReportUnknown(name, findings);
-    return std::nullopt;
+  switch (ReadingOf(name)) {
+    case Reading::kEither:
+      ReportEither(name, findings);
+      return std::nullopt;
+    case Reading::kLogical:
+      trace = *LookupLogical(name.text, mode);
+      break;
+    case Reading::kMeshAxis:
+      if (!mesh_.Find(name.text) && !IsAbsentParallelism(name.text)) {
+        ReportUnknown(name, findings);
+        return std::nullopt;
+      }
+      trace.kind = kMeshAxis;
+      trace.axes = {name.text};
+      break;
   }
   trace.name = name.text;
   return trace;
 }
 
+void Resolver::ReportEither(const SpecName& name, Findings& findings) const {
+  const NameTrace trace = *LookupLogical(name.text, Mode::kTrain);
+  const Token* const token = FindToken(name.text);
+  const bool registered = trace.kind == kRegistered;
+  const std::string what = registered         ? "a registered logical axis"
+                           : token != nullptr ? "a logical axis"
+                                              : "an axis rule";
+  // The other spelling of the same logical axis or axis rule.
+  std::string other;
+  if (registered) {
+    const std::string full = LongForm(name.text);
+    other = full == name.text ? full.substr(2, full.size() - 4) : full;
+  } else if (token != nullptr) {
+    other =
+        token->long_name == name.text ? token->short_name : token->long_name;
+  } else {
+    const AxisRule rule = *ParseAxisRule(name.text);
+    other = AxisRuleName(rule) == name.text ? AxisFieldName(rule)
+                                            : std::string(AxisRuleName(rule));
+    for (const Token& one : BuiltinTokens()) {
+      if (one.rule == rule) other = one.short_name;
+    }
+  }
+  const std::string axes = GroupText(trace.axes);
+  findings.Add(code::kSpec, name.place,
+               "`" + name.text + "` is an axis of the mesh and " + what + " (" +
+                   axes + "): both could be meant",
+               "write `{axis: " + name.text + "}` for the mesh axis, or `" +
+                   other + "` for " + axes);
+}
+
 void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
-  if (FindBundle(name.text) != nullptr) {
+  if (!name.is_mesh_axis && FindBundle(name.text) != nullptr) {
     findings.Add(code::kUnknownName, name.place,
                  "bundle `" + name.text + "` cannot stand inside a list",
                  "a bundle is a whole spec: write `spec: " + name.text + "`");
@@ -316,7 +436,10 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
   }
   findings.Add(
       code::kUnknownName, name.place,
-      "`" + name.text + "` is neither a token nor an axis rule nor a mesh axis",
+      name.is_mesh_axis
+          ? "the mesh has no axis `" + name.text + "`"
+          : "`" + name.text +
+                "` is neither a token nor an axis rule nor a mesh axis",
       DidYouMean(name.text, known,
                  axes + "; tokens are BATCH, HEAD, EMBED and so on"));
 }
@@ -334,7 +457,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
       auto trace = Lookup(name, mode, findings);
       if (!trace) continue;
       for (const std::string& axis : trace->axes) {
-        if (keep_absent_ || !IsAbsentParallelism(axis)) group.push_back(axis);
+        if (compat_ == Compat::kEformer || !IsAbsentParallelism(axis))
+          group.push_back(axis);
       }
       traces.push_back(std::move(*trace));
     }

@@ -5,7 +5,8 @@
 // The semantics are shardc's own; tests/reference/resolve.h implements those of
 // eformer exactly. A spec that is a single name is the name of a bundle. A name
 // in a list is looked up as a logical axis (registered or built in), then as an
-// axis rule, then as a mesh axis. Shapes are not used here; legalize checks the
+// axis rule, then as a mesh axis; resolve.cc describes names that are an axis
+// of the mesh and something else. Shapes are not used here; legalize checks the
 // result against them.
 //
 // Names of logical axes are compared in their long form, so `X` and `__X__` are
@@ -88,7 +89,8 @@ class Resolver {
   // (`unknown-name`, with suggestions) and a mesh axis that is written twice
   // (`spec`) are errors under every policy. A spec that is copied from another
   // parameter (`like`) is an error too, because the compiler of plans replaces
-  // it before this call. If the mesh lacks an axis of an axis rule or
+  // it before this call. So is a name that may mean an axis of the mesh or an
+  // axis rule (`spec`). If the mesh lacks an axis of an axis rule or
   // registration, the axis stays in the spec, and legalize applies the policy
   // `illegal`. Only a parallelism axis that the mesh lacks is left out, because
   // it acts as an axis of size 1; Make() describes the exception for eformer.
@@ -106,6 +108,13 @@ class Resolver {
   // as fsdp, and the mesh does not have the axis.
   bool IsAbsentParallelism(std::string_view axis) const;
 
+  // Returns the mesh axis that a rule's `place` names. A logical axis or the
+  // default name of a kind of parallelism, such as EP or `ep`, is the axis that
+  // the axis rules give for it, unless the mesh has an axis of that name.
+  std::string PlacementAxis(const std::string& name) const;
+  // Returns whether the name in a spec means the mesh axis of that name.
+  bool MeansMeshAxis(const SpecName& name) const;
+
   const AxisRules& axes() const { return axes_; }
   const Mesh& mesh() const { return mesh_; }
 
@@ -114,15 +123,27 @@ class Resolver {
   void Register(const Registration& registration, Findings& findings);
   bool CheckCircles(Findings& findings) const;
   const Registration* FindRegistered(std::string_view name) const;
+  // What a name is that is written in a spec: a logical axis or an axis rule,
+  // an axis of the mesh, or one of the two without a way to decide which.
+  enum class Reading : uint8_t { kLogical, kMeshAxis, kEither };
+  Reading ReadingOf(const SpecName& name) const;
+  // Returns the axes of a logical axis or of an axis rule; nullopt for any
+  // other name.
+  std::optional<NameTrace> LookupLogical(const std::string& name,
+                                         Mode mode) const;
+  // Returns whether a name in `register:`, which stands for `rule`, is an axis
+  // of the mesh instead, because the mesh has none of the rule's axes.
+  bool IsAxisInstead(const std::string& name, AxisRule rule) const;
   std::optional<NameTrace> Lookup(const SpecName& name, Mode mode,
                                   Findings& findings) const;
+  void ReportEither(const SpecName& name, Findings& findings) const;
   void ReportUnknown(const SpecName& name, Findings& findings) const;
   NameTrace OfRule(AxisRule rule, Mode mode) const;
   AxisGroup OfRegistration(const Registration& registration, Mode mode) const;
   AxisGroup OfRegisteredRule(const RegisteredRule& rule) const;
 
   AxisRules axes_;
-  bool keep_absent_ = false;
+  Compat compat_ = Compat::kNone;
   Mesh mesh_;
   // The registrations, keyed by the long form of their name, such as `__X__`.
   std::map<std::string, Registration, std::less<>> registered_;

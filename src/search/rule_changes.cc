@@ -61,22 +61,24 @@ bool IsDataRule(AxisRule rule) {
 
 // Returns whether a name in a spec (a logical axis or a mesh axis) is a data
 // axis: an axis of data, fully sharded data or sequence parallelism.
-bool NamesData(const std::string& name, const AxisRules& axes) {
-  const Token* const token = FindToken(name);
-  if (token != nullptr) return token->rule && IsDataRule(*token->rule);
-  if (const auto rule = ParseAxisRule(name)) return IsDataRule(*rule);
+bool NamesData(const SpecName& name, const Resolver& resolver) {
+  if (!resolver.MeansMeshAxis(name)) {
+    const Token* const token = FindToken(name.text);
+    if (token != nullptr) return token->rule && IsDataRule(*token->rule);
+    if (const auto rule = ParseAxisRule(name.text)) return IsDataRule(*rule);
+  }
   const std::span<const AxisRule> rules = ParallelismRules();
   return std::any_of(rules.begin(), rules.end(), [&](AxisRule rule) {
-    const AxisGroup group = axes.Value(rule).axes;
+    const AxisGroup group = resolver.axes().Value(rule).axes;
     return IsDataRule(rule) &&
-           std::find(group.begin(), group.end(), name) != group.end();
+           std::find(group.begin(), group.end(), name.text) != group.end();
   });
 }
 
 // Returns the spec without its data axes. Returns nullopt if the spec has no
 // data axes, or if it is not a list.
 std::optional<SpecSource> WithoutData(const SpecSource& spec,
-                                      const AxisRules& axes) {
+                                      const Resolver& resolver) {
   const auto* const list = std::get_if<SpecList>(&spec);
   if (list == nullptr) return std::nullopt;
   SpecList out = *list;
@@ -84,7 +86,7 @@ std::optional<SpecSource> WithoutData(const SpecSource& spec,
   for (SpecEntry& entry : out.entries) {
     changed = std::erase_if(entry.names,
                             [&](const SpecName& name) {
-                              return NamesData(name.text, axes);
+                              return NamesData(name, resolver);
                             }) > 0 ||
               changed;
     entry.is_group = entry.names.size() > 1;
@@ -117,7 +119,7 @@ bool HoldWeights(const Compiled& all, const RuleChanges& changes, bool in_place,
         (changes.holds_attention && families[i] == Family::kAttention) ||
         (changes.holds_ends && families[i] == Family::kEnds);
     if (!held || all.rules.rules[i].placement) continue;
-    auto spec = WithoutData(all.rules.rules[i].spec, all.rules.axes);
+    auto spec = WithoutData(all.rules.rules[i].spec, *all.resolver);
     if (!spec) continue;
     copied.push_back(i);
     if (in_place) {

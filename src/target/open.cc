@@ -250,13 +250,14 @@ void CheckPatterns(const RuleSet& rules, Findings& findings) {
 }
 
 void CheckNames(const RuleSet& rules, Findings& findings) {
-  // This mesh has every name that may be an axis, so that no such name is
+  // This mesh has every name that can only be an axis, so that no such name is
   // reported.
   Mesh mesh;
   const auto add_list = [&](const SpecList& list) {
     for (const SpecEntry& entry : list.entries) {
       for (const SpecName& name : entry.names) {
         if (name.text.starts_with("__") || mesh.Find(name.text)) continue;
+        if (!name.is_mesh_axis && rules.IsLogical(name.text)) continue;
         mesh.axes.push_back({name.text, 1});
       }
     }

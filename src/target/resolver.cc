@@ -31,7 +31,7 @@ Mesh MeshOf(const RuleSet& rules) {
   }
   for (const Registration& registration : rules.registrations) {
     for (const auto& name : registration.rule.names) {
-      if (name.forced_axis || !ParseAxisRule(name.text)) {
+      if (name.forced_axis || !rules.IsLogical(name.text)) {
         AddAxis(mesh, name.text);
       }
     }

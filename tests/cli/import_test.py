@@ -232,10 +232,14 @@ class Imports(Case):
             self.assertIn("  - match: " + lines, text)
 
     def test_axes_named_as_a_rule_stay_what_they_are(self):
-        text = self.python("R = [('w', P('expert', 'head'))]").out
-        for line in ("  head: head\n", "  expert: expert\n",
-                     "  decode_head: head\n"):
-            self.assertIn(line, text)
+        for source, spec in (
+                ("P('expert', 'head')", "[{axis: expert}, {axis: head}]"),
+                ("P(('HEAD', 'tp'), None)", "[[{axis: HEAD}, tp], null]"),
+                ("P(HEAD, 'decode_head')", "[HEAD, {axis: decode_head}]")):
+            for before in ("", "paxis = PartitionAxis(head_axis='tp')\n"):
+                with self.subTest(source=source, before=before):
+                    text = self.python(before + f"R = [('w', {source})]\n").out
+                    self.assertIn(f"    spec: {spec}\n", text)
 
     def matches(self, source, names, *flags):
         """Which names the imported patterns match."""

@@ -83,13 +83,18 @@ TEST_CASE("specs of modes have to be equal too") {
   CHECK(rules(Mode::kDecode, dp, Mode::kInsert, dp) == 2);
 }
 
-TEST_CASE("rules whose names mean decode rules are not joined with others") {
-  NamedRule first = RuleFor("layers/0/w", ListOf({{"tp"}}));
+TEST_CASE("a mesh axis is not joined with an axis rule of the same name") {
+  NamedRule first = RuleFor("layers/0/w", ListOf({{"decode_head"}}));
   NamedRule second = first;
   second.name = "layers/1/w";
-  second.made.names_decode_rules = true;
+  const auto change = [](NamedRule& rule) {
+    SpecName& name =
+        std::get<SpecList>(rule.made.rule.spec).entries[0].names[0];
+    name.is_mesh_axis = !name.is_mesh_axis;
+  };
+  change(second);
   CHECK(PatternsOf({first, second}).size() == 2);
-  first.made.names_decode_rules = true;
+  change(first);
   CHECK(PatternsOf({first, second}).size() == 1);
 }
 

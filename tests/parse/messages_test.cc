@@ -117,7 +117,8 @@ constexpr Case kCases[] = {
 )"},
     {"rules",
      "rules:\n"
-     "  - {match: a, spec: [tp null, None, 'null', 3, {axis: tp}]}\n",
+     "  - {match: a, spec: [tp null, None, 'null', 3, {axis: '1'}, {ax: "
+     "tp}]}\n",
      R"(
 2:23: error: `tp null` in a spec holds a space [spec]
     separate the names with a comma
@@ -127,8 +128,9 @@ constexpr Case kCases[] = {
     write `null` without quotes for a dimension that is not split
 2:46: error: `3` in a spec is no name [spec]
     write a token such as `BATCH`, an axis rule or a mesh axis
-2:49: error: a mapping inside a spec [spec]
-    `{axis: ...}` is for `register` only
+2:56: error: axis name `1` does not begin with a letter [axis-name]
+2:63: error: unknown key `ax` in `{axis: NAME}` [unknown-key]
+    did you mean `axis`?
 )"},
     {"rules",
      "rules:\n"
@@ -183,13 +185,27 @@ constexpr Case kCases[] = {
 5:15: error: `min_size` is `-1`, less than 0 [number]
 6:12: error: `place` has no `index` [schema]
 )"},
-    {"rules", "axes: {head_axis: tp, heads: tp, head: [dp, dp]}\n",
+    {"rules",
+     "axes: {heads: tp, kv_head_axis: [dp, dp], head: tp, head_axis: ep}\n",
      R"(
-1:8: error: unknown axis rule `head_axis` [unknown-key]
+1:8: error: unknown axis rule `heads` [unknown-key]
     did you mean `head`?
-1:23: error: unknown axis rule `heads` [unknown-key]
-    did you mean `head`?
-1:45: error: axis `dp` is given twice in `head` [duplicate-key]
+1:37: error: axis `dp` is given twice in `kv_head_axis` [duplicate-key]
+    remove one of the two
+1:52: error: `head_axis` and `head` are the same axis rule [duplicate-key]
+    remove one of the two
+)"},
+    {"rules",
+     "register: {my axis: {rule: tp}, ÄXIS: {rule: tp}, 'null': {rule: tp}, "
+     "' X ': {rule: tp}, X: {rule: tp}}\n",
+     R"(
+1:12: error: `my axis` cannot be registered: as a name in a spec, it holds a space [axis-name]
+    begin the name with a letter, and use letters, digits, `_`, `-` and `.`
+1:33: error: `ÄXIS` cannot be registered: as a name in a spec, it holds something else than letters, digits, `_`, `-` and `.` [axis-name]
+    begin the name with a letter, and use letters, digits, `_`, `-` and `.`
+1:51: error: `null` cannot be registered: as a name in a spec, it is the string, not null [axis-name]
+    begin the name with a letter, and use letters, digits, `_`, `-` and `.`
+1:90: error: `X` and ` X ` are the same token [duplicate-key]
     remove one of the two
 )"},
     {"rules",

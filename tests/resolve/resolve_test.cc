@@ -98,6 +98,151 @@ TEST_CASE("names of every kind") {
   }
 }
 
+// Resolves the entries as the spec of a file, whose names have a place.
+std::string TextInFile(const RuleSet& rules, const Mesh& mesh,
+                       const std::vector<Names>& entries, Mode mode,
+                       const std::string& file = "rules.yaml") {
+  Findings findings;
+  auto resolver = Resolver::Make(rules, mesh, findings);
+  if (!resolver) return "make: " + findings.all()[0].message;
+  SpecList list = List(entries);
+  const SourceRef source = MakeSource(file, "rules");
+  for (SpecEntry& entry : list.entries) {
+    for (SpecName& name : entry.names) {
+      name.is_mesh_axis = name.text.starts_with("axis:");
+      if (name.is_mesh_axis) name.text.erase(0, 5);
+      name.place = {source, 0, 1};
+    }
+  }
+  auto resolved = resolver->Resolve(list, mode, findings);
+  if (resolved) return SpecText(resolved->spec);
+  return findings.all()[0].message + "; " + findings.all()[0].help;
+}
+
+// Returns all names of axis rules and built-in logical axes that can also be
+// names of mesh axes, each with its axis rule.
+std::vector<std::pair<std::string, AxisRule>> LogicalNames() {
+  std::vector<std::pair<std::string, AxisRule>> out;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    out.emplace_back(AxisRuleName(rule), rule);
+    out.emplace_back(AxisFieldName(rule), rule);
+  }
+  for (const Token& token : BuiltinTokens()) {
+    if (!token.rule) continue;
+    const std::string full(token.long_name);
+    out.emplace_back(token.short_name, *token.rule);
+    out.emplace_back(full, *token.rule);
+    out.emplace_back(full.substr(2, full.size() - 4), *token.rule);
+  }
+  return out;
+}
+
+TEST_CASE("a name is the mesh axis if its rule has no axis in the mesh") {
+  const RuleSet none;
+  RuleSet eformer;
+  eformer.policy.compat = Compat::kFjformer;
+  for (const auto& [name, rule] : LogicalNames()) {
+    CAPTURE(name);
+    const Mesh mesh = MeshOf({{name.c_str(), 4}, {"model", 2}});
+    const std::vector<Names> entries = {{name}, {"model"}};
+    for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
+      CHECK(TextInFile(none, mesh, entries, mode) ==
+            "[\"" + name + "\", \"model\"]");
+      CHECK(TextInFile(eformer, mesh, entries, mode) == "[null, \"model\"]");
+      CHECK(TextInFile(none, mesh, entries, mode, "builtin:x") ==
+            "[null, \"model\"]");
+    }
+  }
+  CHECK(TextInFile(none, MeshOf({{"EMPTY", 4}}), {{"EMPTY"}}, Mode::kTrain) ==
+        "[\"EMPTY\"]");
+  CHECK(TextInFile(none, Full(), {{"EMPTY"}, {"tp"}}, Mode::kTrain) ==
+        "[null, \"tp\"]");
+}
+
+TEST_CASE("a name of a mesh axis and of a rule with axes is an error") {
+  const RuleSet none;
+  for (const auto& [name, rule] : LogicalNames()) {
+    CAPTURE(name);
+    Mesh mesh = Full();
+    mesh.axes.push_back({name, 2});
+    const std::string text = TextInFile(none, mesh, {{name}}, Mode::kTrain);
+    // The default of rules such as attention_dim is null.
+    const bool empty = none.axes.Value(rule).axes.empty();
+    if (empty) {
+      CHECK(text == "[\"" + name + "\"]");
+    } else {
+      CHECK(text.find("`" + name + "` is an axis of the mesh and ") == 0);
+      CHECK(text.find("write `{axis: " + name + "}`") != text.npos);
+      const std::string other = text.substr(text.find("or `") + 4);
+      const Names again = {other.substr(0, other.find('`'))};
+      CHECK(TextInFile(none, mesh, {again}, Mode::kTrain) ==
+            Text(none, Full(), {{std::string(AxisRuleName(rule))}},
+                 Mode::kTrain));
+    }
+    CHECK(TextInFile(none, mesh, {{"axis:" + name}}, Mode::kTrain) ==
+          "[\"" + name + "\"]");
+  }
+  // Only the decode rule has an axis of the mesh.
+  RuleSet decode;
+  decode.axes.Set(AxisRule::kDecodeBatch, Value({"tp"}));
+  const Mesh mesh = MeshOf({{"batch", 4}, {"tp", 2}});
+  CHECK(TextInFile(decode, mesh, {{"batch"}}, Mode::kTrain)
+            .find("`batch` is an axis of the mesh and an axis rule") == 0);
+  // Both meanings are the same axis.
+  RuleSet same;
+  same.axes.Set(AxisRule::kBatch, Value({"batch"}));
+  CHECK(TextInFile(same, mesh, {{"batch", "tp"}}, Mode::kDecode) ==
+        R"([["batch", "tp"]])");
+}
+
+TEST_CASE("a registered name applies unless it would drop a mesh axis") {
+  RuleSet rules;
+  rules.registrations = {Reg("x", {"tp"}), Reg("y", {"sp"}), Reg("batch", {})};
+  const Mesh mesh = MeshOf({{"x", 2}, {"y", 2}, {"tp", 2}, {"batch", 2}});
+  CHECK(TextInFile(rules, mesh, {{"x"}}, Mode::kTrain) == R"(["tp"])");
+  CHECK(TextInFile(rules, mesh, {{"axis:x"}}, Mode::kTrain) == R"(["x"])");
+  CHECK(TextInFile(rules, mesh, {{"y"}}, Mode::kTrain) ==
+        "`y` is an axis of the mesh and a registered logical axis (\"sp\"): "
+        "both could be meant; write `{axis: y}` for the mesh axis, or "
+        "`__y__` for \"sp\"");
+  CHECK(TextInFile(rules, mesh, {{"batch"}}, Mode::kTrain)
+            .find("`batch` is an axis of the mesh and a registered") == 0);
+  CHECK(TextInFile(rules, mesh, {{"axis:nope"}}, Mode::kTrain)
+            .find("the mesh has no axis `nope`") == 0);
+  CHECK(TextInFile(rules, mesh, {{"axis:fsdp"}}, Mode::kTrain) == "[null]");
+}
+
+TEST_CASE("a registration's rule is a mesh axis only if the rule has none") {
+  RuleSet rules;
+  rules.registrations = {Reg("X", {"head_axis"}), Reg("Y", {"batch"})};
+  rules.axes.Set(AxisRule::kDecodeHead, Value({"ep"}));
+  const Mesh batch = MeshOf({{"batch", 2}, {"tp", 2}, {"ep", 2}});
+  CHECK(Text(rules, batch, {{"X"}, {"Y"}}, Mode::kTrain) ==
+        R"(["tp", "batch"])");
+  CHECK(Text(rules, batch, {{"X"}, {"Y"}}, Mode::kDecode) ==
+        R"(["ep", "batch"])");
+  const Mesh both = MeshOf({{"batch", 2}, {"dp", 2}, {"head_axis", 2}});
+  CHECK(Text(rules, both, {{"Y"}}, Mode::kTrain) == R"(["dp"])");
+  RuleSet head;
+  head.registrations = {Reg("X", {"head_axis"})};
+  CHECK(Text(head, both, {{"X"}}, Mode::kDecode) == R"(["head_axis"])");
+}
+
+TEST_CASE("a placement's axis is what the axis rules give for its default") {
+  RuleSet rules;
+  rules.axes.Set(AxisRule::kExpertParallel, Value({"expert"}));
+  Findings findings;
+  const auto resolver =
+      Resolver::Make(rules, MeshOf({{"expert", 4}, {"tp", 2}}), findings);
+  REQUIRE(resolver);
+  CHECK(resolver->PlacementAxis("ep") == "expert");
+  CHECK(resolver->PlacementAxis("EXPERT_PARALLEL") == "expert");
+  CHECK(resolver->PlacementAxis("tp") == "tp");
+  CHECK(resolver->PlacementAxis("sp") == "sp");
+  CHECK(resolver->PlacementAxis("other") == "other");
+}
+
 TEST_CASE("unknown names have suggestions") {
   Findings findings;
   auto resolver = Resolver::Make({}, Full(), findings);

@@ -43,7 +43,7 @@ void WriteEformer(const Request& request, Sink& out, Findings& findings) {
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const auto rule = static_cast<AxisRule>(i);
-    json.Key(std::string(AxisRuleName(rule)) + "_axis");
+    json.Key(AxisFieldName(rule));
     WriteValue(json, request.rules->axes.Value(rule));
   }
   json.EndObject();

@@ -23,13 +23,23 @@ void WriteSource(JsonWriter& json, const SpecSource& source, SpecForm form) {
 void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form) {
   json.BeginArray();
   for (const SpecEntry& entry : list.entries) {
-    AxisGroup names;
-    for (const SpecName& name : entry.names) names.push_back(name.text);
-    if (entry.is_group && names.size() == 1 && form == SpecForm::kAsWritten) {
-      json.Array(names);
-    } else {
-      WriteGroup(json, names);
+    if (entry.names.empty()) {
+      json.Null();
+      continue;
     }
+    const bool group = entry.names.size() > 1 ||
+                       (entry.is_group && form == SpecForm::kAsWritten);
+    if (group) json.BeginArray();
+    for (const SpecName& name : entry.names) {
+      if (!NeedsAxisKey(name)) {
+        json.String(name.text);
+        continue;
+      }
+      json.BeginObject();
+      json.Member("axis", name.text);
+      json.EndObject();
+    }
+    if (group) json.EndArray();
   }
   json.EndArray();
 }

@@ -209,7 +209,8 @@ std::string SourceYaml(const SpecSource& source) {
   for (const SpecEntry& entry : std::get<SpecList>(source).entries) {
     std::string names;
     for (const SpecName& name : entry.names) {
-      names += (names.empty() ? "" : ", ") + YamlName(name.text);
+      names +=
+          (names.empty() ? "" : ", ") + WrittenName(name, YamlName(name.text));
     }
     out += (out.empty() ? "" : ", ") + (entry.names.empty() ? "null"
                                         : entry.names.size() == 1

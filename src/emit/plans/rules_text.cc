@@ -27,7 +27,7 @@ std::string ListText(const SpecList& list) {
     if (entry.is_group) out += '[';
     for (size_t k = 0; k < entry.names.size(); ++k) {
       if (k > 0) out += ", ";
-      out += entry.names[k].text;
+      out += WrittenName(entry.names[k], entry.names[k].text);
     }
     if (entry.is_group) out += ']';
   }

@@ -25,8 +25,7 @@ bool CanBeRead(const AxisRules& rules, const Place& place, Findings& findings) {
       if (fault.empty()) continue;
       findings.Add(code::kAxisName, place,
                    "the axis name " + ShortQuote(axis) + " in `" +
-                       std::string(AxisRuleName(static_cast<AxisRule>(i))) +
-                       "_axis` " + fault);
+                       AxisFieldName(static_cast<AxisRule>(i)) + "` " + fault);
       return false;
     }
   }

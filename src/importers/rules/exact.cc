@@ -129,7 +129,7 @@ bool SameSource(const SpecSource& a, const SpecSource& b) {
   if (list == nullptr) return false;
   const auto& other = std::get<SpecList>(b).entries;
   const auto names = [](const SpecName& x, const SpecName& y) {
-    return x.text == y.text;
+    return x.text == y.text && x.is_mesh_axis == y.is_mesh_axis;
   };
   return std::equal(list->entries.begin(), list->entries.end(), other.begin(),
                     other.end(), [&](const SpecEntry& x, const SpecEntry& y) {
@@ -140,8 +140,7 @@ bool SameSource(const SpecSource& a, const SpecSource& b) {
 
 bool SameSpec(const NamedRule& a, const NamedRule& b) {
   const Rule &left = a.made.rule, &right = b.made.rule;
-  return a.made.names_decode_rules == b.made.names_decode_rules &&
-         SameSource(left.spec, right.spec) &&
+  return SameSource(left.spec, right.spec) &&
          std::equal(left.modes.begin(), left.modes.end(), right.modes.begin(),
                     right.modes.end(), [](const auto& x, const auto& y) {
                       return x.first == y.first &&

@@ -36,9 +36,9 @@ std::optional<AxisRule> RuleOf(const std::string& name) {
 // Returns the axis rule from which a logical axis takes its mesh axes while
 // tokens are generated (in the modes decode and insert), such as `decode_head`
 // for HEAD. Returns nullopt if the logical axis has the same axis rule in all
-// modes.
-std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
-  const auto rule = RuleOf(name);
+// modes, and for a mesh axis.
+std::optional<AxisRule> TwinOf(const SpecName& name, const AxisRules& axes) {
+  const auto rule = name.is_mesh_axis ? std::nullopt : RuleOf(name.text);
   const auto twin = rule ? DecodeTwin(*rule) : std::nullopt;
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
@@ -68,7 +68,7 @@ std::string KeepMode(Mode mode, const AxisRules& axes,
           name.is_mesh_axis ? nullptr
                             : FindRegistration(registrations, name.text);
       const auto twin =
-          registered == nullptr ? TwinOf(name.text, axes) : std::nullopt;
+          registered == nullptr ? TwinOf(name, axes) : std::nullopt;
       std::optional<AxisValue> value, other;
       if (registered != nullptr) {
         value = RegisteredAxes(registrations, axes, *registered, generation);
@@ -76,7 +76,7 @@ std::string KeepMode(Mode mode, const AxisRules& axes,
         if (!value || !other) return name.text;
       } else if (twin && generation) {
         names.push_back({std::string(AxisRuleName(*twin)), name.place});
-        made.names_decode_rules = differs = true;
+        differs = true;
         continue;
       } else if (twin) {
         value = axes.Value(*RuleOf(name.text));

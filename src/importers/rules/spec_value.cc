@@ -234,7 +234,6 @@ std::optional<SpecSource> ListOf(const SourceRef& source, const PyValue& value,
 
 std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
                                 Findings& findings) {
-  constexpr std::string_view kSuffix = "_axis";
   AxisRules rules;
   if (!value.items.empty()) {
     Refuse(source, value.items[0], "this value names no field of PartitionAxis",
@@ -242,11 +241,7 @@ std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
     return std::nullopt;
   }
   for (const auto& [keyword, field] : value.fields) {
-    std::optional<AxisRule> rule;
-    if (keyword.ends_with(kSuffix)) {
-      rule = ParseAxisRule(
-          std::string_view(keyword).substr(0, keyword.size() - kSuffix.size()));
-    }
+    const std::optional<AxisRule> rule = ParseAxisField(keyword);
     if (!rule) {
       Refuse(source, field, "PartitionAxis has no field `" + keyword + "`",
              findings);

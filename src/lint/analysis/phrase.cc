@@ -100,7 +100,7 @@ LintFinding GroupFinding(const Facts& facts, const Code& code,
 }
 
 std::vector<Topic> NamingTopics(const Facts& facts) {
-  std::vector<Topic> out;
+  std::vector<Topic> out = {WholeModelTopic()};
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.sketch.catch_all) {

@@ -70,6 +70,8 @@ inline Topic DecodeNullTopic(std::string_view rule) {
 inline Topic UnusedAxisTopic(std::string_view axis) {
   return "unused " + std::string(axis);
 }
+// Returns the topic "an error explains why the whole model is replicated".
+inline Topic WholeModelTopic() { return "whole model"; }
 // Returns the topic "the rules were written for other names".
 inline Topic NamingTopic() { return "other naming"; }
 // Returns the topic "this weight forces its activation to be resharded".

@@ -32,6 +32,9 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
     const Topic catch_all = CatchAllTopic(static_cast<size_t>(fall.rule));
     finding.unless = {catch_all};
     finding.reports.push_back(catch_all);
+    if (fall.bytes > facts.total_bytes() / 2) {
+      finding.reports.push_back(WholeModelTopic());
+    }
     std::vector<std::string> rewrites;
     for (const IntendedFallThrough& one : fall.intended) {
       const NearRule& intended = one.intended;

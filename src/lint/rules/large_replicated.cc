@@ -1,8 +1,9 @@
 // Reports large parameters that are replicated. One finding is reported for
 // each rule that replicates such parameters, and one for all parameters without
-// a rule. Rules that would shard the parameters, but only over axes that this
-// mesh lacks or has with size 1, share one finding, because they have the same
-// cause:
+// a rule. If the whole model is replicated, that is one error instead
+// (lint/analysis/whole_model.h). Rules that would shard the parameters, but
+// only over axes that this mesh lacks or has with size 1, share one finding,
+// because they have the same cause:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/whole_model.h"
 #include "lint/rules/lint.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -79,6 +81,10 @@ void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
 }
 
 void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
+  if (auto whole = WholeModelReplicated(facts, kLargeReplicated.code)) {
+    sink.push_back(std::move(*whole));
+    return;
+  }
   std::map<int32_t, Groups> by_rule;
   Groups absent;
   for (const ParameterGroup& group : facts.groups()) {
@@ -111,15 +117,20 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
 constinit const Lint kLargeReplicated{
     .code = {207, "large-replicated", Level::kWarning,
              "a large parameter is replicated on every device"},
-    .needs = kNeedsShapes,
     .what =
         "Finds parameters of 65,536 elements or more, and at least a hundredth "
         "of the model, that a rule other than a catch-all, or no rule, "
-        "replicates on every device.",
+        "replicates on every device. It is an error if the rules use no axis "
+        "of the mesh, so that the whole model, or all but a hundredth of it, "
+        "is replicated. Axes of data and sequence parallelism and of pipeline "
+        "stages do not count, because replicas are their purpose.",
     .why =
         "Each device holds all of its bytes, and in training its gradient and "
-        "optimizer state as well.",
-    .instead = "Split a dimension.",
+        "optimizer state as well. Often the mesh's axes have other names than "
+        "the rules use.",
+    .instead =
+        "Split a dimension. If the mesh's axes have names of their own, state "
+        "what they are for, such as `axes: {tensor_parallel: model}`.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -65,7 +65,9 @@ class Uses {
  private:
   void TakeList(const SpecList& list) {
     for (const SpecEntry& entry : list.entries) {
-      for (const SpecName& name : entry.names) names_.insert(Bare(name.text));
+      for (const SpecName& name : entry.names) {
+        if (!name.is_mesh_axis) names_.insert(Bare(name.text));
+      }
     }
   }
   void TakeRule(const RegisteredRule& rule) {

@@ -5,6 +5,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
+#include "lint/analysis/whole_model.h"
 #include "lint/rules/lint.h"
 #include "source/wording.h"
 
@@ -66,7 +67,9 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
                       ": no rule splits a parameter or attention over it,"
                       " so " +
                       Counted(axis.size, "device") + " do the same work";
+    const std::string purpose = PurposeText(facts, axis.name);
     finding.help =
+        (purpose.empty() ? "" : "write `" + purpose + "` in the rules file, ") +
         "use it in a spec or an axis rule, or add its devices to another axis";
     sink.push_back(std::move(finding));
   }

@@ -2,8 +2,8 @@
 
 ROWS = [
     ('model/axis_rules.cc',
-     'if (name == token.short_name || name == token.long_name) return &token;',
-     'name == token.long_name', 'name != token.long_name', ''),
+     'if (name == token.short_name || name == full) return &token;',
+     'name == full', 'name != full', ''),
     ('model/dtype.cc',
      'if (text == row.name) return row.dtype;',
      'text == row.name', '!(text == row.name)', ''),

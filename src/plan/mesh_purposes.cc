@@ -1,0 +1,130 @@
+// Infers the kind of parallelism of each mesh axis from the name of the axis.
+// An axis named dp, fsdp, tp, sp or ep has the parallelism of that name. Other
+// names are looked up, in lower case, in a table of names that other systems
+// use, such as `model` for tp. If a different axis of the mesh already has this
+// parallelism, the parallelism of the axis stays unknown. For example:
+//
+//   data:8,model:4  ->  fully_sharded_data_parallel: data,
+//                       tensor_parallel: model
+#include "plan/mesh_purposes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace shardc {
+namespace {
+
+using R = AxisRule;
+
+struct Synonym {
+  std::string_view name;
+  std::optional<AxisRule> rule;  // nullopt for pipeline stages
+};
+constexpr Synonym kSynonyms[] = {
+    {"dp", R::kDataParallel},
+    {"data", R::kDataParallel},
+    {"batch", R::kDataParallel},
+    {"ddp", R::kDataParallel},
+    {"replica", R::kDataParallel},
+    {"replicas", R::kDataParallel},
+    {"replicate", R::kDataParallel},
+    {"dp_replicate", R::kDataParallel},
+    {"data_parallel", R::kDataParallel},
+    {"fsdp", R::kFullyShardedDataParallel},
+    {"fully_sharded_data_parallel", R::kFullyShardedDataParallel},
+    {"shard", R::kFullyShardedDataParallel},
+    {"dp_shard", R::kFullyShardedDataParallel},
+    {"zero", R::kFullyShardedDataParallel},
+    {"tp", R::kTensorParallel},
+    {"model", R::kTensorParallel},
+    {"mp", R::kTensorParallel},
+    {"mdl", R::kTensorParallel},
+    {"model_parallel", R::kTensorParallel},
+    {"tensor", R::kTensorParallel},
+    {"tensor_parallel", R::kTensorParallel},
+    {"ep", R::kExpertParallel},
+    {"expert", R::kExpertParallel},
+    {"experts", R::kExpertParallel},
+    {"expert_parallel", R::kExpertParallel},
+    {"sp", R::kSequenceParallel},
+    {"seq", R::kSequenceParallel},
+    {"sequence", R::kSequenceParallel},
+    {"sequence_parallel", R::kSequenceParallel},
+    {"context", R::kSequenceParallel},
+    {"context_parallel", R::kSequenceParallel},
+    {"cp", R::kSequenceParallel},
+    {"pp", std::nullopt},
+    {"pipe", std::nullopt},
+    {"pipeline", std::nullopt},
+    {"pipeline_parallel", std::nullopt},
+    {"stage", std::nullopt},
+    {"stages", std::nullopt},
+};
+
+const Synonym* Find(const std::string& name) {
+  std::string lower = name;
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const auto* at = std::find_if(
+      std::begin(kSynonyms), std::end(kSynonyms),
+      [&](const Synonym& synonym) { return synonym.name == lower; });
+  return at == std::end(kSynonyms) ? nullptr : at;
+}
+
+}  // namespace
+
+MeshPurposes PurposesOf(const Mesh& mesh) {
+  MeshPurposes out;
+  const AxisRules defaults;
+  const auto has_axis = [&](AxisRule rule) {
+    return out.renamed.Given(rule).has_value() ||
+           mesh.Find(defaults.Value(rule).axes.front()).has_value();
+  };
+  for (const MeshAxis& axis : mesh.axes) {
+    const Synonym* const known = Find(axis.name);
+    if (known != nullptr && known->rule &&
+        defaults.Value(*known->rule).axes.front() == axis.name) {
+      continue;
+    }
+    if (known != nullptr && !known->rule) {
+      if (axis.size > 1) out.stages.push_back(axis.name);
+      continue;
+    }
+    std::optional<AxisRule> rule;
+    if (known != nullptr) rule = known->rule;
+    // If the mesh has no axis for fsdp, an axis named `data` is used as fsdp.
+    // It then shards the weights as well as the batch.
+    if (known != nullptr && (known->name == "data" || known->name == "batch") &&
+        !has_axis(R::kFullyShardedDataParallel)) {
+      rule = R::kFullyShardedDataParallel;
+    }
+    if (!rule || has_axis(*rule)) {
+      if (axis.size > 1) out.unknown.push_back(axis.name);
+    } else {
+      out.renamed.Set(*rule, {false, {axis.name}});
+    }
+  }
+  return out;
+}
+
+std::string AxesText(const AxisRules& axes) {
+  std::string out;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    const auto& value = axes.Given(rule);
+    if (!value) continue;
+    std::string names;
+    for (const std::string& axis : value->axes) {
+      names += (names.empty() ? "" : ", ") + axis;
+    }
+    if (value->axes.size() != 1) names = "[" + names + "]";
+    out += (out.empty() ? "" : ", ") + std::string(AxisRuleName(rule)) + ": " +
+           (value->is_null ? "null" : names);
+  }
+  return "axes: {" + out + "}";
+}
+
+}  // namespace shardc
