@@ -313,6 +313,14 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
   size_t evaluated = 0;
   const auto meshes =
       Ranked(options, manifest, model, preferences, settings, evaluated);
+  if (!meshes.empty() && meshes.front().memory.at_least) {
+    PrintMessage(
+        common,
+        "no mesh was chosen, because the time and the memory of a step "
+        "need facts that are not known\n" +
+            NotKnownLines(meshes.front().memory.unknown));
+    return PickedMesh{.mesh = {}, .refused = true};
+  }
   PrintMessage(common, MeshesText(meshes, *request, settings));
   if (evaluated < options.size()) {
     PrintMessage(common,

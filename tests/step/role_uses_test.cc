@@ -10,9 +10,9 @@
 
 #include "doctest/doctest.h"
 #include "families/families.h"
+#include "model/name.h"
 #include "parse/project.h"
 #include "roles/classify.h"
-#include "roles/layer_units.h"
 #include "source/index.h"
 #include "step/described.h"
 #include "target/packs.h"
@@ -110,7 +110,7 @@ std::map<std::string, std::string> Differences(
   for (size_t i = 0; i < names.size(); ++i) {
     const TensorType& type = manifest.types[manifest.tensors[i].type];
     const int rank = type.shape ? static_cast<int>(type.shape->size()) : -1;
-    const std::string name = LayerTemplate(names[i], manifest.separator);
+    const std::string name = NameTemplate(names[i], manifest.separator);
     const ParameterRole named =
         Classify(name, manifest.separator, Confidence::kLikely, rank);
     const RoleUse& use = uses[i];
