@@ -175,6 +175,27 @@ std::vector<NotKnown> MissingFacts(const std::vector<Candidate>& candidates,
   return {};
 }
 
+// Returns the facts without which the time of a step is not known, if that of
+// none of the first legal candidates is known. Otherwise returns an empty list.
+std::vector<NotKnown> UnknownTraffic(const RuleOptions& options,
+                                     const std::vector<Candidate>& candidates,
+                                     const Searched& searched) {
+  constexpr int kTried = 8;
+  std::vector<NotKnown> out;
+  int tried = 0;
+  for (size_t i = 0; i < candidates.size() && tried < kTried; ++i) {
+    if (!searched.bounds[i].reasons.empty()) continue;
+    Evaluator& evaluator = *options[candidates[i].option].evaluator;
+    auto on = evaluator.On(candidates[i].mesh);
+    if (!on) continue;
+    ++tried;
+    const cost::Communication moves = evaluator.MovesOf(*on, 0, 0);
+    if (moves.unknown.empty()) return {};
+    AddNotKnown(moves.unknown, out);
+  }
+  return out;
+}
+
 }  // namespace
 
 Found Search(const Request& request) {
@@ -205,6 +226,8 @@ Found Search(const Request& request) {
   out.known = KnownChoices(request.model && request.model->experts);
   const std::vector<Point>& points = searched.points;
   if (points.empty()) {
+    out.not_known = UnknownTraffic(options, candidates, searched);
+    if (!out.not_known.empty()) return out;
     DescribeMisfit(grid, options, candidates, searched, out);
     out.pipelines = FindPipelines(request, grid, options, deadline);
     if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
