@@ -139,7 +139,7 @@ class Layers {
   }
 
   void Norms(int64_t hidden) {
-    int64_t norms = 0;
+    int64_t norms = 0, some = 0;
     for (const ParamClass& param : work_.params) {
       if (param.role.module_role != Role::kNorm || !param.type.shape ||
           param.role.leaf == Leaf::kBias || param.type.shape->empty() ||
@@ -150,8 +150,14 @@ class Layers {
       for (size_t d = 0; d + 1 < param.type.shape->size(); ++d) {
         all = Times(all, (*param.type.shape)[d]);
       }
-      if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
+      if (all >= layers_) {
+        norms += all / std::max<int64_t>(layers_, 1);
+      } else if (param.described) {
+        // A section may name the norms of the first layers apart.
+        some += all;
+      }
     }
+    if (layers_ > 0) norms += some / layers_;
     // At most one norm is counted for each block (attention, cross-attention or
     // the MLP). A norm after a block is left out: its output is only added to
     // the residual, so no gradient reads it.

@@ -32,6 +32,7 @@
 #include "cost/rates.h"
 #include "cost/states.h"
 #include "cost/time.h"
+#include "cost/unknown_roles.h"
 #include "source/checked.h"
 
 namespace shardc::cost {
@@ -417,7 +418,7 @@ std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
       !hidden || !settings.batch || !settings.length ||
-      !work.not_known.empty() || !communication.unknown.empty()) {
+      !work.not_known.empty() || CanBeSettled(communication.unknown)) {
     return std::nullopt;
   }
   return std::optional<StepTime>(std::in_place, work, settings, memory,

@@ -52,7 +52,7 @@ struct ExpectedTime {
 
 // Returns the expected time of a step. Returns nullopt if the mode is not
 // training, if the profile, the batch or the length is missing, if the hidden
-// size is unknown, or if a role or a part of the communication is not known.
+// size is unknown, or if a role or a fact that the user can give is not known.
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
                                            const Memory& memory,

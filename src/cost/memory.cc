@@ -347,7 +347,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   set(Component::kGathered, weights, weights);
   Sum(out.most);
   Sum(out.least);
-  if (peak && known && logits && out.most.total && !out.at_least) {
+  if (peak && known && out.most.total && !out.at_least) {
     const int64_t states =
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();
     out.taken = TakenOf(work, settings, states, *peak);

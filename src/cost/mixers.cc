@@ -77,8 +77,9 @@ void FindMixer(ParamClass& param, char separator, const Attentions& attention) {
   const auto block = attention.find(ParentPath(role, separator));
   const bool attends = block != attention.end();
   if (attends && !role.attention && !param.described) {
-    // The only other weight next to queries, keys and values computes the output
-    // of attention, also where its word alone would be that of another block.
+    // The only other weight next to queries, keys and values computes the
+    // output of attention, also where its word alone would be that of another
+    // block.
     const bool output = block->second == 1 && !ReadsHeads(param) &&
                         param.type.shape && param.Rank() > 1;
     role.attention = output || ReadsHeads(param);

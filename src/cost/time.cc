@@ -29,6 +29,7 @@
 #include "cost/activations.h"
 #include "cost/products.h"
 #include "cost/rates.h"
+#include "cost/unknown_roles.h"
 #include "model/mesh_layout.h"
 
 namespace shardc::cost {
@@ -304,7 +305,7 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
   const auto flops = FlopsOf(work, settings, memory);
-  if (profile == nullptr || !flops || !communication.unknown.empty()) {
+  if (profile == nullptr || !flops || CanBeSettled(communication.unknown)) {
     return std::nullopt;
   }
   const double per_chip = Real(profile->devices_per_chip);

@@ -82,8 +82,8 @@ struct Time {
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
 // Returns the time of a step, and sets `seconds` of each transfer. Returns
-// nullopt without a profile, if a part of the communication is not known, and
-// in the same cases as FlopsOf.
+// nullopt without a profile, if the communication needs a fact that the user
+// did not give, and in the same cases as FlopsOf.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

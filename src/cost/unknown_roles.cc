@@ -128,6 +128,12 @@ std::vector<NotKnown> UnknownRoles(const CostInputs& work,
   return out;
 }
 
+bool CanBeSettled(const std::vector<NotKnown>& facts) {
+  return std::any_of(facts.begin(), facts.end(), [](const NotKnown& fact) {
+    return !fact.settled_by.empty();
+  });
+}
+
 std::optional<NotKnown> MissingExpertChoice(const CostInputs& work) {
   if ((work.model && work.model->experts_per_token) ||
       work.Find(Role::kDown, true) == nullptr) {

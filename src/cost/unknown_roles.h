@@ -23,6 +23,12 @@ std::vector<NotKnown> UnknownRoles(const CostInputs& work,
 // with one expert, so they are lower bounds. Returns nullopt otherwise.
 std::optional<NotKnown> MissingExpertChoice(const CostInputs& work);
 
+// Returns whether a fact is missing that the user can give. Such a fact, as the
+// number of heads, is known of every complete input, and no time is computed
+// without it. Other facts, as how a ring runs on rows that do not divide, have
+// no effect on most of the time, which is then given next to the fact.
+bool CanBeSettled(const std::vector<NotKnown>& facts);
+
 }  // namespace shardc::cost
 
 #endif  // SHARDC_COST_UNKNOWN_ROLES_H_

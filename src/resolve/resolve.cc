@@ -337,6 +337,8 @@ Resolver::Reading Resolver::ReadingOf(const SpecName& name) const {
   if (train->kind == kRegistered) {
     return any ? Reading::kLogical : Reading::kEither;
   }
+  // The long form, `__BATCH__`, is written for nothing but the logical axis.
+  if (any && LongForm(name.text) == name.text) return Reading::kLogical;
   return any ? Reading::kEither : Reading::kMeshAxis;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // A dimension of a matrix has at least this size. A smaller one counts the taps
 // of a convolution.
-constexpr int64_t kLeastSide = 16;
+constexpr int64_t kLeastMatrixSide = 16;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ bool IsUnknownByName(std::string_view name, char separator, const Shape& shape,
     const bool counts_layers =
         std::find(layers.begin(), layers.end(), dim) != layers.end();
     if (counts_layers || size <= 1) continue;
-    if (size < kLeastSide) return false;
+    if (size < kLeastMatrixSide) return false;
     ++sides;
   }
   if (sides < 2) return false;

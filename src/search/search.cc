@@ -17,6 +17,7 @@
 #include <memory>
 #include <utility>
 
+#include "cost/unknown_roles.h"
 #include "search/branch_and_bound.h"
 #include "search/candidates.h"
 #include "search/deadline.h"
@@ -190,7 +191,7 @@ std::vector<NotKnown> UnknownTraffic(const RuleOptions& options,
     if (!on) continue;
     ++tried;
     const cost::Communication moves = evaluator.MovesOf(*on, 0, 0);
-    if (moves.unknown.empty()) return {};
+    if (!cost::CanBeSettled(moves.unknown)) return {};
     AddNotKnown(moves.unknown, out);
   }
   return out;

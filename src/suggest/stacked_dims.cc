@@ -26,7 +26,7 @@ namespace {
 
 // A trailing dimension of at most this size is read as the taps of a
 // convolution's kernel, and not as the side of a matrix.
-constexpr int64_t kLeastSide = 16;
+constexpr int64_t kLeastStackSide = 16;
 
 void SetExperts(InferredDims& inferred, int dim) {
   inferred.experts = dim;
@@ -59,7 +59,7 @@ bool MayLeadWithExperts(const ParameterGroup& group,
   return group.rank() == 3 && inferred.experts < 0 &&
          !inferred.by_name.expert && InLayers(group) &&
          !inferred.by_name.attention && !IsAttention(inferred.role) &&
-         group.shape[1] > kLeastSide && group.shape[2] > kLeastSide &&
+         group.shape[1] > kLeastStackSide && group.shape[2] > kLeastStackSide &&
          (group.layers == 1 ||
           group.shape[0] <= std::min(group.shape[1], group.shape[2]));
 }

@@ -352,8 +352,9 @@ class Separators(Folder):
         self.assertIn("error[SHD041 separator]", result.err)
         self.assertIn('`separator: "."`', result.err)
         self.check(self.shardc("rules", "--rules", "r.yaml"), 2)
-        self.check(self.plan("--compat", "eformer", "--unmatched",
-                             "replicate"), 0)
+        # Then no pattern matches, and the whole model is replicated.
+        self.assertNotIn("SHD041", self.check(self.plan(
+            "--compat", "eformer", "--unmatched", "replicate"), 1).err)
         # In a class it is no separator.
         self.torch(self.DOTS + "  - match: 'a[x/]b'\n    spec: []\n")
         self.check(self.plan(), 0)
@@ -371,8 +372,8 @@ class Separators(Folder):
         self.assertEqual(result.err.count("error["), 1)
         self.assertIn("error[SHD113", result.err)
         self.torch(wrong + "policy: {unmatched: replicate}\n")
-        result = self.check(self.plan(), 0)
-        self.assertIn("warning[SHD113", result.err)
+        result = self.check(self.plan(), 1)
+        self.assertIn("error[SHD113", result.err)
         self.assertNotIn("SHD102", result.err)
         result = self.shardc(
             "explain", "layers.0.attn.wq.weight", "--no-project", "--mesh",

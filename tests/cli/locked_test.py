@@ -332,6 +332,7 @@ targets:
 
     def test_the_stages_of_a_plan_edited_by_hand(self):
         self.write("r.yaml", "version: 1\nrules:\n"
+                   "  # shardc: ignore[SHD207] only the stages matter\n"
                    "  - {match: '.*', spec: []}\n"
                    "stages: {axis: pp, assign: [2, 2]}\n")
         self.write("m.json", json.dumps({
@@ -459,7 +460,7 @@ targets:
             self.write("one.step.json", text)
             self.check(self.shardc("check", "--locked"), 2)
         self.write("r.yaml", "version: 1\nrules:\n  - match: '.*'\n"
-                   "    spec: Replicated\n")
+                   "    spec: [[fsdp]]\n")
         self.assertIn("none of the rules files describes the model",
                       self.check(self.shardc("plan", "--write-locked"),
                                  2).err)

@@ -22,9 +22,18 @@ NAMES = ["embed", "mlp", "heads", "kv", "vocab", "exp"]
 
 
 def groups(spec, rank):
-    """A list of axes per dimension."""
-    spec = [[e] if isinstance(e, str) else e or [] for e in spec]
+    """A list of axes per dimension. `{axis: x}` of a rule is the axis x."""
+    spec = [[e] if isinstance(e, (str, dict)) else e or [] for e in spec]
+    spec = [[a["axis"] if isinstance(a, dict) else a for a in group]
+            for group in spec]
     return spec + [[]] * (rank - len(spec))
+
+
+def uses_mesh(params, axes):
+    """Whether a spec of {name: (shape, spec)} has an axis larger than 1. A plan
+    of a model that is replicated over the mesh is an error."""
+    return any(axes[axis] > 1 for _, spec in params.values()
+               for group in spec for axis in group)
 
 
 def flax(rules, names):
@@ -104,6 +113,8 @@ class Logical(Case):
                 dims = rng.sample(NAMES, rng.randint(0, 4))
                 logical[f"m/w{i}"] = dims
                 params[f"m/w{i}"] = ([32] * len(dims), flax(made, dims))
+            if not uses_mesh(params, AXES):
+                continue
             names = self.path("names.json", logical)
             rules, text, told = self.export(self.planned(mesh, params), names)
             self.assertEqual(told, "", made)
@@ -111,12 +122,12 @@ class Logical(Case):
                 self.assertEqual(flax(rules, logical[name]), spec, made)
                 compared += 1
             self.comes_back(mesh, params, text, names)
-        self.assertEqual(compared, 600)
+        self.assertGreater(compared, 500)
 
     def test_what_no_order_gives_is_listed(self):
         rng, listed, whole = random.Random(9), 0, 0
         mesh = self.path("mesh.yaml", {"axes": AXES})
-        for _ in range(120):
+        for _ in range(240):
             params, logical = {}, {}
             for i in range(3):
                 dims = rng.sample(NAMES[:3], rng.randint(1, 3))
@@ -126,6 +137,8 @@ class Logical(Case):
                     rng.choice(spec).append(axis)
                 logical[f"m/w{i}"] = dims
                 params[f"m/w{i}"] = ([32] * len(dims), spec)
+            if not uses_mesh(params, AXES):
+                continue
             rules, _, told = self.export(
                 self.planned(mesh, params), self.path("n.json", logical))
             wrong = [name for name, (_, spec) in params.items()

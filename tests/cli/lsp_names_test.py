@@ -305,13 +305,13 @@ rules:
         # An axis rule is `sp` by default, which this mesh lacks.
         self.assertIn("is `sp` by default",
                       self.refusal(uri, "[data]", "sp", 2))
-        texts = self.rename(uri, "[data]", "batch_axis", shift=2)
-        self.assertIn("vocab: [batch_axis]", texts["base.yaml"])
+        texts = self.rename(uri, "[data]", "rows_of_data", shift=2)
+        self.assertIn("vocab: [rows_of_data]", texts["base.yaml"])
         self.assertEqual(texts["mesh.yaml"],
-                         "axes: {batch_axis: 2, fsdp: 4, tp: 2}\n"
-                         "axis_types: {batch_axis: auto}\n")
+                         "axes: {rows_of_data: 2, fsdp: 4, tp: 2}\n"
+                         "axis_types: {rows_of_data: auto}\n")
         # Of a target that shares the mesh; the third target has its own.
-        self.assertEqual(texts["more.yaml"].count("[batch_axis]"), 2)
+        self.assertEqual(texts["more.yaml"].count("[rows_of_data]"), 2)
         self.assertEqual(set(texts), {"base.yaml", "mesh.yaml", "more.yaml"})
         # That target alone, from its project file.
         project = self.open("shardc.yaml")

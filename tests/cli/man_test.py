@@ -90,6 +90,8 @@ class Man(Case):
             # The table of tokens holds axis rules in its cells.
             words |= set(re.findall(r"Ta Ic ([a-z_]+)",
                                     read("man", f"shardc-{name}.5")))
+            # A field of the reference has the name of an axis rule and `_axis`.
+            words |= {word + "_axis" for word in words}
             # A project's meshes are described in their own page.
             if name == "project":
                 words |= set(keys_of(json.loads(

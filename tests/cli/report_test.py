@@ -305,7 +305,7 @@ class Report(ReportCase):
                 rules = os.path.join(folder, name + ".yaml")
                 with open(rules, "w", encoding="utf-8") as file:
                     file.write("version: 1\nrules:\n  - {match: w, spec: "
-                               f"{spec}}}\n")
+                               f"{spec}}}  # shardc: ignore[SHD207] a base\n")
                 self.check(run("plan", "--no-project", "-q", "--mesh", "tp:2",
                                "--rules", rules, "--manifest", manifest, "-o",
                                plans[-1]), 0)

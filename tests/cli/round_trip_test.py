@@ -155,7 +155,7 @@ class RoundTrips(Case):
                     ("colwise", "rowwise", "whole", "embed", "lm_head",
                      "experts"), k=8)):
                 params.update(self.module(rng, kind, i))
-            manifest, mesh = self.manifest(params), f"fsdp:2,tp:{tp}"
+            manifest, mesh = self.manifest(params), f"dp:2,tp:{tp}"
             first = self.plan(mesh, self.rules(params), manifest, "first.json")
             done = self.check(run(
                 "export", "hf-tp-plan", "--plan", self.path("first.json"),
@@ -166,7 +166,7 @@ class RoundTrips(Case):
                            manifest), 0)
             second = self.plan(mesh, self.path("back.yaml"), manifest,
                                "second.json")
-            compared += self.same(first, second, {"fsdp": 2, "tp": tp}, "hf")
+            compared += self.same(first, second, {"dp": 2, "tp": tp}, "hf")
         self.assertGreater(compared, 15 * PLANS)
 
     def module(self, rng, kind, i):

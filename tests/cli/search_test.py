@@ -80,7 +80,6 @@ class Search(SearchCase):
                        "float8_e4m3fn", "--overlap-tp"],
                       [*LLAMA, "--profile", profile],
                       [*LLAMA, *H100, "--manifest", flax],
-                      ["--no-project", *H100, "--manifest", flax],
                       [*config("qwen2-0.5b"), *H100, "--mesh", "fsdp:2,tp:4",
                        "--keep", "mesh", "--illegal", "shrink"],
                       [*config("gemma-2-9b"), *H100, "--mesh", "fsdp:2,tp:4",
@@ -100,6 +99,15 @@ class Search(SearchCase):
                                      found["expected_s"])
                     self.assertEqual(cost["memory"]["peak"]["expected"],
                                      found["bytes_per_device"])
+
+    def test_nothing_is_compared_without_the_heads(self):
+        flax = os.path.join(MODELS, "llama-3.2-1b.flax.manifest.json.gz")
+        found = self.search("--no-project", *H100, "--manifest", flax, *STEP,
+                            "--devices", "8", rc=1)
+        self.assertIsNone(found["winner"])
+        self.assertTrue(found["at_least"])
+        self.assertIn("--model", [one["settled_by"]
+                                  for one in found["not_known"]])
 
     def test_a_written_project_has_the_policy_of_the_flags(self):
         with open(LLAMA[-1], encoding="utf-8") as file:

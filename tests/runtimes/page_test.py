@@ -114,6 +114,8 @@ def rows():
            specs("levanter/mesh"), 0)
     yield ("maxtext/models", "specs", "specs of its models' parameters",
            specs("maxtext/models"), 0)
+    yield ("reference/edges", "values", "answers of functions at their edges",
+           sum(map(len, records.load("reference/edges")["cases"].values())), 0)
     for name, what in (
             ("declared/torch", "placements of live models, folded to rules"),
             ("declared/jax", "metadata and layout maps of live models, folded to rules")):

@@ -1,7 +1,7 @@
 // Compares the axes in the specs of all parameters with the axes of the mesh.
 // Specs are read as they are before they are corrected to fit a shape. A model
-// is reported if no spec, or only specs of less than a hundredth of its bytes,
-// have an axis of the mesh that is larger than 1. For example:
+// is reported if no spec has an axis of the mesh that is larger than 1. For
+// example:
 //
 //   rules [FSDP, TP], mesh data:8,model:4
 //     ->  every spec is [null, null], because the mesh has no fsdp and no tp
@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
 #include "plan/mesh_purposes.h"
@@ -204,6 +206,7 @@ std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
   int32_t first = -1;
   std::vector<std::string> requested;
   std::set<std::string> literal;
+  bool worth = false;  // whether some parameter is worth sharding
   LintFinding finding = FindingAt(code);
   finding.level = Level::kError;
   for (const ParameterGroup& group : facts.groups()) {
@@ -213,6 +216,9 @@ std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
     if (UsesMesh(facts, group)) continue;
     replicated = CheckedAdd(replicated, weight).value_or(INT64_MAX);
     params += group.count();
+    const int rank = facts.Rank(group);
+    worth = worth || rank < 0 || rank > 1 ||
+            facts.Elements(group) >= kLargeElements;
     facts.AddNames(facts.Members(group), finding);
     if (group.rule < 0) continue;
     for (const std::string& axis : facts.RequestedAxes(group.rule)) {
@@ -223,11 +229,14 @@ std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
     }
     AddAbsentNames(facts, facts.rules()[static_cast<size_t>(group.rule)].spec,
                    literal);
-    const bool nearer =
-        first < 0 || (facts.IsEditable(group.rule) && !facts.IsEditable(first));
-    if (nearer) first = group.rule;
+    // The place is the first rule that can be edited, or else the first rule.
+    const auto order = [&](int32_t rule) {
+      return std::pair(!facts.IsEditable(rule), rule);
+    };
+    if (first < 0 || order(group.rule) < order(first)) first = group.rule;
   }
-  if (params == 0 || all - replicated > all / 100) return std::nullopt;
+  if (params == 0 || replicated != all) return std::nullopt;
+  if (requested.empty() && !worth) return std::nullopt;
   const bool editable = facts.IsEditable(first);
   finding.place = editable ? facts.RulePlace(first) : facts.MeshPlace();
   if (finding.place.source == nullptr) finding.place = facts.RulePlace(first);

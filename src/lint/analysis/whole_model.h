@@ -17,9 +17,10 @@ namespace shardc {
 //
 // Axes over which replicas are intended do not count: those of data and
 // sequence parallelism, which shard activations, and that of pipeline stages.
-// Returns nullopt if the mesh has no other axis larger than 1. Parameters whose
-// specs were corrected, as by `min_size`, count as sharded: the rules shard
-// them.
+// Returns nullopt if the mesh has no other axis larger than 1, or if the rules
+// name no axis and the model has only scalars and small vectors. Parameters
+// whose specs were corrected, as by `min_size`, count as sharded: the rules
+// shard them.
 std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
                                                 const Code& code);
 

@@ -28,15 +28,15 @@ bool IsPacked(const Facts& facts, const Companion& pair) {
 // Returns whether a companion of a packed weight (GPTQ, AWQ) is replicated
 // along its dimension `dim`, where the weight is split over `weight_axes`.
 // Kernels take the weight's shard with the same shard of its scales. Along the
-// inputs only group indices are compared, because the scales of a weight with
-// reordered inputs are replicated.
+// inputs nothing is compared, because the scales of a weight with reordered
+// inputs are replicated, and a device uses its own part of group indices.
 bool LacksShard(const Facts& facts, const Companion& pair, int dim,
                 const AxisGroup& axes, const AxisGroup& weight_axes) {
   const int64_t parts = facts.TensorParts(weight_axes);
   const int64_t size = (*facts.TypeOf(*pair.other).shape)[AsIndex(dim)];
   const int out = OutDim(pair.weight->role, facts.Rank(*pair.weight));
   return IsPacked(facts, pair) && pair.other->role.leaf != Leaf::kBias &&
-         (pair.indexes || dim == out) && parts > 1 &&
+         !pair.indexes && dim == out && parts > 1 &&
          facts.TensorParts(axes) <= 1 && size > 1 && size % parts == 0;
 }
 

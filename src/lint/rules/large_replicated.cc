@@ -121,7 +121,7 @@ constinit const Lint kLargeReplicated{
         "Finds parameters of 65,536 elements or more, and at least a hundredth "
         "of the model, that a rule other than a catch-all, or no rule, "
         "replicates on every device. It is an error if the rules use no axis "
-        "of the mesh, so that the whole model, or all but a hundredth of it, "
+        "of the mesh, so that the whole model "
         "is replicated. Axes of data and sequence parallelism and of pipeline "
         "stages do not count, because replicas are their purpose.",
     .why =
@@ -136,14 +136,19 @@ constinit const Lint kLargeReplicated{
 rules:
   - match: 'embedding'
     spec: Replicated
+  - match: 'head'
+    spec: [FSDP, VOCAB]
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"}}}
+  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"},
+  "lm_head/kernel": {"shape": [4096, 32000], "dtype": "BF16"}}}
 )"},
     .good = {.rules = R"(version: 1
 rules:
   - match: 'embedding'
     spec: [VOCAB, FSDP]
+  - match: 'head'
+    spec: [FSDP, VOCAB]
 )"},
     .check = CheckLargeReplicated};
 

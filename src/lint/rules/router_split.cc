@@ -66,14 +66,19 @@ constinit const Lint kRouterSplit{
 rules:
   - match: 'gate/kernel'
     spec: [null, EXPERT]
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/moe/gate/kernel": {"shape": [1024, 8], "dtype": "BF16"}}}
+  "layers/0/moe/gate/kernel": {"shape": [1024, 8], "dtype": "BF16"},
+  "layers/0/mlp/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
 )"},
     .good = {.rules = R"(version: 1
 rules:
   - match: 'gate/kernel'
     spec: [FSDP, null]
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
 )"},
     .check = CheckRouterSplit};
 

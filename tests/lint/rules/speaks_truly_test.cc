@@ -407,7 +407,8 @@ TEST_CASE("the ignore comments that helps name remove their findings") {
             .empty());
   CHECK(Has(texts("version: 1\nrules: []\npolicy: {unmatched: replicate}\n",
                   "SHD207"),
-            "help: write a rule that splits a dimension\n"));
+            "help: shard the largest parameters over an axis of the mesh; "
+            "`shardc suggest` writes such rules\n"));
   const std::string siblings =
       "  - {match: '2/up', spec: [TP]}\n  - {match: 'up', spec: [FSDP]}\n";
   CHECK(Has(texts("version: 1\nrules:\n" + siblings, "SHD115"),
