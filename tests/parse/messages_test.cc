@@ -117,8 +117,8 @@ constexpr Case kCases[] = {
 )"},
     {"rules",
      "rules:\n"
-     "  - {match: a, spec: [tp null, None, 'null', 3, {axis: '1'}, {ax: "
-     "tp}]}\n",
+     "  - {match: a, spec: [tp null, None, 'null', 3, {axis: '1'}, {axis: tp, "
+     "x: 1}]}\n",
      R"(
 2:23: error: `tp null` in a spec holds a space [spec]
     separate the names with a comma
@@ -129,8 +129,8 @@ constexpr Case kCases[] = {
 2:46: error: `3` in a spec is no name [spec]
     write a token such as `BATCH`, an axis rule or a mesh axis
 2:56: error: axis name `1` does not begin with a letter [axis-name]
-2:63: error: unknown key `ax` in `{axis: NAME}` [unknown-key]
-    did you mean `axis`?
+2:73: error: unknown key `x` in `{axis: NAME}` [unknown-key]
+    the keys of `{axis: NAME}` are `axis`
 )"},
     {"rules",
      "rules:\n"
@@ -190,9 +190,9 @@ constexpr Case kCases[] = {
      R"(
 1:8: error: unknown axis rule `heads` [unknown-key]
     did you mean `head`?
-1:37: error: axis `dp` is given twice in `kv_head_axis` [duplicate-key]
+1:38: error: axis `dp` is given twice in `kv_head_axis` [duplicate-key]
     remove one of the two
-1:52: error: `head_axis` and `head` are the same axis rule [duplicate-key]
+1:53: error: `head_axis` and `head` are the same axis rule [duplicate-key]
     remove one of the two
 )"},
     {"rules",

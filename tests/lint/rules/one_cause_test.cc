@@ -169,9 +169,11 @@ rules:
   - {match: 'up', spec: [FSDP, null]}
   - {match: 'down', spec: [null, [FSDP, SP]]}
   - {match: 'embedding', spec: Replicated}
+  - {match: 'gate', spec: [null, TP]}
 )",
                             .manifest = R"({"schema": "shardc.manifest/v1",
  "separator": "/", "params": {
+  "l/0/gate/kernel": {"shape": [256, 512], "dtype": "F32"},
   "embed_tokens/embedding": {"shape": [512, 256], "dtype": "F32"},
   "l/0/up/kernel": {"shape": [256, 512], "dtype": "F32"},
   "l/0/down/kernel": {"shape": [512, 256], "dtype": "F32"}}})"};
@@ -179,11 +181,12 @@ rules:
   for (const Finding& finding : FindingsOf(example)) {
     if (finding.code->Id() == "SHD207") whole.push_back(finding.message);
   }
-  REQUIRE(whole.size() == 1);
+  REQUIRE(whole.size() == 2);
   CHECK(whole[0] ==
         "the rules split over `fsdp` and `sp` only, which the mesh (tp=8) "
-        "lacks or has with size 1: the whole model, 3 parameters of 1.5 MiB, "
-        "is replicated on each of 8 devices");
+        "lacks or has with size 1: `l/0/up/kernel` and `l/0/down/kernel`, 1 "
+        "MiB (50.0 % of the model), are replicated on 8 devices");
+  CHECK(whole[1].starts_with("`embed_tokens/embedding`, 512 KiB (25.0 %"));
 }
 }  // namespace
 }  // namespace shardc

@@ -405,6 +405,10 @@ TEST_CASE("the ignore comments that helps name remove their findings") {
               "  - {match: 'up', spec: [_]}\n",
               "SHD207")
             .empty());
+  CHECK(Has(texts("version: 1\nrules:\n  - {match: '2/up', spec: [TP]}\n"
+                  "policy: {unmatched: replicate}\n",
+                  "SHD207"),
+            "help: write a rule that splits a dimension\n"));
   CHECK(Has(texts("version: 1\nrules: []\npolicy: {unmatched: replicate}\n",
                   "SHD207"),
             "help: shard the largest parameters over an axis of the mesh; "
