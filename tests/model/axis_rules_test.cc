@@ -40,7 +40,7 @@ TEST_CASE("every axis rule has a name of its own") {
     CHECK(ParseAxisRule(AxisRuleName(rule)) == rule);
   }
   CHECK(AxisRuleName(R::kDecodeAttentionKvDim) == "decode_attention_kv_dim");
-  CHECK_FALSE(ParseAxisRule("head_axis"));
+  CHECK(ParseAxisRule("head_axis") == AxisRule::kHead);
 }
 
 TEST_CASE("defaults come from the parallelism axes") {

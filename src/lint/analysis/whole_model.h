@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// Returns an error, with the code `code`, if the whole model, or at least 99 %
-// of its bytes, is replicated over the mesh. Its help has the axis rules to
+// Returns an error, with the code `code`, if the whole model is replicated over
+// the mesh. Its help has the axis rules to
 // write if the names of the mesh's axes differ from those that the rules use.
 //
 // Axes over which replicas are intended do not count: those of data and
