@@ -250,10 +250,7 @@ std::optional<LintFinding> WholeModelReplicated(const Facts& facts,
            ? "no rule splits over an axis of " + mesh
            : "the rules split over " + NamesText(requested) + " only, which " +
                  mesh + " lacks or has with size 1") +
-      ": " +
-      (replicated == all ? std::string("the whole model")
-                         : PercentText(replicated, all) + " of the model") +
-      ", " + Counted(params, "parameter") +
+      ": the whole model, " + Counted(params, "parameter") +
       (sized ? " of " + BytesText(replicated) : "") +
       ", is replicated on each of " +
       Counted(DevicesOfRank(facts.mesh(), facts.plan().stages), "device") +
