@@ -55,7 +55,8 @@ TEST_CASE("the number of a layer or an expert is a star after its word") {
       {".layers[3].mlp[1]", ".layers[*].mlp[*]"},
       {"layers_*/up", "layers_*/up"},
   };
-  for (const auto& [name, folded] : kNames) {
+  for (const auto& [path, folded] : kNames) {
+    const std::string_view name = path;
     CAPTURE(name);
     const char separator = name.find('/') != name.npos    ? '/'
                            : name.find(".l") != name.npos ? '.'

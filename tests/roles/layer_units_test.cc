@@ -17,7 +17,8 @@ TEST_CASE("the layer of a name is its first number of a layer") {
       {"['layers'][7]['up']", "['layers']", "['layers'][7]", 7},
       {"['h_7']['up']", "['h", "['h_7']", 7},
   };
-  for (const auto& [name, chain, module, number] : kNames) {
+  for (const auto& [path, chain, module, number] : kNames) {
+    const std::string_view name = path;
     CAPTURE(name);
     const auto layer = LayerOf(name, name[0] == '[' ? '\0' : '/');
     REQUIRE(layer);
