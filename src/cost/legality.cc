@@ -16,7 +16,6 @@
 
 #include "legalize/legalize.h"
 #include "plan/like.h"
-#include "roles/quantisation.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -76,7 +75,7 @@ std::string EditText(const std::string& name, const Edit& edit) {
 // while a dimension is sharded, no block may be split between devices.
 void AddBlocks(const CostInputs& work, Reasons& out) {
   if (!work.model) return;
-  const int64_t rows = QuantisedRows(*work.model);
+  const int64_t rows = work.model->quant_rows;
   const int64_t columns = work.model->quant_group.value_or(1);
   for (const ParamClass& param : work.params) {
     if (!param.IsWeight()) continue;

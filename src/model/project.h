@@ -180,6 +180,9 @@ struct ModelConfig {
   // The number of weights along the input dimension that share a quantisation
   // scale; absent if the weights are not quantised in groups.
   std::optional<int64_t> quant_group;
+  // The number of weights along the output dimension that share a scale: 128
+  // for a `weight_block_size` of [128, 64]. It is 1 if no block is stated.
+  int64_t quant_rows = 1;
   SourceRef source;
 };
 

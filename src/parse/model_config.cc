@@ -394,10 +394,8 @@ class ModelConfigReader {
         said ? *said : IsA(config_families::kTiedByDefault);
   }
 
-  // Reads the group size of quantised weights. If the config states a block
-  // such as [128, 128], its last size is the group size, because it is the size
-  // along the input dimension. QuantisedRows() of roles/quantisation.h reads
-  // the size along the output dimension.
+  // Reads how many elements of quantised weights share a scale, along the input
+  // and the output dimension.
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
@@ -413,15 +411,20 @@ class ModelConfigReader {
     }
   }
 
-  // Reads the last size of a block. Returns false if the key is absent.
+  // Reads a block such as [128, 64]: its last size is along the input
+  // dimension, and the first of two sizes is along the output dimension.
+  // Returns false if the key is absent.
   bool ReadBlock(JsonValue of, Key key) {
     const auto block = of.Find(key);
     if (!block || block->IsNull()) return false;
     if (!block->IsArray()) return true;
+    bool first = block->size() == 2;
     for (const JsonValue side : block->items()) {
       if (const Number size = fields_.CountOf(side, key)) {
         config_.quant_group = size;
+        if (first) config_.quant_rows = *size;
       }
+      first = false;
     }
     return true;
   }
@@ -433,18 +436,22 @@ class ModelConfigReader {
     const auto groups = quantisation.Find("config_groups");
     if (!groups || !groups->IsObject()) return false;
     std::set<Number> sizes;
+    std::set<int64_t> rows;
     for (const JsonMember group : groups->members()) {
       const auto weights =
           group.value.IsObject() ? group.value.Find("weights") : std::nullopt;
       if (!weights || !weights->IsObject()) continue;
       config_.quant_group = std::nullopt;
+      config_.quant_rows = 1;
       const auto size = weights->Find("group_size");
       if (!ReadBlock(*weights, "block_structure") && size) {
         config_.quant_group = fields_.CountOf(*size, "group_size");
       }
       sizes.insert(config_.quant_group);
+      rows.insert(config_.quant_rows);
     }
     if (sizes.size() > 1) config_.quant_group = std::nullopt;
+    if (rows.size() > 1) config_.quant_rows = 1;
     return true;
   }
 

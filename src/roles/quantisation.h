@@ -1,13 +1,11 @@
 // Finds whether a dtype may pack several quantised weights in one stored
-// number, and how many elements of a weight share one scale, by shapes or by
-// the model's configuration.
+// number, and how many elements of a weight share one scale, by shapes.
 #ifndef SHARDC_ROLES_QUANTISATION_H_
 #define SHARDC_ROLES_QUANTISATION_H_
 
 #include <cstdint>
 
 #include "model/dtype.h"
-#include "model/project.h"
 
 namespace shardc {
 
@@ -22,13 +20,6 @@ bool MayPack(Dtype dtype);
 // that the division is exact. Otherwise it is 1. It is also 1 if there is no
 // scale, or if each element has its own.
 int64_t BlockOf(int64_t size, int64_t scales);
-
-// Returns how many elements of a weight's output dimension share a scale
-// according to the model's config.json: 128 for a `weight_block_size` of [128,
-// 128], or for such a `block_structure` of all groups of compressed-tensors.
-// Returns 1 if the config states no such block. ModelConfig::quant_group is the
-// size along the input dimension.
-int64_t QuantisedRows(const ModelConfig& model);
 
 }  // namespace shardc
 

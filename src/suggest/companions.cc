@@ -75,7 +75,6 @@ void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     SetBlocksOfScale(scale, dims.groups[AsIndex(scale.weight)]);
   }
   if (has_scales || model == nullptr) return;
-  const int64_t rows = QuantisedRows(*model);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     InferredDims& inferred = dims.groups[k];
     const bool projection = IsAttention(inferred.role) || IsMlp(inferred.role);
@@ -85,7 +84,7 @@ void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
     int in = inferred.width, out = inferred.inner;
     if (!inferred.column) std::swap(in, out);
     inferred.dims[AsIndex(in)].block = model->quant_group.value_or(1);
-    inferred.dims[AsIndex(out)].block = rows;
+    inferred.dims[AsIndex(out)].block = model->quant_rows;
   }
 }
 

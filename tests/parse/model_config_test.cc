@@ -2,6 +2,7 @@
 // models' papers and cards, and agree with the shapes in their checkpoints.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "parse/project.h"
+#include "source/json.h"
 
 namespace shardc {
 namespace {
@@ -221,6 +223,37 @@ TEST_CASE("how positions turn queries and keys, and what a latent row holds") {
   CHECK(latent->latent_rank == 512);
   CHECK(latent->latent_rope_dim == 64);
   CHECK(latent->latent_value_dim == 128);
+}
+
+TEST_CASE("a configuration states the rows of a block") {
+  const struct {
+    std::string_view quantisation;
+    int64_t rows;
+  } kConfigs[] = {
+      {R"({"weight_block_size": [128, 64]})", 128},
+      {R"({"weight_block_size": [64]})", 1},
+      {R"({"weight_block_size": null})", 1},
+      {R"({"group_size": 128})", 1},
+      {R"({"config_groups": {"a": {"weights": {"block_structure": [32, 64]}},
+                             "b": {"weights": null}}})",
+       32},
+      {R"({"config_groups": {"a": {"weights": {"block_structure": [32, 64]}},
+                             "b": {"weights": {"group_size": 16}}}})",
+       1},
+  };
+  for (const auto& [json, rows] : kConfigs) {
+    const std::string_view quantisation = json;
+    CAPTURE(quantisation);
+    Findings findings;
+    const auto document = JsonDocument::Parse(
+        MakeSource("config.json", "{\"quantization_config\": " +
+                                      std::string(quantisation) + "}"),
+        findings);
+    REQUIRE(document);
+    const auto model = ReadModelConfig(*document, findings);
+    REQUIRE(model);
+    CHECK(model->quant_rows == rows);
+  }
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 namespace shardc {
 namespace {
@@ -29,34 +27,6 @@ TEST_CASE("a block is the elements that share a scale") {
     CAPTURE(row.scales);
     CHECK(BlockOf(row.size, row.scales) == row.block);
   }
-}
-
-TEST_CASE("a configuration states the rows of a block") {
-  const struct {
-    std::string_view quantisation;
-    int64_t rows;
-  } kConfigs[] = {
-      {R"({"weight_block_size": [128, 64]})", 128},
-      {R"({"weight_block_size": [64]})", 1},
-      {R"({"weight_block_size": null})", 1},
-      {R"({"weight_block_size": ["a", 64]})", 1},
-      {R"({"group_size": 128})", 1},
-      {R"({"config_groups": {"a": {"weights": {"block_structure": [32, 64]}},
-                             "b": {"weights": null}}})",
-       32},
-      {R"({"config_groups": {"a": {"weights": {"block_structure": [32, 64]}},
-                             "b": {"weights": {"group_size": 16}}}})",
-       1},
-  };
-  for (const auto& [quantisation, rows] : kConfigs) {
-    CAPTURE(quantisation);
-    ModelConfig model;
-    model.source = MakeSource(
-        "config.json",
-        "{\"quantization_config\": " + std::string(quantisation) + "}");
-    CHECK(QuantisedRows(model) == rows);
-  }
-  CHECK(QuantisedRows(ModelConfig()) == 1);
 }
 
 }  // namespace

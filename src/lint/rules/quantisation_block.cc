@@ -50,7 +50,7 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
   const ModelConfig* const model = facts.model();
   if (model == nullptr) return;
   const int64_t columns = model->quant_group.value_or(1);
-  const int64_t rows = QuantisedRows(*model);
+  const int64_t rows = model->quant_rows;
   if (columns == 1 && rows == 1) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
