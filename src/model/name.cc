@@ -97,7 +97,8 @@ size_t PartEnd(std::string_view name, size_t begin, char separator) {
 }
 
 size_t StemLength(std::string_view part) {
-  size_t stem = part.find_last_not_of("0123456789") + 1;
+  const size_t last = part.find_last_not_of("0123456789");
+  size_t stem = last == std::string_view::npos ? 0 : last + 1;
   if (stem == part.size() && part.ends_with('*')) --stem;
   if (stem == 0 || stem == part.size()) return stem;
   return part[stem - 1] == '_' && IsCounted(part.substr(0, stem - 1))

@@ -254,7 +254,8 @@ double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
 double Pricer::KnownAt(Entry& entry, size_t setting, const Refined& refined,
                        int worker) const {
   const size_t zero = grid_.ZeroOf(setting), own = grid_.MicroOf(setting);
-  for (size_t micro = own + 1; micro-- > 0;) {
+  for (size_t after = own + 1; after > 0; --after) {
+    const size_t micro = after - 1;
     const size_t reference = grid_.At(zero, 0, micro);
     if (refined.find(reference) == refined.end()) continue;
     return BoundBy(entry, setting, reference,

@@ -239,7 +239,8 @@ class Plot {
 
   void WriteLegend() {
     html_.Raw("<ul class=legend>");
-    for (size_t i = kLooks.size(); i-- > 0;) {
+    for (size_t after = kLooks.size(); after > 0; --after) {
+      const size_t i = after - 1;
       const Mark mark = static_cast<Mark>(i);
       if (mark == Mark::kKnee && found_.knee >= found_.front.size()) continue;
       if (mark == Mark::kRunnerUp && !found_.runner_up) continue;
