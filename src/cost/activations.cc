@@ -380,11 +380,7 @@ std::optional<int64_t> LogitsOf(const CostInputs& work,
   if (IsEncoderAlone(work)) return 0;
   const ParamClass* head = work.Find(Role::kHead);
   int dim = head != nullptr ? head->out_dim : 0;
-  // The output head may be a matrix whose role is not known.
-  const bool tied = work.model && work.model->tied_embeddings;
-  if (head == nullptr && (tied || work.not_known.empty())) {
-    head = work.Find(Role::kEmbedding);
-  }
+  if (head == nullptr) head = work.Find(Role::kEmbedding);
   if (head == nullptr) return std::nullopt;
   const int64_t parts = work.Parts(work.Kept(head->AxesAt(dim)));
   sharded = parts > 1;

@@ -123,8 +123,9 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
     out.gathered = memory.weights->held;
     out.logits_known = end < units.count() || memory.activations->logits;
   } else {
-    if (!memory.activations) {
-      ActivationsOf(work, settings, out.unknown.emplace_back());
+    NotKnown why;
+    if (!memory.activations && !ActivationsOf(work, settings, why)) {
+      out.unknown.push_back(std::move(why));
     }
     out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);
     out.peak.most = out.peak.gathered;

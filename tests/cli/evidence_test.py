@@ -229,6 +229,20 @@ class Evidence(DescribedCase):
         self.assertNotIn("tokens/s", text)
         self.assertIn("at least", text)
 
+    def test_each_fact_about_a_stage_has_a_text(self):
+        tree = self.tree(0)
+        tree.words = {name: word for name, word in tree.words.items()
+                      if name.endswith("_proj")}
+        odd = tree.inputs(True, False)
+        done = run("cost", *odd, "--mesh", "pp:2,fsdp:4",
+                   "--stages", "pp", "--microbatches", "4", *TRAIN)
+        self.assertNotIn(done.rc, (0, 2), done.err)
+        lines = [line for line in done.out.splitlines()
+                 if line.startswith("not known")]
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertRegex(line, r"^not known: \w", done.out)
+
     def test_one_matrix_of_unknown_role_is_enough(self):
         """Only the head has an odd name: without its role the logits are not
         known, so nothing is stated about the memory that is left."""
