@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <vector>
 
 #include "comm/memory.h"
 #include "comm/reshard.h"
@@ -130,16 +132,94 @@ int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   return out.Fullest().value_or(INT64_MAX);
 }
 
+// The number of layers that have each number of KV heads.
+using LayersByKvHeads = std::map<int64_t, int64_t>;
+
+// Returns the KV heads of the layers by the shapes of their key projections,
+// for models whose layers differ, as in DeciLM and Nemotron-NAS: their
+// configuration states only one number, which is that of some layers. Returns
+// an empty map if the shapes show no such difference.
+LayersByKvHeads KvHeadsByShape(const CostInputs& work) {
+  const ModelConfig& model = *work.model;
+  if (!model.head_dim || model.latent_rank || model.full_head_dim ||
+      model.windowed_head_dim) {
+    return {};
+  }
+  const int64_t stated = model.kv_heads.value_or(model.heads.value_or(0));
+  LayersByKvHeads out;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role != Role::kKey || !param.IsApplied() ||
+        param.mixes || param.stream != Stream::kModel || param.role.expert) {
+      continue;
+    }
+    // Outputs of some quantised weights are packed, as in AWQ.
+    if (param.packing != 1) return {};
+    const int64_t size = param.SizeAt(param.out_dim);
+    if (size % *model.head_dim != 0) return {};
+    const int64_t heads = size / *model.head_dim;
+    out[heads] = CheckedAdd(out[heads], param.Matrices()).value_or(INT64_MAX);
+  }
+  const bool differ = std::any_of(out.begin(), out.end(), [&](auto& one) {
+    return one.first != stated && one.first != model.full_kv_heads &&
+           one.first != model.windowed_kv_heads;
+  });
+  if (!differ || !out.contains(stated)) return {};
+  return out;
+}
+
+// Replaces the layers of the only cache of a model, and those of its int8
+// scales, by layers with their own numbers of KV heads.
+std::vector<CacheSizes> WithKvHeads(const LayersByKvHeads& layers,
+                                    const std::vector<CacheSizes>& caches) {
+  std::vector<CacheSizes> out;
+  for (const CacheSizes& cache : caches) {
+    for (const auto& [heads, count] : layers) {
+      out.push_back(cache);
+      out.back().kv_heads = heads;
+      out.back().layers = count;
+    }
+  }
+  return out;
+}
+
+// Serving keeps a state for each request and each layer that mixes tokens
+// without a KV cache. Its size is not computed.
+void AddStatesOfMixers(const CostInputs& work, Memory& out) {
+  NotKnown states{
+      .what =
+          "the bytes of the states that state-space blocks and linear "
+          "attention keep for each request"};
+  for (const ParamClass& param : work.params) {
+    if (param.mixes && param.stream == Stream::kModel) {
+      states.params.push_back(param.name);
+    }
+  }
+  if (!states.params.empty()) out.unknown.push_back(std::move(states));
+}
+
 Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   if (work.mode == Mode::kTrain) return 0;
+  AddStatesOfMixers(work, out);
   const auto length = settings.kv_length ? settings.kv_length : settings.length;
   if (!work.model || !settings.batch || !length) {
     out.unknown.push_back({.what = "the KV cache",
                            .settled_by = "--model, --batch and --kv-len"});
     return std::nullopt;
   }
-  const auto caches =
-      CachesOf(*work.model, *settings.batch, *length, settings.cache);
+  auto caches = CachesOf(*work.model, *settings.batch, *length, settings.cache);
+  if (caches) {
+    const LayersByKvHeads layers = KvHeadsByShape(work);
+    const bool windows =
+        work.model->sliding_window || work.model->attention_chunk;
+    if (!layers.empty() && windows) {
+      out.unknown.push_back(
+          {.what = "the KV cache: layers have different numbers of KV heads, "
+                   "and the configuration does not say which of them have a "
+                   "window"});
+      return std::nullopt;
+    }
+    if (!layers.empty()) caches = WithKvHeads(layers, *caches);
+  }
   if (!caches) {
     out.unknown.push_back(
         {.what =
@@ -300,16 +380,29 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   set(Component::kCache, cache, cache);
   NotKnown why;
   out.activations = ActivationsOf(work, settings, why);
-  auto gathered = GatheredBytes(work, settings);
+  if (!out.activations) out.unknown.push_back(std::move(why));
   Bytes activations, logits, weights;
   std::optional<Peak> peak;
+  std::optional<GatheredWeights> gathered;
+  if (roles_known) {
+    gathered = GatheredBytes(work, settings);
+  } else {
+    // Each of these is computed from the roles of all weights.
+    out.activations.reset();
+    if (FreesGradients(work, settings)) {
+      set(Component::kGradients, std::nullopt, std::nullopt);
+    }
+    if (settings.optimizer == Optimizer::kMuon) {
+      set(Component::kOptimizer, std::nullopt, std::nullopt);
+    }
+  }
   if (gathered) {
     weights = std::max({gathered->layer, gathered->largest, gathered->held});
   }
   if (out.activations) {
     activations = out.activations->Total();
     logits = out.activations->logits;
-    if (!logits && roles_known) {
+    if (!logits) {
       out.unknown.push_back({.what = std::string(kUnknownLogits)});
     }
     if (work.mode == Mode::kTrain && gathered) {
@@ -326,21 +419,6 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
       if (logits) logits = peak->logits;
       weights = (Size(peak->gathered) + gathered->held).Checked();
     }
-  } else {
-    out.unknown.push_back(std::move(why));
-  }
-  if (!roles_known) {
-    // Each of these is computed from the roles of all weights.
-    activations = logits = weights = std::nullopt;
-    if (FreesGradients(work, settings)) {
-      set(Component::kGradients, std::nullopt, std::nullopt);
-    }
-    if (settings.optimizer == Optimizer::kMuon) {
-      set(Component::kOptimizer, std::nullopt, std::nullopt);
-    }
-    out.activations.reset();
-    out.weights.reset();
-    peak.reset();
   }
   set(Component::kActivations, activations, activations);
   set(Component::kLogits, logits, logits);

@@ -317,6 +317,12 @@ class CountedLayers(CostCase):
             [one["what"] for one in
              self.cost([*given, "--mesh", "tp:2"])["not_known"]],
             ["communication within state-space mixers and linear attention"])
+        # A KV cache is not all that the mixers keep in serving.
+        served = self.cost([*given[:6], "--batch", "2", "--mode", "decode",
+                            "--kv-len", "8", "--mesh", "fsdp:1"])
+        self.assertTrue(served["at_least"])
+        self.assertTrue(any("states" in one["what"]
+                            for one in served["not_known"]))
         # The stage with the attention has its operations.
         self.assert_stages_add_up(given, [2, 4], shown["time"]["flops"])
         # Of layers that are a mixer, attention or an MLP, all have an input.

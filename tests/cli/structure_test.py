@@ -129,6 +129,22 @@ class Structure(Case):
                 self.assertEqual([f["message"] for f in again],
                                  [f["message"] for f in found])
 
+    def test_each_layer_caches_its_own_heads(self):
+        """Six layers have 38 KV heads of 128 elements in all, of which tp:8
+        leaves one head a layer on each device."""
+        folder = "heads-differ-by-layer"
+        for mesh, dtype, heads, of_head in (
+                ("tp:1", "bfloat16", 38, 4 * 128), ("tp:8", "bfloat16", 6, 4 * 128),
+                ("tp:1", "int8", 38, 2 * (128 + 4))):
+            done = run("cost", "--rules", named(folder, "r2.yaml"),
+                       "--manifest", named(folder, "nas.json"),
+                       "--model", named(folder, "nas.config.json"),
+                       "--mesh", mesh, "--mode", "decode", "--batch", "2",
+                       "--kv-len", "100", "--kv-dtype", dtype,
+                       "--format", "json")
+            self.assertEqual(done.json()["memory"]["kv_cache"],
+                             2 * 100 * heads * of_head)
+
     def test_standard_split_of_adapters(self):
         folder = "lora-standard-split"
         self.assertEqual(self.codes("--rules", named(folder, "strict.yaml"),
