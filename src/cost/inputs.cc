@@ -34,6 +34,7 @@
 #include "source/checked.h"
 #include "source/index.h"
 #include "step/build.h"
+#include "step/role_uses.h"
 
 namespace shardc::cost {
 namespace {
@@ -330,11 +331,11 @@ std::string Key(const TensorType& type, const Spec& spec) {
   return out + SpecText(spec);
 }
 
-// `uses` is empty without a `model:` section.
+// `uses` is null without a `model:` section, and empty if it is invalid.
 std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
                                   const Representatives* representatives,
                                   const StackSlices* slices,
-                                  std::span<const step::RoleUse> uses) {
+                                  const std::vector<step::RoleUse>* uses) {
   ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const int64_t count =
@@ -352,7 +353,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     if (fresh) {
       Finish(one, std::move(name), plan.types[layout.type],
              LayoutIn(layout, mode).spec, separator,
-             uses.empty() ? nullptr : &uses[i]);
+             uses == nullptr || uses->empty() ? nullptr : &(*uses)[i]);
       if (slice != nullptr) Take(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
@@ -432,10 +433,12 @@ std::optional<int64_t> CostInputs::Hidden() const {
 
 namespace {
 
-std::span<const step::RoleUse> UsesIn(const Compiled& compiled) {
+std::shared_ptr<const std::vector<step::RoleUse>> UsesIn(
+    const Compiled& compiled) {
   if (compiled.rules.model == nullptr || compiled.uses == nullptr) return {};
-  return compiled.uses->Of(*compiled.rules.model, compiled.plan.names,
-                           compiled.manifest.separator);
+  const auto& uses = compiled.uses->Of(
+      *compiled.rules.model, compiled.plan.names, compiled.manifest.separator);
+  return {compiled.uses, &uses};
 }
 
 }  // namespace
@@ -448,7 +451,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   CostInputs out = Empty(compiled.plan.mesh, std::move(model), mode);
   out.uses = UsesIn(compiled);
   out.params = ClassesOf(compiled.plan, separator, mode, representatives,
-                         slices, out.uses);
+                         slices, out.uses.get());
   for (const AttentionTensor& tensor :
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
@@ -478,7 +481,7 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   out.hidden_size = whole.Hidden();
   out.model = std::move(model);
   out.params =
-      ClassesOf(plan, separator, whole.mode, &chosen, slices, whole.uses);
+      ClassesOf(plan, separator, whole.mode, &chosen, slices, whole.uses.get());
   OrientAll(out, separator);
   ShareBlocksAs(whole, out);
   return out;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +25,10 @@
 #include "plan/view.h"
 #include "roles/classify.h"
 #include "source/size.h"
-#include "step/role_uses.h"
+
+namespace shardc::step {
+struct RoleUse;
+}  // namespace shardc::step
 
 namespace shardc::cost {
 
@@ -144,9 +148,9 @@ struct CostInputs {
   // roles of matrices. Figures that need a role leave these parameters out, so
   // bytes are lower bounds, and the time of a step is not computed.
   std::vector<NotKnown> not_known;
-  // What each parameter of the plan does by the `model:` section; empty without
-  // one. The compiled target owns the list.
-  std::span<const step::RoleUse> uses;
+  // What each parameter of the plan does by the `model:` section; null without
+  // one. The compiled target shares the list.
+  std::shared_ptr<const std::vector<step::RoleUse>> uses;
 
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }

@@ -28,6 +28,7 @@
 #include "plan/rule_patterns.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "step/role_uses.h"
 
 namespace shardc {
 namespace {
@@ -36,21 +37,12 @@ namespace {
 // size 1. eformer knows no names but those of the mesh: it drops such an axis
 // when it corrects the spec, where another compat mode reports the name.
 Mesh WithNamedAxes(const RuleSet& rules, Mesh mesh) {
-  const auto is_registered = [&](const std::string& name) {
-    return std::any_of(rules.registrations.begin(), rules.registrations.end(),
-                       [&](const Registration& one) {
-                         return one.name == name ||
-                                one.name == "__" + name + "__" ||
-                                "__" + one.name + "__" == name;
-                       });
-  };
   const auto add = [&](const SpecSource& source) {
     const auto* list = std::get_if<SpecList>(&source);
     if (list == nullptr) return;
     for (const SpecEntry& entry : list->entries) {
       for (const SpecName& name : entry.names) {
-        if (FindToken(name.text) == nullptr && !ParseAxisRule(name.text) &&
-            !is_registered(name.text) && !mesh.Find(name.text)) {
+        if (!rules.IsLogical(name.text) && !mesh.Find(name.text)) {
           mesh.axes.push_back({name.text, 1});
         }
       }

@@ -16,7 +16,10 @@
 #include "plan/plan.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
-#include "step/role_uses.h"
+
+namespace shardc::step {
+class ParameterUses;
+}  // namespace shardc::step
 
 namespace shardc {
 
