@@ -1,9 +1,8 @@
 // Reads specs, and the values of `axes` and `register`. A spec is the name of a
 // bundle, `{like: ...}`, or a list with one entry for each dimension. An entry
 // is a name, `{axis: x}` for the mesh axis x, a list of these, or null or `_`
-// for an unsharded dimension. Names
-// are not resolved here, because their meaning depends on the mode and on other
-// files.
+// for an unsharded dimension. Names are not resolved here, because their
+// meaning depends on the mode and on other files.
 //
 //   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
 #include "parse/spec_read.h"

@@ -12,8 +12,8 @@
 namespace shardc {
 
 // Returns an error, with the code `code`, if the whole model is replicated over
-// the mesh. Its help has the axis rules to
-// write if the names of the mesh's axes differ from those that the rules use.
+// the mesh. Its help has the axis rules to write if the names of the mesh's
+// axes differ from those that the rules use.
 //
 // Axes over which replicas are intended do not count: those of data and
 // sequence parallelism, which shard activations, and that of pipeline stages.

@@ -88,10 +88,9 @@ constinit const Lint kUnknownRoles{
     .needs = kNeedsShapes,
     .what =
         "Finds models of which more than a tenth, and at least 16 MiB, are "
-        "matrices "
-        "that tensor parallelism splits and whose names do not show what they "
-        "do: no word is one that frameworks use for a projection, an embedding "
-        "or an output head.",
+        "matrices that tensor parallelism splits and whose names do not show "
+        "what they do: no word is one that frameworks use for a projection, an "
+        "embedding or an output head.",
     .why =
         "The lints of heads, fused projections and pairs of projections read "
         "roles from names. Without roles they report nothing, which is not the "
