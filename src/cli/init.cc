@@ -30,6 +30,7 @@
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
+#include "target/open.h"
 #include "target/packs.h"
 #include "target/scanned_rules.h"
 
@@ -163,6 +164,7 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
     tree.clear();
   }
   if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;
+  if (out.model_path.empty()) out.model = StatedModel(*manifest);
   out.manifest = std::move(*manifest);
   const bool file = !tree.empty() && !fs::is_directory(tree, error);
   if (file && !tree.ends_with(".safetensors")) out.manifest_path = tree;

@@ -277,6 +277,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   if (!target.model.empty()) {
     request.model = ReadModelConfig(target.model, findings);
     if (!request.model) return nullptr;
+  } else {
+    request.model = StatedModel(*manifest);
   }
   const std::string model_type =
       request.model ? request.model->model_type : std::string();

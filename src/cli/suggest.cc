@@ -13,6 +13,7 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "source/wording.h"
+#include "target/open.h"
 
 namespace shardc::cli {
 namespace {
@@ -67,6 +68,8 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   const bool checked = !manifest && target.manifest.empty();
   if (!target.model.empty() && !checked) {
     out.model = ReadModelConfig(target.model, findings);
+  } else if (manifest) {
+    out.model = StatedModel(*manifest);
   }
   if (findings.errors() > before || !manifest) return std::nullopt;
   if (!HasShapes(*manifest, findings)) return std::nullopt;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "importers/gguf_config.h"
 #include "importers/gguf_types.h"
 #include "model/name_fault.h"
 #include "source/checked.h"
@@ -138,6 +139,7 @@ class GgufHeaderReader {
   bool ReadKeys();
   bool ReadAlignment(uint32_t type);
   bool ReadSplit(const std::string& key, uint32_t type);
+  bool ReadConfig(const std::string& key, uint32_t type);
   bool SkipValue(uint32_t type, int depth);
   bool SkipText();
   bool SkipNumbers(uint32_t type, uint64_t bytes);
@@ -156,6 +158,7 @@ class GgufHeaderReader {
   uint64_t key_count_ = 0;
   uint64_t alignment_ = 32;
   GgufSplit split_;
+  GgufConfig config_;
   std::vector<Stored> tensors_;
   std::unordered_set<std::string> keys_;
   std::unordered_set<std::string> names_;
@@ -206,7 +209,7 @@ bool GgufHeaderReader::ReadKeys() {
     if (!Integer(&type)) return false;
     const bool read = key == "general.alignment"  ? ReadAlignment(type)
                       : key.starts_with("split.") ? ReadSplit(key, type)
-                                                  : SkipValue(type, 0);
+                                                  : ReadConfig(key, type);
     if (!read) return false;
   }
   return true;
@@ -250,6 +253,13 @@ bool GgufHeaderReader::ReadSplit(const std::string& key, uint32_t type) {
                   "`" + key + "` is not an integer from 0 to 2^31 - 1");
   }
   *out = static_cast<int64_t>(value);
+  return true;
+}
+
+bool GgufHeaderReader::ReadConfig(const std::string& key, uint32_t type) {
+  const size_t start = at_;
+  if (!SkipValue(type, 0)) return false;
+  config_.Take(key, type, text_.substr(start, at_ - start));
   return true;
 }
 
@@ -440,6 +450,7 @@ Manifest GgufHeaderReader::Take() const {
   Manifest manifest = builder.Take();
   manifest.source = place_.source;
   manifest.naming = "gguf";
+  manifest.config = config_.Json();
   return manifest;
 }
 

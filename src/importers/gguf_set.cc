@@ -78,6 +78,8 @@ class GgufSetReader {
       return Refuse(file, code::kMissing,
                     "states another number of tensors than the first file");
     }
+    // The metadata of the model is in the first file.
+    if (number_ == 0) config_ = part->config;
     tensors_ = split.tensors;
     for (const Tensor& tensor : part->tensors) {
       if (!known_.emplace(tensor.name).second) {
@@ -102,6 +104,7 @@ class GgufSetReader {
     Manifest manifest = builder_.Take();
     manifest.source = MakeSource(folder_ + last_, {});
     manifest.naming = "gguf";
+    manifest.config = std::move(config_);
     return manifest;
   }
 
@@ -114,6 +117,7 @@ class GgufSetReader {
   // The number of tensors in all files, as the metadata of the last file that
   // was read states it.
   std::optional<int64_t> tensors_;
+  std::string config_;
   int64_t number_ = 0;  // index of the next file, counted from 0
   std::string last_;
 };

@@ -86,6 +86,9 @@ struct Manifest {
   // True if the tensors were built from a config.json that names no dtype, so
   // that float32 is assumed. `notes` then has kDtypeAssumed.
   bool dtype_assumed = false;
+  // What the file states of the model besides its tensors, as the text of a
+  // config.json; empty for formats that state nothing. GGUF files have it.
+  std::string config;
   // Notes for the user, for example that the manifest has only names.
   std::vector<std::string> notes;
 

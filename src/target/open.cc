@@ -329,6 +329,17 @@ bool IsComplete(const Target& target, const OpenOptions& options,
   return false;
 }
 
+std::optional<ModelConfig> StatedModel(const Manifest& manifest) {
+  if (manifest.config.empty()) return std::nullopt;
+  Findings ignored;
+  const auto document = JsonDocument::Parse(
+      MakeSource(std::string(manifest.source->name()), manifest.config),
+      ignored);
+  if (document == nullptr) return std::nullopt;
+  auto model = ReadModelConfig(*document, ignored);
+  return ignored.errors() > 0 ? std::nullopt : std::move(model);
+}
+
 std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
                                       const FileTexts* texts,
                                       const Boundary& boundary) {
@@ -374,6 +385,8 @@ std::optional<Opened> OpenTarget(const Target& target,
   // been reported, so the file is not read again.
   if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
+  } else if (manifest) {
+    out.model = StatedModel(*manifest);
   }
   // If the manifest could not be read, `auto` is left out. It would only report
   // that no pack fits the names, which is a consequence of the manifest's own

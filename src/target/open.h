@@ -74,6 +74,10 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings,
                                      ManifestCache* cache = nullptr);
+// Returns the sizes of the model that the manifest's own file states, as a GGUF
+// file does in its metadata; nullopt if it states none, or if they contradict
+// each other. They are used where no config.json is given.
+std::optional<ModelConfig> StatedModel(const Manifest& manifest);
 // Reads rules from files, packs and `auto`; an earlier element of `files` takes
 // precedence. Plans name a rules file by its path relative to `project_dir`. If
 // `project_dir` is empty, the path is relative to the folder of the first file

@@ -27,12 +27,22 @@ def size(shape, kind):
     return math.prod(shape[:-1]) * -(-shape[-1] // elements) * per_block
 
 
-def gguf(tensors, split=None):
+def typed(of):
+    """A value of the metadata with its type."""
+    if isinstance(of, str):
+        return struct.pack("<IQ", 8, len(of)) + of.encode()
+    if isinstance(of, list):
+        return struct.pack(f"<IIQ{len(of)}i", 9, 5, len(of), *of)
+    return struct.pack("<II", 4, of)
+
+
+def gguf(tensors, split=None, config=()):
     """A file of {name: (shape, type)}; `split`: its number, the count of files
-    and of all tensors, as llama.cpp's gguf-split writes them."""
-    keys = {}
+    and of all tensors, as llama.cpp's gguf-split writes them; `config`: the
+    keys of the model."""
+    keys = {key: typed(of) for key, of in dict(config).items()}
     if split:
-        keys = {"split.no": struct.pack("<IH", 2, split[0]),
+        keys |= {"split.no": struct.pack("<IH", 2, split[0]),
                 "split.count": struct.pack("<IH", 2, split[1]),
                 "split.tensors.count": struct.pack("<Ii", 5, split[2])}
     out, offset = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), 0
@@ -122,6 +132,68 @@ class Gguf(Case):
             self.assertEqual(param["corrections"][0]["reason"], "indivisible")
         # Rows may be split anywhere.
         self.plan(wide, ["tp", None], "tp:64")
+
+    def test_the_file_states_the_heads_of_each_layer(self):
+        """llama.cpp writes an array where layers have different numbers of KV
+        heads. No config.json is needed."""
+        kv = [8, 8, 4, 2]
+        config = {"general.architecture": "deci", "deci.block_count": 4,
+                  "deci.embedding_length": 2048,
+                  "deci.feed_forward_length": 256,
+                  "deci.attention.head_count": [16] * 4,
+                  "deci.attention.head_count_kv": kv,
+                  "deci.attention.key_length": 128,
+                  "deci.attention.value_length": 128}
+        tensors = {"token_embd.weight": ([512, 2048], 30)}
+        for layer, heads in enumerate(kv):
+            tensors |= {f"blk.{layer}.{name}.weight": (shape, 30)
+                        for name, shape in (
+                            ("attn_q", [2048, 2048]),
+                            ("attn_k", [heads * 128, 2048]),
+                            ("attn_v", [heads * 128, 2048]),
+                            ("attn_output", [2048, 2048]),
+                            ("ffn_gate", [256, 2048]), ("ffn_up", [256, 2048]),
+                            ("ffn_down", [2048, 256]))}
+        rules = self.write("r.yaml", json.dumps({
+            "version": 1, "separator": ".", "rules": [
+                {"match": "attn_(q|k|v)|ffn_(gate|up)", "spec": ["tp", None]},
+                {"match": "attn_output|ffn_down", "spec": [None, "tp"]},
+                {"match": "token_embd", "spec": ["tp", None]}]}).encode())
+
+        def given(keys, files=1):
+            names, count = list(tensors), len(tensors)
+            if files == 1:
+                path = self.write("one.gguf", gguf(tensors, None, keys))
+            for part in range(files if files > 1 else 0):
+                path = self.write(
+                    f"m-{part + 1:05}-of-{files:05}.gguf",
+                    gguf({name: tensors[name] for name in names[part::files]},
+                         (part, files, count), () if part else keys))
+            return ["--no-project", "--rules", rules, "--manifest", path]
+
+        def cache(keys):
+            done = run("cost", *given(keys), "--mesh", "tp:1", "--mode",
+                       "decode", "--batch", "1", "--kv-len", "10",
+                       "--format", "json")
+            return done.json()["memory"]["kv_cache"]
+
+        for files in (1, 3):
+            found = self.check(run("check", *given(config, files), "--mesh",
+                                   "tp:8", "--format", "json"), 0).json()
+            self.assertEqual(
+                sorted((one["message"].split(" KV heads")[0][-1],
+                        sorted(one["params"]))
+                       for one in found if one["code"] == "SHD220"),
+                [(str(kv[layer]), [f"blk.{layer}.attn_{name}.weight"
+                                   for name in "kv"]) for layer in (3, 2)])
+        self.assertEqual(cache(config), 10 * sum(kv) * 128 * 2 * 2)
+        # The keys do not show which layers have a window, no heads or a state.
+        for changed in ({"deci.attention.sliding_window": 4},
+                        {"deci.attention.head_count_kv": [8, 8, 4, 0]},
+                        {"deci.ssm.state_size": 16},
+                        {"deci.attention.kv_lora_rank": 64},
+                        {"deci.attention.head_count": "16"}):
+            self.assertIsNone(cache(config | changed), changed)
 
     def test_models_have_sizes(self):
         model = self.write("m.gguf", gguf({
