@@ -246,6 +246,8 @@ def judge_refusal(ask, error, given_axes):
     if kind in ("nested_tuple_in_spec", "nested_composite"):
         if kind == "nested_composite":
             return PASSED if ask.error else failed(ask)
+        if ask.error and "twice" in ask.error["message"]:
+            return PASSED
         return differs("nested-group", ask.error is None, ask)
     if ask.error:
         return PASSED

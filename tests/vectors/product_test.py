@@ -105,14 +105,18 @@ class Product(unittest.TestCase):
         self.assertEqual(dict(used), COUNTS)
 
     def test_a_bundle_with_a_nested_group_differs_by_design(self):
-        case = {"id": "nested", "input": {
-            "bundle": "DynamicShardingAxes", "via": "axes",
-            "instance": {"axes": [["__HEAD__", "sp"]], "mode": "__train__"},
-            "partition_axis": {"head_axis": ["tp", "ep"]}},
-            "error": {"type": "ValueError", "kind": "nested_tuple_in_spec"}}
-        (_, outcome), = judge({"bundles": [case]})["bundles"]
-        self.assertEqual((outcome.kind, outcome.why),
-                         ("differs", "nested-group"))
+        for entry, wanted in (
+                (["__HEAD__", "sp"], ("differs", "nested-group")),
+                # Both refuse it, each for its own reason.
+                (["__HEAD__", "sp", "sp"], ("passed", ""))):
+            case = {"id": "nested", "input": {
+                "bundle": "DynamicShardingAxes", "via": "axes",
+                "instance": {"axes": [entry], "mode": "__train__"},
+                "partition_axis": {"head_axis": ["tp", "ep"]}},
+                "error": {"type": "ValueError",
+                          "kind": "nested_tuple_in_spec"}}
+            (_, outcome), = judge({"bundles": [case]})["bundles"]
+            self.assertEqual((outcome.kind, outcome.why or ""), wanted)
 
     def test_every_difference_is_explained(self):
         page = os.path.join(product.ROOT, "docs", "parity.md")
