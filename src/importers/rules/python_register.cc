@@ -367,6 +367,48 @@ std::optional<Registrations> RegistrationsOf(
   return RegistrationReader(source, module, value_of, findings).Read();
 }
 
+std::optional<Place> UnreadableAxes(const SourceRef& source) {
+  constexpr std::string_view kConversions[] = {"from_dict", "from_json",
+                                               "from_state_dict"};
+  Findings none;
+  const auto tokens = TokenizePython(source, none);
+  if (!tokens) return std::nullopt;
+  const auto& all = tokens->tokens;
+  const auto is_word = [&](size_t i, std::string_view text) {
+    return i < all.size() && all[i].kind == PyToken::kName &&
+           all[i].text == text;
+  };
+  const auto is_sign = [&](size_t i, std::string_view text) {
+    return i < all.size() && all[i].kind == PyToken::kOperator &&
+           all[i].text == text;
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Place place = {source, all[i].begin, all[i].end};
+    if (is_word(i, "class")) {
+      for (size_t at = i + 1; at < all.size() && !is_sign(at, ":"); ++at) {
+        if (is_word(at, kClass)) return place;
+      }
+    }
+    if (is_word(i, "replace") && is_sign(i + 1, "(")) {
+      int depth = 0;
+      for (size_t at = i + 1; at < all.size(); ++at) {
+        if (is_sign(at, "(")) ++depth;
+        if (is_sign(at, ")") && --depth == 0) break;
+        if (is_sign(at + 1, "=") && all[at].text.ends_with("_axis") &&
+            ParseAxisRule(all[at].text)) {
+          return place;
+        }
+      }
+    }
+    if ((is_word(i, kClass) || is_word(i, "PartitionManager")) &&
+        is_sign(i + 1, ".") && i + 2 < all.size() &&
+        IsAmong(all[i + 2].text, kConversions)) {
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
 const Token* ConstantOf(const std::string& name) {
   const Token* token = FindToken(name);
   return token != nullptr ? token : FindToken("__" + name + "__");
