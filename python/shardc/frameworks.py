@@ -38,7 +38,8 @@ def easydel(config: str, task: str = "CAUSAL_LM") -> Any:
         )
     except (AssertionError, KeyError, ValueError) as error:
         raise DeclarationError(f"EasyDeL has no {kind} for {task}") from error
-    made = found.config.from_pretrained(os.path.dirname(path) or ".")
+    # By its path: of a folder, EasyDeL reads `config.json` or else its own defaults.
+    made = found.config.from_pretrained(path)
     return found.module.lazy_init(config=made, rngs=nnx.Rngs(0))
 
 

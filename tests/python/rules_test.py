@@ -268,17 +268,20 @@ rules:
         self.addCleanup(patch.stop)
 
     def test_a_model_of_easydel_by_its_config(self):
+        read = []
+
         class Net(dict):
             def _get_partition_rules(self, rules):
                 return (("kernel", P("fsdp", "tp")), (".*", P()))
 
         class Found:
             class config:
-                from_pretrained = staticmethod(lambda folder: folder)
+                from_pretrained = staticmethod(lambda path: path)
 
             class module:
                 @staticmethod
                 def lazy_init(config, rngs):
+                    read.append(config)
                     return Net(kernel=array(4, 4), bias=array(4))
 
         class registry:
@@ -301,12 +304,16 @@ rules:
                 file.write(text)
             with self.assertRaisesRegex(DeclarationError, words):
                 easydel(path)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write('{"model_type": "llama"}')
-        for given in (path, folder.name):
+        # A file of another name is read itself, not the config.json of its folder.
+        other = os.path.join(folder.name, "small.json")
+        for name in (path, other):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write('{"model_type": "llama"}')
+        for given in (path, folder.name, other):
             rules = self.proved(easydel(given), mesh="fsdp:2,tp:2")
             self.assertEqual(specs(rules),
                              {"kernel": ("fsdp", "tp"), "bias": ()})
+        self.assertEqual(read, [path, path, other])
         with self.assertRaisesRegex(DeclarationError, "no task X"):
             easydel(path, "X")
 

@@ -246,6 +246,8 @@ def judge_refusal(ask, error, given_axes):
     if kind in ("nested_tuple_in_spec", "nested_composite"):
         if kind == "nested_composite":
             return PASSED if ask.error else failed(ask)
+        if ask.error and "twice" in ask.error["message"]:
+            return PASSED
         return differs("nested-group", ask.error is None, ask)
     if ask.error:
         return PASSED
@@ -400,6 +402,8 @@ def bundles_case(case):
         ask.given.pop("mode")
         yield named
     yield ask
+    if case.get("error", {}).get("kind") == "nested_tuple_in_spec":
+        return judge_refusal(ask, case["error"], [])
     if "error" in case:
         return PASSED if ask.error else failed(ask)
     expect = case["expect"]

@@ -104,6 +104,20 @@ class Product(unittest.TestCase):
         print(f"{total} recorded cases, {sum(used.values())} differ by design")
         self.assertEqual(dict(used), COUNTS)
 
+    def test_a_bundle_with_a_nested_group_differs_by_design(self):
+        for entry, wanted in (
+                (["__HEAD__", "sp"], ("differs", "nested-group")),
+                # Both refuse it, each for its own reason.
+                (["__HEAD__", "sp", "sp"], ("passed", ""))):
+            case = {"id": "nested", "input": {
+                "bundle": "DynamicShardingAxes", "via": "axes",
+                "instance": {"axes": [entry], "mode": "__train__"},
+                "partition_axis": {"head_axis": ["tp", "ep"]}},
+                "error": {"type": "ValueError",
+                          "kind": "nested_tuple_in_spec"}}
+            (_, outcome), = judge({"bundles": [case]})["bundles"]
+            self.assertEqual((outcome.kind, outcome.why or ""), wanted)
+
     def test_every_difference_is_explained(self):
         page = os.path.join(product.ROOT, "docs", "parity.md")
         with open(page, encoding="utf-8") as file:

@@ -169,12 +169,17 @@ class RulesModuleReader {
 
   bool ReadAxes(Imported& imported, Findings& findings) {
     bool any = false;
+    if (const auto place = UnreadableAxes(source_)) {
+      findings.Add(code::kInexpressible, *place,
+                   "the axis rules of this PartitionAxis cannot be read",
+                   "write one call of `PartitionAxis` with all its fields");
+      return false;
+    }
     for (const PyValue& value : AxesIn(module_, source_->text())) {
       if (value.is == PyIs::kUnknown) {
         RefuseUnknown(source_, value, findings);
         return false;
       }
-      if (value.fields.empty() && value.items.empty()) continue;
       const auto axes = AxesOf(source_, value, findings);
       if (!axes) return false;
       if (any && !(*axes == imported.axes)) {

@@ -6,7 +6,10 @@
 // eformer keeps the registrations for the process, so a call counts wherever it
 // is. Only a call that is a statement of the module and has known arguments can
 // be read. Any other mention of these methods, such as one inside a function,
-// is refused at its place, because its effect is not known.
+// is refused at its place, because its effect is not known. A call that follows
+// a statement which resolves logical axes is refused as well: the specs of that
+// statement do not have the registration, and a rules file has one set of
+// registrations for all its specs.
 #include "importers/rules/python_register.h"
 
 #include <algorithm>
@@ -27,6 +30,10 @@ constexpr std::string_view kClass = "PartitionAxis";
 constexpr std::string_view kMethods[] = {"register", "unregister",
                                          "clear_registered_axes"};
 
+// The methods of PartitionManager and PartitionAxis that look up registrations.
+constexpr std::string_view kResolving[] = {"resolve", "resolve_spec",
+                                           "resolve_axis"};
+
 // The name of a logical axis without the underscores of its long form.
 std::string_view ShortName(std::string_view name) {
   const bool is_long =
@@ -42,15 +49,27 @@ class RegistrationReader {
       : source_(source),
         module_(module),
         value_of_(value_of),
-        findings_(findings) {}
+        findings_(findings) {
+    for (const PyStatement& one : module_.body) AddFunctions(one);
+  }
 
   std::optional<Registrations> Read() {
     Registrations out;
+    bool resolved = false;
     for (const PyStatement& one : module_.body) {
-      if (one.act == PyAct::kUnknown && IsRegister(one.target) &&
-          !Add(one.target, out)) {
+      if (one.act != PyAct::kUnknown || !IsRegister(one.target)) {
+        resolved = resolved || Resolves(one);
+        continue;
+      }
+      if (resolved) {
+        Refuse(
+            one.target.begin, one.target.end,
+            "logical axes are resolved before this `register`, so their "
+            "specs do not have it",
+            "register every logical axis before the first call of `resolve`");
         return std::nullopt;
       }
+      if (!Add(one.target, out)) return std::nullopt;
     }
     if (!RefuseOthers()) return std::nullopt;
     return out;
@@ -72,6 +91,70 @@ class RegistrationReader {
     }
     RefuseUnknown(source_, value, findings_);
     return false;
+  }
+
+  // Adds the functions of a statement by their names. The methods of a class
+  // are added by the name of the class too, because a call of the class may run
+  // them.
+  void AddFunctions(const PyStatement& one) {
+    if (one.act == PyAct::kDefine) functions_[one.name].push_back(&one);
+    for (const auto* statements : {&one.body, &one.other}) {
+      for (const PyStatement& inner : *statements) {
+        AddFunctions(inner);
+        if (one.act == PyAct::kClass && inner.act == PyAct::kDefine) {
+          functions_[one.name].push_back(&inner);
+        }
+      }
+    }
+  }
+
+  // Returns whether a statement of the module may resolve logical axes while
+  // Python loads the file.
+  bool Resolves(const PyStatement& one) {
+    for (const auto& [name, value] : one.parameters) {
+      if (value && Resolves(*value)) return true;
+    }
+    return Resolves(one.target) || Resolves(one.value) ||
+           std::any_of(one.calls.begin(), one.calls.end(),
+                       [&](const PyNode& node) { return Resolves(node); }) ||
+           (one.act != PyAct::kDefine && RunsResolving(one));
+  }
+
+  // Returns whether the statements inside of `one` may resolve logical axes.
+  bool RunsResolving(const PyStatement& one) {
+    for (const auto* statements : {&one.body, &one.other}) {
+      for (const PyStatement& inner : *statements) {
+        if (Resolves(inner)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool Resolves(const PyNode& node) {
+    if (node.kind == PyKind::kAttribute && IsAmong(node.text, kResolving)) {
+      return true;
+    }
+    if (node.kind == PyKind::kOther &&
+        source_->text()
+                .substr(node.begin, node.end - node.begin)
+                .find(kResolving[0]) != std::string_view::npos) {
+      return true;
+    }
+    if (node.kind == PyKind::kCall && CallResolves(node.items[0].text)) {
+      return true;
+    }
+    return std::any_of(node.items.begin(), node.items.end(),
+                       [&](const PyNode& item) { return Resolves(item); });
+  }
+
+  // Returns whether a function with this name may resolve logical axes. A
+  // function is searched once: if it resolves any, the search ends.
+  bool CallResolves(const std::string& name) {
+    const auto at = functions_.find(name);
+    if (at == functions_.end() || !searched_.insert(name).second) return false;
+    return std::any_of(
+        at->second.begin(), at->second.end(),
+        [&](const PyStatement* one) { return RunsResolving(*one); });
   }
 
   // Returns whether the node is a call of PartitionAxis.register, which may
@@ -270,6 +353,10 @@ class RegistrationReader {
   const PyModule& module_;
   const std::function<PyValue(const PyNode&)>& value_of_;
   Findings& findings_;
+  // The functions and methods of the file by their names and classes.
+  std::map<std::string, std::vector<const PyStatement*>, std::less<>>
+      functions_;
+  std::set<std::string, std::less<>> searched_;
 };
 
 }  // namespace
@@ -278,6 +365,48 @@ std::optional<Registrations> RegistrationsOf(
     const SourceRef& source, const PyModule& module,
     const std::function<PyValue(const PyNode&)>& value_of, Findings& findings) {
   return RegistrationReader(source, module, value_of, findings).Read();
+}
+
+std::optional<Place> UnreadableAxes(const SourceRef& source) {
+  constexpr std::string_view kConversions[] = {"from_dict", "from_json",
+                                               "from_state_dict"};
+  Findings none;
+  const auto tokens = TokenizePython(source, none);
+  if (!tokens) return std::nullopt;
+  const auto& all = tokens->tokens;
+  const auto is_word = [&](size_t i, std::string_view text) {
+    return i < all.size() && all[i].kind == PyToken::kName &&
+           all[i].text == text;
+  };
+  const auto is_sign = [&](size_t i, std::string_view text) {
+    return i < all.size() && all[i].kind == PyToken::kOperator &&
+           all[i].text == text;
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Place place = {source, all[i].begin, all[i].end};
+    if (is_word(i, "class")) {
+      for (size_t at = i + 1; at < all.size() && !is_sign(at, ":"); ++at) {
+        if (is_word(at, kClass)) return place;
+      }
+    }
+    if (is_word(i, "replace") && is_sign(i + 1, "(")) {
+      int depth = 0;
+      for (size_t at = i + 1; at < all.size(); ++at) {
+        if (is_sign(at, "(")) ++depth;
+        if (is_sign(at, ")") && --depth == 0) break;
+        if (is_sign(at + 1, "=") && all[at].text.ends_with("_axis") &&
+            ParseAxisRule(all[at].text)) {
+          return place;
+        }
+      }
+    }
+    if ((is_word(i, kClass) || is_word(i, "PartitionManager")) &&
+        is_sign(i + 1, ".") && i + 2 < all.size() &&
+        IsAmong(all[i + 2].text, kConversions)) {
+      return place;
+    }
+  }
+  return std::nullopt;
 }
 
 const Token* ConstantOf(const std::string& name) {

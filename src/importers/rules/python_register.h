@@ -26,6 +26,12 @@ std::optional<Registrations> RegistrationsOf(
     const SourceRef& source, const PyModule& module,
     const std::function<PyValue(const PyNode&)>& value_of, Findings& findings);
 
+// Returns the place of an expression whose axis rules cannot be read: a
+// subclass of PartitionAxis, whose defaults may be others, a call of `replace`
+// with a field of PartitionAxis, or a conversion such as
+// PartitionAxis.from_dict. Returns nullopt if the file has none.
+std::optional<Place> UnreadableAxes(const SourceRef& source);
+
 // Returns the built-in logical axis that a constant of eformer's common_types
 // stands for: TP and TENSOR_PARALLEL are the same one. Returns null for other
 // names.

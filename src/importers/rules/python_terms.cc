@@ -125,7 +125,11 @@ PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
     if (self || local != scope.end()) {
       const auto set = values_.find(node.text);
       if (set != values_.end()) return FromFlag(set->second, node);
-      return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
+      // An attribute of an imported name is a symbol, also if the import gives
+      // the name an alias: `common_types as ct`.
+      if (self || local->second.is != PyIs::kSymbol) {
+        return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
+      }
     }
   }
   return Simple(PyIs::kSymbol, node, node.text);
