@@ -4,9 +4,10 @@ marked as unfinished after a kill, and the same command finishes them."""
 import json
 import os
 import shutil
+import struct
 import subprocess
-import unittest
 import tempfile
+import unittest
 
 from driver import BIN, MODELS, TESTDATA, Case, run
 
@@ -116,6 +117,19 @@ class PublishedSets(Case):
         self.assertEqual(self.contents("elsewhere"), {})
         self.assertEqual(os.listdir(self.at("new")), [".github"])
 
+    def test_merge_keeps_the_permissions_of_a_file_that_it_replaces(self):
+        header = json.dumps({"x": {"dtype": "F32", "shape": [2],
+                                   "data_offsets": [0, 8]}}).encode()
+        with open(self.at("in.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + bytes(8))
+        self.go(0, "merge", "--from", "in.safetensors", "--out",
+                "out.safetensors")
+        os.chmod(self.at("out.safetensors"), 0o640)
+        self.go(0, "merge", "--from", "in.safetensors", "--out",
+                "out.safetensors")
+        self.assertEqual(os.stat(self.at("out.safetensors")).st_mode & 0o777,
+                         0o640)
+
     def commit(self, mesh):
         with open(self.at("shardc.yaml"), "w", encoding="utf-8") as file:
             file.write("version: 1\ntargets:\n  one:\n"
@@ -158,7 +172,7 @@ class PublishedSets(Case):
                     file.write(data)
         self.assertGreater(marked, 0)
 
-    def test_a_marked_plan_is_refused_and_written_anew(self):
+    def test_a_marked_plan_is_refused_and_replaced(self):
         self.commit("fsdp:2,tp:2")
         self.go(0, "plan", "--write-locked", "-q")
         wanted = self.committed()
