@@ -28,6 +28,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/index.h"
+#include "source/memory.h"
 #include "source/wording.h"
 #include "stored/format.h"
 #include "stored/plain_value.h"
@@ -72,7 +73,9 @@ class PlacesDigest {
 class TreeInput {
  public:
   TreeInput(const InputOptions& options, Findings& findings)
-      : options_(options), findings_(findings) {}
+      : options_(options),
+        memory_bytes_(options.memory_bytes.value_or(FreeMemory() / 2)),
+        findings_(findings) {}
 
   std::optional<Stored> Read(const std::string& path) {
     auto tree = stored::OpenTree(path, findings_);
@@ -230,15 +233,17 @@ class TreeInput {
                       ? " is reserved in safetensors files"
                       : " belongs to two arrays of the checkpoint"),
              "rename the array and save the checkpoint again");
-    } else if (options_.memory_bytes &&
-               ChunkMemory(array) > *options_.memory_bytes) {
-      Refuse(code::kLimit,
-             "copying a chunk of the array " + shown + " takes " +
-                 BytesText(ChunkMemory(array)) +
-                 " of memory, more than --memory " +
-                 BytesText(*options_.memory_bytes),
-             "give --memory " + std::to_string(ChunkMemory(array)) +
-                 ", or leave the option out");
+    } else if (ChunkMemory(array) > memory_bytes_) {
+      Refuse(
+          code::kLimit,
+          "copying a chunk of the array " + shown + " takes " +
+              BytesText(ChunkMemory(array)) + " of memory, more than " +
+              (options_.memory_bytes ? "--memory "
+                                     : "half of the free memory, ") +
+              BytesText(memory_bytes_),
+          "give --memory " + std::to_string(ChunkMemory(array)) +
+              (options_.memory_bytes ? ", or leave the option out"
+                                     : ", or use a machine with more memory"));
     }
   }
 
@@ -320,6 +325,7 @@ class TreeInput {
   }
 
   const InputOptions& options_;
+  int64_t memory_bytes_;  // the limit on the memory that a chunk may need
   Findings& findings_;
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;

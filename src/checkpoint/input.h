@@ -26,8 +26,8 @@ struct InputOptions {
   // store is omitted, and so are all numbers. Strings are omitted as well if
   // the input or the output is safetensors files.
   bool arrays_only = false;
-  // The limit on the memory that a chunk may need; nullopt means no limit. The
-  // reader refuses larger chunks.
+  // The limit on the memory that a chunk may need; nullopt means half of the
+  // free memory. The reader refuses larger chunks.
   std::optional<int64_t> memory_bytes;
 };
 

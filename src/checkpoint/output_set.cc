@@ -167,6 +167,11 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   } while (target->fd < 0 && errno == EINTR);
   if (target->fd < 0) return Refuse(part, findings);
   states_[output].part = true;
+  // The new file keeps the permissions of the file that it replaces.
+  if (::stat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+      ::fchmod(target->fd, status.st_mode & 07777) != 0) {
+    return Refuse(final_path, findings);
+  }
   if (::ftruncate(target->fd, file.size) != 0 ||
       !WriteAt(target->fd, file.header, 0)) {
     return Refuse(final_path, findings);

@@ -6,13 +6,13 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/copy.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/transfer.h"
 #include "source/finding.h"
+#include "source/unfinished_set.h"
 
 namespace shardc {
 
@@ -31,13 +31,7 @@ std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
-// The text of the index while the files of a new set replace the files of an
-// earlier set. No reader accepts this text as the index of a set. Its message
-// is an instruction to run the same command again.
-inline constexpr std::string_view kResumeIndex =
-    "{\"schema\": \"shardc.unfinished/v1\",\n"
-    " \"message\": \"a run was interrupted while it put a new set in place of "
-    "an earlier one; run the same command again\"}\n";
+// Returns whether the file is the mark kResumeIndex.
 bool IsResumeIndex(const std::string& path);
 
 class OutputSet {

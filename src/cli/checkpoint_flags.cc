@@ -290,7 +290,8 @@ Options OptionsOf(CheckpointFlags& flags) {
        .to = &flags.memory,
        .value = "SIZE",
        .help = "most memory for buffers, such as 512MiB (default: 256 MiB for "
-               "orbax and DCP checkpoints, or what the largest chunk needs)"},
+               "orbax and DCP checkpoints, or what the largest chunk needs, at "
+               "most half of the free memory)"},
       {.name = "--dry-run",
        .to = &flags.dry_run,
        .help =

@@ -9,6 +9,7 @@
 #include "source/file_sink.h"
 #include "source/index.h"
 #include "source/input_file.h"
+#include "source/unfinished_set.h"
 
 namespace shardc::cli {
 namespace {
@@ -16,7 +17,15 @@ namespace {
 SourceRef Read(const Target& target, const std::string& path,
                const std::string& what, Findings& findings) {
   std::error_code error;
-  if (std::filesystem::exists(path, error)) return ReadSource(path, findings);
+  if (std::filesystem::exists(path, error)) {
+    SourceRef source = ReadSource(path, findings);
+    if (source == nullptr || !IsUnfinishedMark(source->text())) return source;
+    findings.Add(code::kMissing, {source},
+                 "a run was interrupted while it wrote the committed " + what +
+                     " and the files that are committed with it",
+                 "run `shardc plan --write-locked` again: it completes them");
+    return nullptr;
+  }
   const std::string chosen =
       target.name.empty() ? "" : " --target " + target.name;
   findings.Add(code::kMissing, target.place,
@@ -55,7 +64,10 @@ bool MayReplace(const Target& target, const std::string& path,
   std::string head(AsIndex(std::min(file->size(), kHead)), '\0');
   if (!file->ReadAt(0, head.data(), head.size(), findings)) return false;
   const std::string name(schema);
-  if (head.empty() || head.find(name + "/") != std::string::npos) return true;
+  if (head.empty() || IsUnfinishedMark(head) ||
+      head.find(name + "/") != std::string::npos) {
+    return true;
+  }
   findings.Add(code::kUsage, target.place,
                "`" + path + "` is there and is no `" + name + "`",
                "name another file, or remove that one");

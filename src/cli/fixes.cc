@@ -28,6 +28,7 @@
 #include "plan/difference/plan_difference.h"
 #include "source/file.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -205,7 +206,7 @@ class TargetSpecs {
     std::string out;
     if (!difference) return out;
     for (const FieldChange& one : difference->fields) {
-      if (!one.names.empty()) out += "  " + one.message + "\n";
+      if (!one.names.empty()) out += "  " + Printable(one.message) + "\n";
     }
     return out;
   }

@@ -51,9 +51,7 @@ void WriteToStandardError(std::string_view text) {
 // of a checkpoint are kept. The next run of the command uses them.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
-  WriteToStandardError(
-      "error: out of memory\n  = help: use a machine with more memory, or "
-      "fewer parameters, devices or threads\n");
+  ReportNoMemory();
   ::_exit(kFailed);
 }
 

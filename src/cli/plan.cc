@@ -13,6 +13,7 @@
 #include "cli/committed_step.h"
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
+#include "cli/new_files.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/schedule_table.h"
@@ -26,6 +27,7 @@
 #include "source/file_sink.h"
 #include "source/matching_sink.h"
 #include "source/thread_pool.h"
+#include "source/unfinished_set.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -233,7 +235,8 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
 // Returns the exit status.
 int PutStep(const PlanFlags& flags, const Target& target,
             const Compiled& compiled, const std::optional<ModelConfig>& model,
-            const Common& common, Outcome& outcome, Findings& findings) {
+            const Common& common, FileSet& set, Outcome& outcome,
+            Findings& findings) {
   if (target.step.empty() || !(flags.diff || flags.write_locked)) return kDone;
   const auto steps = StepsToCommit(target, compiled, model, findings);
   if (!steps) return kFailed;
@@ -245,8 +248,7 @@ int PutStep(const PlanFlags& flags, const Target& target,
       outcome.written.contains(FileIdOf(target.step))
           ? HoldsTheSame(write, target.step, target, findings)
           : MayReplace(target, target.step, "shardc.step", findings) &&
-                PutResult(write, target.step, findings);
-  outcome.written.insert(FileIdOf(target.step));
+                set.Add(target.step, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -271,7 +273,8 @@ int ShowAuditDiff(const Target& target, const AuditInput& audit,
 // If the target's compiled program has a committed summary, writes or compares
 // the summary. Returns the exit status.
 int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
-             const Common& common, Outcome& outcome, Findings& findings) {
+             const Common& common, FileSet& set, Outcome& outcome,
+             Findings& findings) {
   if (!flags.diff && !flags.write_locked) return kDone;
   const size_t before = findings.errors();
   const auto audit =
@@ -292,8 +295,7 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
       outcome.written.contains(FileIdOf(path))
           ? HoldsTheSame(write, path, target, findings)
           : MayReplace(target, path, "shardc.audit-lock", findings) &&
-                PutResult(write, path, findings);
-  outcome.written.insert(FileIdOf(path));
+                set.Add(path, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -301,24 +303,36 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
 // after a finding.
 bool PutPlan(const PlanFlags& flags, const Target& target,
              const Compiled& compiled, std::span<const Finding> found,
-             const Common& common, Outcome& outcome, Findings& findings) {
-  const std::string& path = flags.write_locked ? target.plan : flags.output;
-  if (flags.write_locked && outcome.written.contains(FileIdOf(path))) {
-    const auto write = [&](Sink& out) {
+             const Common& common, FileSet& set, const Outcome& outcome,
+             Findings& findings) {
+  const auto write = [&](FileSink& out) {
+    WritePlanJson(compiled.plan, found, out, ThreadsOr(common.threads));
+  };
+  if (!flags.write_locked) {
+    const auto to = ResultPath(flags.output, findings);
+    if (!to) return false;
+    FileSink file(*to);
+    write(file);
+    return file.Commit(findings);
+  }
+  const std::string& path = target.plan;
+  if (outcome.written.contains(FileIdOf(path))) {
+    const auto again = [&](Sink& out) {
       WritePlanJson(compiled.plan, found, out);
     };
-    return HoldsTheSame(write, path, target, findings);
+    return HoldsTheSame(again, path, target, findings);
   }
-  if (flags.write_locked &&
-      !MayReplace(target, path, "shardc.plan", findings)) {
-    return false;
+  return MayReplace(target, path, "shardc.plan", findings) &&
+         set.Add(path, write, findings);
+}
+
+// Gives the committed files of a target their names. Returns false after a
+// finding.
+bool PublishCommitted(FileSet& set, Outcome& outcome, Findings& findings) {
+  if (!set.Publish(kResumeIndex, false, findings)) return false;
+  for (const std::string& path : set.paths()) {
+    outcome.written.insert(FileIdOf(path));
   }
-  const auto to = ResultPath(path, findings);
-  if (!to) return false;
-  FileSink file(*to);
-  WritePlanJson(compiled.plan, found, file, ThreadsOr(common.threads));
-  if (!file.Commit(findings)) return false;
-  if (flags.write_locked) outcome.written.insert(FileIdOf(path));
   return true;
 }
 
@@ -359,21 +373,22 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     findings.Append(std::move(found));
     return status;
   }
+  FileSet set;
   status = std::max(status, PutStep(flags, target, *compiled, model, common,
-                                    outcome, findings));
+                                    set, outcome, findings));
   status = std::max(status, PutAudit(flags, target, compiled->plan.mesh, common,
-                                     outcome, findings));
+                                     set, outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
-  if (committed && target.plan.empty()) {
-    findings.Append(std::move(found));
-    return status;
-  }
-  if (flags.diff) {
+  if (flags.diff && !target.plan.empty()) {
     status = std::max(status, ShowDiff(target, compiled->plan, common,
                                        outcome.diff, findings));
-  } else if (!PutPlan(flags, target, *compiled,
-                      refused ? found.all() : std::span<Finding>{}, common,
+  } else if (!(committed && target.plan.empty()) &&
+             !PutPlan(flags, target, *compiled,
+                      refused ? found.all() : std::span<Finding>{}, common, set,
                       outcome, findings)) {
+    status = kFailed;
+  }
+  if (status != kFailed && !PublishCommitted(set, outcome, findings)) {
     status = kFailed;
   }
   findings.Append(std::move(found));

@@ -5,7 +5,6 @@
 //   --microbatches 4 --zero 1  ->  cost::Settings with the same two values
 #include "cli/step_memory.h"
 
-#include <fstream>
 #include <string>
 
 #include "cli/dtype_help.h"
@@ -102,16 +101,6 @@ std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
   }
   request.zero = static_cast<int>(*stage);
   return out;
-}
-
-int64_t FreeMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  for (std::string unit; file >> key >> kibibytes >> unit;) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return INT64_MAX;
 }
 
 std::optional<verify::StepMemory> MemoryOfStep(

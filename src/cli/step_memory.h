@@ -30,11 +30,6 @@ std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
                                          verify::StepRequest& request,
                                          Findings& findings);
 
-// Returns the bytes of memory that a program can still allocate, as Linux
-// estimates in /proc/meminfo. Returns INT64_MAX on systems without this
-// estimate.
-int64_t FreeMemory();
-
 // Returns the memory of the request's step, or nullopt if `cost` cannot
 // estimate it.
 std::optional<verify::StepMemory> MemoryOfStep(

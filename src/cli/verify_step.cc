@@ -31,6 +31,7 @@
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
 #include "source/file_sink.h"
+#include "source/memory.h"
 #include "source/wording.h"
 #include "verify/step/step_report.h"
 

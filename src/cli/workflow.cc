@@ -89,7 +89,8 @@ std::optional<NewFile> CheckWorkflow(const std::string& folder,
   }
   const fs::path workflows = root / ".github" / "workflows";
   fs::path file = workflows / "shardc.yaml";
-  if (fs::symlink_status(file, error).type() != fs::file_type::not_found) {
+  if (fs::symlink_status(file, error).type() != fs::file_type::not_found &&
+      !LeftFiles::Of(folder).Holds(file.string())) {
     file = workflows / ("shardc-" + name + ".yaml");
   }
   const std::string below =

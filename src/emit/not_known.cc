@@ -1,11 +1,13 @@
 #include "emit/not_known.h"
 
+#include "source/wording.h"
+
 namespace shardc {
 
 std::string NotKnownLines(std::span<const NotKnown> facts) {
   std::string out;
   for (const NotKnown& fact : facts) {
-    out += "not known: " + NotKnownText(fact) + "\n";
+    out += "not known: " + Printable(NotKnownText(fact)) + "\n";
   }
   return out;
 }

@@ -13,14 +13,12 @@
 
 #include "source/finding.h"
 #include "source/json.h"
+#include "source/unfinished_set.h"
 
 namespace shardc {
 
 inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
-// While shardc replaces the files of a set, the set's index is a temporary file
-// with this schema. Readers then know that the set is unfinished.
-inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 // The parts of a numbered file name, as views into the parsed name. For
 // example, "model-00002-of-00003.safetensors" has the prefix "model-", number

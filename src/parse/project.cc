@@ -20,6 +20,7 @@
 #include "parse/rules.h"
 #include "parse/stages_read.h"
 #include "source/file.h"
+#include "source/unfinished_set.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
 
@@ -401,6 +402,12 @@ std::optional<Project> ReadProject(const std::string& path, Findings& findings,
   }
   SourceRef source = ReadSource(path, texts, findings);
   if (source == nullptr) return std::nullopt;
+  if (IsUnfinishedMark(source->text())) {
+    findings.Add(code::kMissing, {source},
+                 "a run was interrupted while it wrote this project",
+                 "run the same command again: it completes the project");
+    return std::nullopt;
+  }
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};

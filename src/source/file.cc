@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "source/input_file.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -52,6 +53,17 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
   return Outcome::kOk;
 }
 
+// Returns the limit on the text to which `gzip_bytes` bytes of gzip may
+// inflate. gzip shrinks a manifest or a program of this size by a factor of 10
+// to 40, and a text of spaces by a factor of 1,000.
+int64_t InflatedLimit(size_t gzip_bytes, int64_t limit) {
+  constexpr int64_t kFreeBytes = int64_t{32} << 20;
+  constexpr int64_t kMostRatio = 64;
+  const Size most =
+      Size(static_cast<int64_t>(gzip_bytes)) * kMostRatio + kFreeBytes;
+  return std::min(limit, most.value());
+}
+
 Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
@@ -62,6 +74,7 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
     *why = std::move(text);
     return outcome;
   };
+  limit = InflatedLimit(gzip.size(), limit);
   std::string chunk(kChunk / 4, '\0');
   size_t fed = 0;
   int status = Z_OK;
@@ -167,7 +180,10 @@ SourceRef ReadOpen(const std::string& path, int fd, int64_t expected,
     if (outcome != Outcome::kOk) {
       findings.Add(
           outcome == Outcome::kLimit ? code::kLimit : code::kUnreadable, place,
-          "cannot inflate " + Quote(path) + ": " + why);
+          "cannot inflate " + Quote(path) + ": " + why,
+          outcome == Outcome::kLimit && path != "-"
+              ? "decompress it first, with `gzip -d`"
+              : "");
       return nullptr;
     }
     return MakeSource(path, std::move(inflated));

@@ -25,6 +25,7 @@
 
 #include "source/directory.h"
 #include "source/file.h"
+#include "source/memory.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -132,6 +133,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
   }
   file.size_ = status.st_size;
   findings.NoteRead(FileIdOf(status));
+  NoteFileRead(path);
   return file;
 }
 

@@ -11,6 +11,7 @@
 //                        folder has 0; the path begins with "d/" (64 2f)
 #include "stored/ocdbt_block.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "source/little_endian.h"
@@ -104,6 +105,15 @@ PrefixedTexts PrefixedTexts::Lengths(BlockCursor& cursor, size_t count) {
   out.prefixes.insert(out.prefixes.begin(), 0);
   out.suffixes = cursor.Varints(count);
   return out;
+}
+
+size_t PrefixedTexts::TotalBytes(size_t start_bytes, size_t limit_bytes) const {
+  size_t total = 0;
+  for (size_t i = 0; i < std::min(prefixes.size(), suffixes.size()); ++i) {
+    if (prefixes[i] > limit_bytes || suffixes[i] > limit_bytes) break;
+    total += start_bytes + static_cast<size_t>(prefixes[i] + suffixes[i]);
+  }
+  return total;
 }
 
 void PrefixedTexts::Next(BlockCursor& cursor, size_t i, size_t limit_bytes,

@@ -59,6 +59,10 @@ struct PrefixedTexts {
   std::vector<uint64_t> suffixes;
 
   static PrefixedTexts Lengths(BlockCursor& cursor, size_t count);
+  // Returns the bytes of all texts together if `start_bytes` bytes precede each
+  // of them. Texts after one of more than `limit_bytes` bytes, which Next()
+  // refuses, are not counted.
+  size_t TotalBytes(size_t start_bytes, size_t limit_bytes) const;
   // Changes `text` from text number i - 1 to text number i. Calls cursor.Fail()
   // if the text is malformed or would exceed `limit_bytes` bytes.
   void Next(BlockCursor& cursor, size_t i, size_t limit_bytes,

@@ -8,12 +8,14 @@
 //     "0.0" in d/6a69, bytes 0 to 64
 //     ->  `layer0/.zarray`, `layer0/0.0`
 //
-// Keys must ascend over the complete walk, and the total bytes of nodes and the
-// number of keys are limited. So shared nodes cannot cause exponential work.
+// Keys must ascend over the complete walk, and the total bytes of nodes, the
+// number of keys and their total bytes are limited. So neither shared nodes nor
+// shared prefixes can cause work that is out of proportion to the files.
 #include "stored/ocdbt.h"
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "source/directory.h"
@@ -27,8 +29,14 @@ namespace {
 
 constexpr size_t kKeyLimitBytes = 65'535;  // the limit of tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
-constexpr size_t kTextsLimitBytes = size_t{1} << 30;
-constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
+// A key shares a prefix with the key before it, so that the keys of a node of
+// 50 KB can have 450 MB together. The keys of all nodes, and the bytes to which
+// nodes decode, may therefore take at most 64 MiB and a multiple of the size of
+// the nodes' files, and never more than 1 GiB.
+constexpr size_t kLimitBytes = size_t{1} << 30;
+constexpr size_t kFreeBytes = size_t{64} << 20;
+constexpr size_t kKeyBytesPerByte = 64;
+constexpr size_t kDecodedBytesPerByte = 128;
 // The limit on the children of all inner nodes together. An inner node stays in
 // memory while its subtree is walked.
 constexpr size_t kChildrenLimit = 1'000'000;
@@ -175,6 +183,9 @@ class OcdbtWalk {
     const auto file = InputFile::Open(full, findings_);
     if (!file) return std::nullopt;
     const auto size = static_cast<uint64_t>(file->size());
+    if (read_.insert(path).second) {
+      read_bytes_ += std::min(AsIndex(file->size()), kLimitBytes);
+    }
     if (offset > size || bytes > size - offset) {
       Refuse(code::kOffsets, path,
              "a B-tree node of " + std::to_string(bytes) + " bytes at byte " +
@@ -253,11 +264,11 @@ class OcdbtWalk {
                           where, findings_);
     block.reset();  // free the memory, because AddChildren recurses
     if (!body) return false;
-    decoded_ += static_cast<int64_t>(body->size());
-    if (decoded_ > kDecodedLimitBytes) {
+    decoded_ += body->size();
+    if (const size_t limit = LimitOf(kDecodedBytesPerByte); decoded_ > limit) {
       return Refuse(code::kLimit, ref.file.path,
                     "the B-tree's nodes decode to more than " +
-                        BytesText(kDecodedLimitBytes));
+                        BytesText(static_cast<int64_t>(limit)));
     }
     BlockCursor cursor(*body);
     if (cursor.Byte() != height) {
@@ -275,9 +286,10 @@ class OcdbtWalk {
       if (!AddLeaf(cursor, ref, files, count)) return false;
     } else {
       const auto children = ReadChildren(cursor, ref, files, count);
+      if (!children) return false;
       if (!cursor.Failed()) {
         body.reset();
-        return AddChildren(children, ref, files, height);
+        return AddChildren(*children, ref, files, height);
       }
     }
     if (!cursor.Failed()) return true;
@@ -293,7 +305,6 @@ class OcdbtWalk {
     for (const DataFile& file : files) {
       inner_bytes_ += sizeof(DataFile) + file.path.size() + file.base.size();
     }
-    for (const Child& child : children) inner_bytes_ += child.prefix.size();
     if (children_ > kChildrenLimit || inner_bytes_ > kInnerLimitBytes) {
       return RefuseKeys(parent);
     }
@@ -312,21 +323,34 @@ class OcdbtWalk {
                       " keys, or more nodes or longer keys than shardc reads");
   }
 
-  static std::vector<Child> ReadChildren(BlockCursor& cursor,
-                                         const NodeRef& parent,
-                                         const std::vector<DataFile>& files,
-                                         size_t count) {
+  // Returns the bytes that the keys, or the decoded bytes, may take if `factor`
+  // of them are allowed for each byte of the files of nodes.
+  size_t LimitOf(size_t factor) const {
+    return std::min(kLimitBytes, kFreeBytes + factor * read_bytes_);
+  }
+
+  // Adds the bytes of a node's keys, which `texts` states, to those of all
+  // nodes before the keys are made. Returns false after a finding if they
+  // exceed the limit.
+  bool AddKeyBytes(const PrefixedTexts& texts, const NodeRef& node) {
+    key_bytes_ += texts.TotalBytes(node.prefix.size(), kKeyLimitBytes);
+    return key_bytes_ <= LimitOf(kKeyBytesPerByte) || RefuseKeys(node);
+  }
+
+  // Returns nullopt after a finding. If the node is malformed, cursor.Failed()
+  // becomes true.
+  std::optional<std::vector<Child>> ReadChildren(
+      BlockCursor& cursor, const NodeRef& parent,
+      const std::vector<DataFile>& files, size_t count) {
     const auto texts = PrefixedTexts::Lengths(cursor, count);
     const auto common = cursor.Varints(count);
     std::vector<Child> out;
+    if (!AddKeyBytes(texts, parent)) return std::nullopt;
     std::string key;
-    size_t total = 0;
     for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
       texts.Next(cursor, i, kKeyLimitBytes, key);
-      total += parent.prefix.size() + key.size();
       if (cursor.Failed() || common[i] > key.size() ||
-          parent.prefix.size() + common[i] > kKeyLimitBytes ||
-          total > kInnerLimitBytes) {
+          parent.prefix.size() + common[i] > kKeyLimitBytes) {
         cursor.Fail();
         break;
       }
@@ -354,6 +378,7 @@ class OcdbtWalk {
   bool AddLeaf(BlockCursor& cursor, const NodeRef& node,
                const std::vector<DataFile>& files, size_t count) {
     const auto texts = PrefixedTexts::Lengths(cursor, count);
+    if (!AddKeyBytes(texts, node)) return false;
     std::vector<OcdbtStore::Entry> entries;
     std::string key;
     for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
@@ -409,7 +434,7 @@ class OcdbtWalk {
 
   // Appends the complete key to the store's texts, and sets `last_` to it.
   // Returns false after a finding if the key does not follow the last key in
-  // ascending order, or if a limit is exceeded.
+  // ascending order.
   bool AddKey(const NodeRef& node, const std::string& key) {
     std::string full = node.prefix + key;
     if (!last_.empty() && full <= last_) {
@@ -417,9 +442,6 @@ class OcdbtWalk {
                     "the keys of the B-tree node at byte " +
                         std::to_string(node.offset) + " do not ascend at " +
                         ShortQuote(full));
-    }
-    if (store_.texts_.size() + full.size() > kTextsLimitBytes) {
-      return RefuseKeys(node);
     }
     ++keys_;
     store_.texts_.append(full);
@@ -472,7 +494,10 @@ class OcdbtWalk {
   size_t keys_ = 0;
   size_t children_ = 0;
   size_t inner_bytes_ = 0;
-  int64_t decoded_ = 0;
+  std::unordered_set<std::string> read_;  // the files of nodes and manifests
+  size_t read_bytes_ = 0;                 // the sizes of these files together
+  size_t key_bytes_ = 0;
+  size_t decoded_ = 0;
 };
 
 std::shared_ptr<const OcdbtStore> OcdbtStore::Open(

@@ -20,8 +20,8 @@ from checkpoint_case import BIN, Base, clean_env, read_safetensors
 from driver import INTERNAL, is_sanitized
 from stored_samples import SAMPLES
 from tree_writer import (BLOSC_CODECS, CHUNK, CLASS, NOTHING, PLACE, VALUES,
-                         block, blosc, but_the_second, database, edit, flipped,
-                         gone, inner, leaf, leaf_elsewhere, manifest,
+                         block, blosc, but_the_second, chained, database, edit,
+                         flipped, gone, inner, leaf, leaf_elsewhere, manifest,
                          many_arrays, metadata, of_two, others_but_one, pairs,
                          plain, put, sample, shard, truncated, two_paths, v3,
                          varint, with_manifest, with_node, zstd_bomb)
@@ -71,6 +71,12 @@ CASES = [
     ("keys that do not increase", lambda f: database(
         f, leaf(pairs()[::-1])),
      "the keys of the B-tree node at byte 0 do not ascend at"),
+    ("keys that share a prefix and have 450 MB together", lambda f: database(
+        f, chained(30_000), keys=30_000), "or longer keys than shardc reads"),
+    ("an honest chunk of a gibibyte in half of that memory", lambda f: database(
+        f, leaf(pairs(zarray={**CHUNK, "shape": [1 << 28], "chunks": [1 << 28]},
+                      value=None) + [("x/0", zstd_bomb(1 << 30))])),
+     "of memory, more than "),
     ("a count of 2^40 entries", lambda f: database(
         f, b"\0" + varint(0) + varint(1 << 40)),
      "is malformed at byte 8 of its decoded body"),

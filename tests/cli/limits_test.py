@@ -75,6 +75,7 @@ class Limits(Case):
                 if run_.returncode != 0:
                     self.assertEqual(run_.returncode, 2, text)
                     self.assertIn("error: out of memory", text)
+                    self.assertIn(f"--> {self.folder}", text)
                     told += 1
                     self.assertEqual(sorted(os.listdir(self.folder)),
                                      ["manifest.json", "rules.yaml"])

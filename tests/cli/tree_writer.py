@@ -57,6 +57,13 @@ def leaf(pairs):
     return out + bytes(len(pairs)) + b"".join(value for _, value in pairs)
 
 
+def chained(count):
+    """A node in which each key is the key before it and a byte more."""
+    return (b"\0" + varint(0) + varint(count)
+            + b"".join(varint(i) for i in range(1, count))
+            + b"\1" * count + b"a" * count + bytes(2 * count))
+
+
 def leaf_elsewhere(path, offset, size):
     """A node of `x/.zarray`, whose value is in a file."""
     return (b"\0" + files(path) + varint(1) + varint(9) + b"x/.zarray"

@@ -70,6 +70,15 @@ TEST_CASE("file: gzip members one after the other, and zero padding") {
   CHECK(Inflate(Gzip(big), int64_t{1} << 30, &why) == big);
 }
 
+TEST_CASE("file: gzip of spaces is refused beyond 64 times its size") {
+  const std::string spaces = Gzip(std::string(size_t{40} << 20, ' '));
+  std::string why;
+  CHECK_FALSE(Inflate(spaces, kTextLimitBytes, &why));
+  CHECK(why.starts_with("it inflates to more than 34."));
+  const std::string few = Gzip(std::string(size_t{32} << 20, ' '));
+  CHECK(Inflate(few, kTextLimitBytes, &why)->size() == size_t{32} << 20);
+}
+
 TEST_CASE("file: paths in the folder of a file") {
   CHECK(PathNextTo("a/x.yaml", "b") == "a/b");
   CHECK(PathNextTo("x.yaml", "b") == "b");

@@ -76,8 +76,7 @@ std::string TableText(const Report& report, By by) {
     if (full) {
       table.Row(FullCells(report, row));
     } else {
-      table.Row({"  " + Printable(row.key), CountText(row.times),
-                 SentText(row, by),
+      table.Row({"  " + row.key, CountText(row.times), SentText(row, by),
                  report.sent > 0 ? ShareText(row.sent, report.sent) : "-",
                  TimeText(report, row.seconds)});
     }
@@ -130,10 +129,9 @@ std::string GrowthText(const AuditText& how) {
              "most of it", "shape", "function"});
   for (const audit::Growth& one : *how.growth) {
     const auto& cause = one.cause;
-    table.Row({"  " + one.route.first, Printable(one.route.second),
-               BytesText(one.before), BytesText(one.after),
-               Printable(cause.what), Printable(cause.shape),
-               cause.function.empty() ? "-" : Printable(cause.function)});
+    table.Row({"  " + one.route.first, one.route.second, BytesText(one.before),
+               BytesText(one.after), cause.what, cause.shape,
+               cause.function.empty() ? "-" : cause.function});
   }
   return table.Text();
 }
@@ -150,8 +148,8 @@ std::string DriftText(const AuditText& how) {
   Columns table;
   table.Row({"sharded in another way than planned", "planned", "compiled"});
   for (const audit::Drift& one : drifts.all) {
-    table.Row({"  " + Printable(one.argument), SpecText(one.planned),
-               one.actual ? SpecText(*one.actual) : Printable(one.sharding)});
+    table.Row({"  " + one.argument, SpecText(one.planned),
+               one.actual ? SpecText(*one.actual) : one.sharding});
   }
   const auto same = drifts.compared - std::ssize(drifts.all);
   return table.Text() + "  " + CountText(same) + " of " +

@@ -35,11 +35,10 @@ std::string RoutesText(const Difference& difference) {
   table.Row({"compared with the step", "axes", "planned", "bytes", "compiled",
              "bytes", "", "rewritten"});
   for (const RouteCompared& one : difference.routes) {
-    table.Row({"  " + std::string(CollectiveName(one.kind)),
-               Printable(one.over), CountText(one.planned_count),
-               BytesText(one.planned_bytes), CountText(one.count),
-               BytesText(one.bytes), std::string(StatusText(one)),
-               RewritesText(one.rewrites)});
+    table.Row({"  " + std::string(CollectiveName(one.kind)), one.over,
+               CountText(one.planned_count), BytesText(one.planned_bytes),
+               CountText(one.count), BytesText(one.bytes),
+               std::string(StatusText(one)), RewritesText(one.rewrites)});
   }
   return table.Text();
 }
@@ -59,10 +58,9 @@ std::string UnmatchedText(std::string_view heading,
   std::vector<std::string> reasons = {""};
   for (size_t i = 0; i < all.size() && i < kShown; ++i) {
     const Unmatched& one = all[i];
-    table.Row({"  " + std::string(CollectiveName(one.kind)),
-               Printable(one.over), CountText(one.count), BytesText(one.bytes),
-               PhaseText(one.phase), Printable(one.what),
-               compiled ? Printable(audit::LineText(one.from->line)) : ""});
+    table.Row({"  " + std::string(CollectiveName(one.kind)), one.over,
+               CountText(one.count), BytesText(one.bytes), PhaseText(one.phase),
+               one.what, compiled ? audit::LineText(one.from->line) : ""});
     reasons.push_back(
         one.reason.empty() ? "" : "    " + Printable(one.reason) + "\n");
   }

@@ -1,5 +1,6 @@
 // Aligns the cells of a text table in columns. A column is as wide as its
 // widest cell, except that the last cell of a row may be wider than its column.
+// Cells are made printable (Printable), because they may hold names of inputs.
 #ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
 #define SHARDC_EMIT_COSTS_COLUMNS_H_
 
@@ -8,11 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "source/wording.h"
+
 namespace shardc {
 
 class Columns {
  public:
   void Row(std::vector<std::string> cells) {
+    for (std::string& cell : cells) cell = Printable(cell);
     widths_.resize(std::max(widths_.size(), cells.size()));
     for (size_t i = 0; i + 1 < cells.size(); ++i) {
       widths_[i] = std::max(widths_[i], cells[i].size());

@@ -89,7 +89,7 @@ std::string SourceText(const cost::Communication& communication) {
   if (communication.from_program) return "  read from the step's program\n";
   if (communication.why_not.empty()) return "";
   return "  estimated by formulas of a layer, without the step's program: " +
-         communication.why_not + "\n";
+         Printable(communication.why_not) + "\n";
 }
 
 std::string CommunicationText(const Report& report) {
@@ -326,7 +326,7 @@ std::string CostReportText(const Report& report, const CostText& how) {
   }
   out += "assumed\n";
   for (const std::string& text : report.assumptions) {
-    out += "  " + text + "\n";
+    out += "  " + Printable(text) + "\n";
   }
   return out;
 }

@@ -204,7 +204,9 @@ std::string PipelineReportText(const PipelineCost& cost,
   out += NotKnownLines(cost.Unknown());
   if (!explain) return out + AssumedDtypeText(cost.assumptions);
   out += "assumed\n";
-  for (const std::string& text : cost.assumptions) out += "  " + text + "\n";
+  for (const std::string& text : cost.assumptions) {
+    out += "  " + Printable(text) + "\n";
+  }
   return out;
 }
 

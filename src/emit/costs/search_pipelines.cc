@@ -38,7 +38,7 @@ std::string SearchPipelinesText(const SearchReport& report) {
   const search::Found& found = report.found;
   const search::Pipelines& pipelines = found.pipelines;
   if (!pipelines.why_not.empty()) {
-    return "pipelines   not searched: " + pipelines.why_not + "\n";
+    return "pipelines   not searched: " + Printable(pipelines.why_not) + "\n";
   }
   std::string out = "pipelines   ";
   if (!pipelines.fastest) {
@@ -55,7 +55,7 @@ std::string SearchPipelinesText(const SearchReport& report) {
         std::string(PipelineAccuracyText());
   }
   if (!report.of_pipeline.text.empty()) {
-    out += "\n            " + report.of_pipeline.text;
+    out += "\n            " + Printable(report.of_pipeline.text);
   }
   return out + "\n            " + CountText(pipelines.evaluated) + " of " +
          CountText(pipelines.bounded) + " evaluated, in the order of bounds\n";

@@ -161,8 +161,9 @@ std::string WhyNotText(const search::Found& found) {
     for (const std::string& text : one.changes) {
       change += (change.empty() ? "" : "; or ") + text;
     }
-    out += "  " + change + ": " + VerdictText(one, found.winner->Seconds());
-    if (!one.because.empty()) out += "; " + one.because;
+    out += "  " + Printable(change) + ": " +
+           VerdictText(one, found.winner->Seconds());
+    if (!one.because.empty()) out += "; " + Printable(one.because);
     out += "\n";
     if (one.best) {
       out += "      " + ShardingText(*one.best) + ", " +

@@ -1,0 +1,28 @@
+// The mark of a set of files that a run has begun to publish and not finished.
+// The mark has the name of the set's index, which is the file that is written
+// last: the index of a checkpoint, a committed plan or a project file. No
+// reader accepts the mark in place of the index.
+#ifndef SHARDC_SOURCE_UNFINISHED_SET_H_
+#define SHARDC_SOURCE_UNFINISHED_SET_H_
+
+#include <string_view>
+
+namespace shardc {
+
+inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
+
+// The mark while the files of a new set replace the files of an earlier set.
+// Its message is an instruction to run the same command again.
+inline constexpr std::string_view kResumeIndex =
+    "{\"schema\": \"shardc.unfinished/v1\",\n"
+    " \"message\": \"a run was interrupted while it put a new set in place of "
+    "an earlier one; run the same command again\"}\n";
+
+// Returns whether a text is the mark of an unfinished set.
+inline bool IsUnfinishedMark(std::string_view text) {
+  return text.starts_with(kResumeIndex.substr(0, kResumeIndex.find(',')));
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_UNFINISHED_SET_H_
