@@ -46,6 +46,7 @@ COMMANDS = """attention check cost diff explain export manifest mesh plan report
 SHARED = """attention_flag check_summary check_targets command_line committed_plan
   committed_step command
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
+  new_files
   option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
   audit_findings explain_program plan_table program_traffic ranks saved_sharding
   schedule_table settings_flags format_flags stage_flags staged_costs step_memory

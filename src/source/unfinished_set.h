@@ -1,4 +1,4 @@
-// The mark of a set of files that a run has begun to publish and not finished.
+// The mark of a set of files that a run has started to publish and not finished.
 // The mark has the name of the set's index, which is the file that is written
 // last: the index of a checkpoint, a committed plan or a project file. No
 // reader accepts the mark in place of the index.

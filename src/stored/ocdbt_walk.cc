@@ -33,7 +33,7 @@ constexpr size_t kKeysLimit = 4'000'000;
 // 50 KB can have 450 MB together. The keys of all nodes, and the bytes to which
 // nodes decode, may therefore take at most 64 MiB and a multiple of the size of
 // the nodes' files, and never more than 1 GiB.
-constexpr size_t kLimitBytes = size_t{1} << 30;
+constexpr size_t kDecodedLimitBytes = size_t{1} << 30;
 constexpr size_t kFreeBytes = size_t{64} << 20;
 constexpr size_t kKeyBytesPerByte = 64;
 constexpr size_t kDecodedBytesPerByte = 128;
@@ -184,7 +184,7 @@ class OcdbtWalk {
     if (!file) return std::nullopt;
     const auto size = static_cast<uint64_t>(file->size());
     if (read_.insert(path).second) {
-      read_bytes_ += std::min(AsIndex(file->size()), kLimitBytes);
+      read_bytes_ += std::min(AsIndex(file->size()), kDecodedLimitBytes);
     }
     if (offset > size || bytes > size - offset) {
       Refuse(code::kOffsets, path,
@@ -326,7 +326,7 @@ class OcdbtWalk {
   // Returns the bytes that the keys, or the decoded bytes, may take if `factor`
   // of them are allowed for each byte of the files of nodes.
   size_t LimitOf(size_t factor) const {
-    return std::min(kLimitBytes, kFreeBytes + factor * read_bytes_);
+    return std::min(kDecodedLimitBytes, kFreeBytes + factor * read_bytes_);
   }
 
   // Adds the bytes of a node's keys, which `texts` states, to those of all

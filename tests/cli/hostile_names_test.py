@@ -112,7 +112,7 @@ INPUTS = {"config.json": CONFIG, "mesh.yaml": MESH, "rules.yaml": RULES,
 
 def text_places(value, at=()):
     """The path of every string of a document, and of every key of an object;
-    of a list of many alike elements the first two."""
+    of a list of many identical elements the first two."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield (*at, ("key", key))
@@ -283,7 +283,7 @@ class HostileNames(Case):
             for place in text_places(document):
                 if name == "manifest.json" and place[:1] == ("params",) and (
                         place[1] != 1):
-                    continue  # the parameters are alike
+                    continue  # the parameters are the same
                 for change in (lambda text: HOSTILE[0],
                                lambda text: text + "|" + HOSTILE[0],
                                lambda text: text + HOSTILE[1]):

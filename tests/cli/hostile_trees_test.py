@@ -76,7 +76,7 @@ CASES = [
     ("an honest chunk of a gibibyte in half of that memory", lambda f: database(
         f, leaf(pairs(zarray={**CHUNK, "shape": [1 << 28], "chunks": [1 << 28]},
                       value=None) + [("x/0", zstd_bomb(1 << 30))])),
-     "of memory, more than "),
+     "copying a chunk of the array `x` takes "),
     ("a count of 2^40 entries", lambda f: database(
         f, b"\0" + varint(0) + varint(1 << 40)),
      "is malformed at byte 8 of its decoded body"),

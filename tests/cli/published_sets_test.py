@@ -72,7 +72,8 @@ class PublishedSets(Case):
                 if MARK in index:
                     refused = self.go(2, "check", "--project",
                                       "new/shardc.yaml")
-                    self.assertIn("interrupted", refused.out + refused.err)
+                    self.assertIn("a run was interrupted while it wrote this "
+                                  "project", refused.out + refused.err)
                     self.go(0, *INIT)
                     self.assertEqual(self.contents("new"), wanted)
             shutil.rmtree(self.at("new"), True)
@@ -179,7 +180,8 @@ class PublishedSets(Case):
         with open(self.at("plan.json"), "w", encoding="utf-8") as file:
             file.write(f'{{"schema": "{MARK}",\n "message": ""}}\n')
         refused = self.go(2, "check", "--locked")
-        self.assertIn("interrupted", refused.out + refused.err)
+        self.assertIn("a run was interrupted while it wrote the committed plan",
+                      refused.out + refused.err)
         self.go(0, "plan", "--write-locked", "-q")
         self.assertEqual(self.committed(), wanted)
 

@@ -126,7 +126,7 @@ TEST_CASE("names of real trees have these roles") {
       {"base_model.model.model.layers.*.mlp.up_proj.lora_B.weight", 2,
        Role::kAdapterUp, Role::kUp, kSure},
       // GGUF
-      {"blk.*.attn_q.weight", 2, Role::kQuery, Role::kQuery, kLikely},
+      {"blk.*.attn_q.weight", 2, Role::kQuery, Role::kQuery, kSure},
       {"blk.*.ffn_gate_exps.weight", 3, Role::kGate, Role::kGate, kLikely},
       {"output.weight", 2, Role::kDown, Role::kDown, kLikely},
       // torch.nn.MultiheadAttention
@@ -152,7 +152,7 @@ TEST_CASE("names of real trees have these roles") {
 }
 
 TEST_CASE("words that are only likely are ignored by default") {
-  CHECK(Classify("blk.*.attn_q.weight", '.').module_role == Role::kOther);
+  CHECK(Classify("blk.*.to_q.weight", '.').module_role == Role::kOther);
   CHECK(Classify("experts.gate_up_proj_bias", '.').leaf == Leaf::kOther);
   // A sure word takes precedence over a likely one that is nearer to the leaf.
   CHECK(Classify("attn.q_proj.proj.weight", '.', Confidence::kLikely)
