@@ -1,10 +1,11 @@
-// The mark of a set of files that a run has started to publish and not finished.
-// The mark has the name of the set's index, which is the file that is written
-// last: the index of a checkpoint, a committed plan or a project file. No
-// reader accepts the mark in place of the index.
+// The mark of a set of files that a run has started to publish and has not
+// finished. The mark has the name of the set's index, which is the file that is
+// written last: the index of a checkpoint, a committed plan or a project file.
+// No reader accepts the mark in place of the index.
 #ifndef SHARDC_SOURCE_UNFINISHED_SET_H_
 #define SHARDC_SOURCE_UNFINISHED_SET_H_
 
+#include <algorithm>
 #include <string_view>
 
 namespace shardc {
@@ -18,9 +19,13 @@ inline constexpr std::string_view kResumeIndex =
     " \"message\": \"a run was interrupted while it put a new set in place of "
     "an earlier one; run the same command again\"}\n";
 
-// Returns whether a text is the mark of an unfinished set.
+// Returns whether a text is the mark of an unfinished set, on one line or on
+// several.
 inline bool IsUnfinishedMark(std::string_view text) {
-  return text.starts_with(kResumeIndex.substr(0, kResumeIndex.find(',')));
+  if (!text.starts_with('{')) return false;
+  text.remove_prefix(1);
+  text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
+  return text.starts_with(kResumeIndex.substr(1, kResumeIndex.find(',') - 1));
 }
 
 }  // namespace shardc

@@ -134,7 +134,8 @@ class RegistrationReader {
     if (node.kind == PyKind::kAttribute && IsAmong(node.text, kResolving)) {
       return true;
     }
-    if (node.kind == PyKind::kOther &&
+    // Nodes that stand for unknown values have no text and no end.
+    if (node.kind == PyKind::kOther && node.end > node.begin &&
         source_->text()
                 .substr(node.begin, node.end - node.begin)
                 .find(kResolving[0]) != std::string_view::npos) {
