@@ -124,6 +124,7 @@ class RuleFileReader {
   void ReadExtends(const YamlNode& node) {
     if (node.IsNull()) return;
     const auto add = [&](const YamlNode& item) {
+      if (context_.findings.Full()) return;
       auto name = ReadText(context_, item, "an entry of `extends`", true);
       if (!name) return;
       if (name->empty()) {
