@@ -20,15 +20,12 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/name.h"
 #include "roles/words.h"
 #include "source/index.h"
 
 namespace shardc {
-
-extern const Lint kAdapterDiffers;
-
 namespace {
 
 struct Adapter {
@@ -117,6 +114,8 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   sink.push_back(Report(facts, group, base, side));
 }
 
+}  // namespace
+
 void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
   const std::string inner = std::string(1, facts.separator()) + "base_layer";
   std::map<std::string, const ParameterGroup*> bases;
@@ -137,50 +136,5 @@ void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
     Judge(facts, group, adapter->down, *base->second, sink);
   }
 }
-
-}  // namespace
-
-constinit const Lint kAdapterDiffers{
-    .code = {229, "adapter-differs", Level::kWarning,
-             "an adapter is split over other axes than the matrix it adapts"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds low-rank adapters (`lora_A`, `lora_B`) whose input or output "
-        "is split over other tensor parallel axes than their base's, or whose "
-        "rank is split. An unsharded adapter is not reported.",
-    .why =
-        "The two results are added element by element, so that one of them is "
-        "resharded, or all-reduced over the axis, in every layer "
-        "(huggingface/peft#3079).",
-    .instead =
-        "Split the input of A and the output of B as the base does or not at "
-        "all, and do not split the rank.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-separator: "."
-rules:
-  - match: 'q_proj\.base_layer\.weight$'
-    spec: [TP, FSDP]
-  - match: 'lora_A'
-    spec: [null, TP]
-  - match: 'lora_B'
-    spec: [TP, null]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers.0.self_attn.q_proj.base_layer.weight": {"shape": [4096, 4096], "dtype": "BF16"},
-  "layers.0.self_attn.q_proj.lora_A.default.weight": {"shape": [16, 4096], "dtype": "BF16"},
-  "layers.0.self_attn.q_proj.lora_B.default.weight": {"shape": [4096, 16], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-separator: "."
-rules:
-  - match: 'q_proj\.base_layer\.weight$'
-    spec: [TP, FSDP]
-  - match: 'lora_A'
-    spec: Replicated
-  - match: 'lora_B'
-    spec: [TP, null]
-)"},
-    .check = CheckAdapterDiffers};
 
 }  // namespace shardc

@@ -5,14 +5,11 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "match/state_names.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kAnchoredMissesStates;
-
 namespace {
 
 std::vector<MissedState> Missed(const Facts& facts) {
@@ -37,6 +34,8 @@ bool Differs(const Facts& facts, const MissedState& missed) {
   return state.unmatched ||
          state.modes.front().resolved != parameter.modes.front().resolved;
 }
+
+}  // namespace
 
 void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
@@ -63,41 +62,5 @@ void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kAnchoredMissesStates{
-    .code = {118, "anchored-misses-states", Level::kWarning,
-             "a pattern that begins with `^` does not match optimizer states"},
-    .what =
-        "Finds patterns that begin with `^` and match parameters but not their "
-        "copies in the training state (optimizer moments), if the copies get "
-        "another spec or none.",
-    .why =
-        "A moment is as large as its parameter: with another spec it is "
-        "resharded in every step, and without one it is replicated.",
-    .instead = "Leave the `^` out: a pattern may match anywhere in a name.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: '^params/layers/\d+/up/kernel$'
-    spec: ColumnWise
-  - match: '.*'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "params/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "opt_state/0/mu/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "F32"},
-  "opt_state/0/nu/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "F32"},
-  "opt_state/0/count": {"shape": [], "dtype": "I32"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'layers/\d+/up/kernel$'
-    spec: ColumnWise
-  - match: '.*'
-    spec: Replicated
-)"},
-    .check = CheckAnchoredMissesStates};
 
 }  // namespace shardc

@@ -14,12 +14,9 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kAttentionReshard;
-
 namespace {
 
 // The tensor-parallel axes of a projection's output and of its input.
@@ -68,6 +65,8 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
   sink.push_back(std::move(finding));
 }
 
+}  // namespace
+
 void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
   for (const Siblings& module : SiblingsOf(facts)) {
@@ -107,44 +106,5 @@ void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kAttentionReshard{
-    .code = {214, "attention-reshard", Level::kWarning,
-             "the query and output projections of attention are split over "
-             "different axes"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds query, key and value projections whose input is split rather "
-        "than their heads, and output projections whose input is not split "
-        "over the axis of the heads. Axes that are gathered before use, such "
-        "as `fsdp`, are not compared.",
-    .why = "Activations are then resharded or all-reduced in every layer.",
-    .instead =
-        "Split the output dimension of query, key and value projections, and "
-        "the input dimension of the output projection, over the same axis.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'self_attn/(q|k|v)_proj/kernel'
-    spec: RowWise
-  - match: 'self_attn/o_proj/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/self_attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/self_attn/k_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/self_attn/v_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/self_attn/o_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'self_attn/(q|k|v)_proj/kernel'
-    spec: ColumnWise
-  - match: 'self_attn/o_proj/kernel'
-    spec: RowWise
-)"},
-    .check = CheckAttentionReshard};
 
 }  // namespace shardc

@@ -4,13 +4,9 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kAxisOfSizeOne;
-
-namespace {
 
 // Reports rules that shard nothing: in all modes, every axis of their specs has
 // size 1 on this mesh. Rules with the same axes are reported once, at the first
@@ -51,30 +47,5 @@ void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kAxisOfSizeOne{
-    .code = {205, "axis-of-size-one", Level::kNote,
-             "a rule splits over axes of size 1 only"},
-    .what =
-        "Finds rules whose specs name axes that all have size 1 on this mesh.",
-    .why = "The parameters look sharded in the rules and are replicated.",
-    .instead = "Split over an axis of size 2 or more.",
-    .bad = {.mesh = "fsdp:8,tp:1",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)"},
-    .check = CheckAxisOfSizeOne};
 
 }  // namespace shardc

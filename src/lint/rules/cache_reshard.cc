@@ -6,13 +6,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kCacheReshard;
-
 namespace {
 
 // Finds the first dimension in which `before` and `after` differ. Returns the
@@ -37,6 +34,8 @@ bool IsRegistration(const Facts& facts, const Place& place) {
            one.place.begin == place.begin;
   });
 }
+
+}  // namespace
 
 void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
   if (!Plans(facts, Mode::kPrefill)) return;
@@ -63,34 +62,5 @@ void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
     return;
   }
 }
-
-}  // namespace
-
-constinit const Lint kCacheReshard{
-    .code = {401, "cache-reshard", Level::kWarning,
-             "prefill and decode shard the KV cache differently"},
-    .what =
-        "Finds axis rules that give keys and values another spec in decode or "
-        "insert than in prefill.",
-    .why =
-        "The cache that prefill wrote is resharded before the first token is "
-        "decoded; systems that do not reshard it read wrong positions.",
-    .instead = "Keep the spec of keys and values the same in both modes.",
-    .bad = {.mesh = "dp:2,sp:2,tp:2",
-            .rules = R"(version: 1
-axes: {decode_key_sequence: []}
-rules:
-  - match: 'k_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/k_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'k_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckCacheReshard};
 
 }  // namespace shardc

@@ -1,13 +1,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kCatchAllNotLast;
-
-namespace {
 
 void CheckCatchAllNotLast(const Facts& facts, FindingSink& sink) {
   const auto& rules = facts.rule_facts();
@@ -42,43 +38,5 @@ void CheckCatchAllNotLast(const Facts& facts, FindingSink& sink) {
     return;
   }
 }
-
-}  // namespace
-
-constinit const Lint kCatchAllNotLast{
-    .code = {109, "catch-all-not-last", Level::kError,
-             "rules below a catch-all can never apply"},
-    .what =
-        "Finds a catch-all such as `.*` with other rules below it. It is a "
-        "warning if those are of other files only.",
-    .why = "The first match wins, and a catch-all matches everything.",
-    .instead =
-        "Move it to the end. `--fix` moves it if no spec changes, "
-        "`--unsafe-fixes` otherwise. Neither moves a rule in flow style, or a "
-        "catch-all above another one in its file.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: ColumnWise
-  - match: '.*'
-    spec: [[FSDP, SP]]
-  - match: 'ln/kernel'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/0/ln/kernel": {"shape": [1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: ColumnWise
-  - match: 'ln/kernel'
-    spec: Replicated
-  - match: '.*'
-    spec: [[FSDP, SP]]
-)"},
-    .check = CheckCatchAllNotLast};
 
 }  // namespace shardc

@@ -4,14 +4,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kCatchAllReplicates;
-
-namespace {
 
 void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
   for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
@@ -69,47 +65,5 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kCatchAllReplicates{
-    .code = {101, "catch-all-replicates", Level::kError,
-             "large parameters match only the catch-all and are replicated"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds parameters of 65,536 elements or more that only a catch-all "
-        "such as `.*` matches, and that the catch-all replicates. It is "
-        "reported if they are a fifth of the model, or a twentieth if a rule "
-        "that matches nothing was probably intended for them; the message "
-        "names such rules.",
-    .why =
-        "A catch-all makes every parameter count as matched, so that a wrong "
-        "path part is not detected until the devices run out of memory: each "
-        "device holds all of these bytes on any mesh.",
-    .instead = "Correct the path in the rule that was intended for them.",
-    .bad = {.mesh = "fsdp:2,ep:2,tp:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'self_attn/(q|k|v)_proj/kernel'
-    spec: ColumnWise
-  - match: 'block_sparse_moe/experts/gate_proj/kernel'
-    spec: ExpertColumnWise
-  - match: '.*'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/self_attn/q_proj/kernel": {"shape": [2048, 4096], "dtype": "BF16"},
-  "layers/0/mlp/experts/gate_proj/kernel": {"shape": [128, 2048, 768], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'self_attn/(q|k|v)_proj/kernel'
-    spec: ColumnWise
-  - match: 'mlp/experts/gate_proj/kernel'
-    spec: ExpertColumnWise
-  - match: '.*'
-    spec: Replicated
-)"},
-    .check = CheckCatchAllReplicates};
 
 }  // namespace shardc

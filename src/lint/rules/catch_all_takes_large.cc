@@ -4,14 +4,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kCatchAllTakesLarge;
-
-namespace {
 
 void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
   bool specific = false;
@@ -52,41 +48,5 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kCatchAllTakesLarge{
-    .code = {103, "catch-all-takes-large", Level::kWarning,
-             "large parameters get their spec from the catch-all"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds parameters of 65,536 elements or more that only a catch-all "
-        "matches and that catch-all-replicates does not report.",
-    .why =
-        "A catch-all is written for small parameters. A large one that only a "
-        "catch-all matches has most often been renamed.",
-    .instead = "Write a rule for the parameter above the catch-all.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-  - match: '.*'
-    spec: [[FSDP, SP]]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/out/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-  - match: 'out/kernel'
-    spec: RowWise
-  - match: '.*'
-    spec: [[FSDP, SP]]
-)"},
-    .check = CheckCatchAllTakesLarge};
 
 }  // namespace shardc

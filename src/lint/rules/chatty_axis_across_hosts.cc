@@ -17,13 +17,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/hosts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kChattyAxisAcrossHosts;
-
-namespace {
 
 void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
@@ -68,34 +64,5 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kChattyAxisAcrossHosts{
-    .code = {301, "chatty-axis-across-hosts", Level::kWarning,
-             "a tensor parallel axis crosses hosts although it fits in one"},
-    .what =
-        "Finds tensor parallel axes whose groups span several hosts although "
-        "the axis is no larger than a host, because axes that communicate less "
-        "come after it in the mesh.",
-    .why =
-        "Tensor parallel collectives run several times in each layer, and "
-        "the network between hosts is many times slower than within one.",
-    .instead = "Write that axis last in the mesh.",
-    .bad = {.mesh = R"(axes: {tp: 4, fsdp: 4}
-processes: 4
-)",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.mesh = R"(axes: {fsdp: 4, tp: 4}
-processes: 4
-)"},
-    .check = CheckChattyAxisAcrossHosts};
 
 }  // namespace shardc

@@ -22,14 +22,10 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/rules/lint.h"
-#include "lint/rules/step_example.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kConflictReshardsActivation;
-
 namespace {
 
 using step::AxisId;
@@ -148,7 +144,9 @@ std::optional<std::vector<Spec>> Moved(const ModeStep& of,
   return specs;
 }
 
-void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
+}  // namespace
+
+void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   const ModeStep* of = step->Find(Mode::kTrain);
@@ -165,7 +163,7 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
     const ParameterGroup& group = step->GroupOf(conflict.row);
     const std::string axis = Quoted(of->program().axes.names[conflict.axis]);
     LintFinding finding = GroupFinding(
-        facts, kConflictReshardsActivation.code, group,
+        facts, kClashMovesActivation.code, group,
         "`" + conflict.op + "` gathers its activation " + conflict.activation +
             " over " + axis + ", " + BytesText(conflict.moved) +
             " a device in " + Counted(conflict.layers, "such op") +
@@ -187,48 +185,5 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kConflictReshardsActivation{
-    .code = {237, "clash-moves-activation", Level::kWarning,
-             "a weight's sharding conflicts with its activation's, which is "
-             "gathered"},
-    .needs = kNeedsShapes | kNeedsModel,
-    .what =
-        "Finds ops of the model's step for which an axis splits one dimension "
-        "of the activation and another dimension of the weight, so that the "
-        "activation is gathered although the step sends less if the weight is "
-        "split as the activation is. It needs a `model:` section. It is a note "
-        "if the weight's rule is a built-in pack's.",
-    .why =
-        "One axis cannot split both dimensions of an op. Over data axes the "
-        "weight is gathered, over other axes the activation, once forward and "
-        "once backward in each layer. `shardc verify step` lists every such "
-        "op.",
-    .instead =
-        "Split the dimension of the weight that the activation has split.",
-    .bad = {.mesh = "fsdp:2,tp:2",
-            .rules = R"(version: 1
-axes: {hidden_state: []}
-rules:
-  - match: 'embed$'
-    spec: [VOCAB, FSDP]
-  - match: '(up|down)$'
-    spec: [FSDP, TP]
-)" SHARDC_EXAMPLE_PAIR_SECTION,
-            .manifest = SHARDC_EXAMPLE_PAIR_MANIFEST,
-            .model = SHARDC_EXAMPLE_PAIR_CONFIG},
-    .good = {.rules = R"(version: 1
-axes: {hidden_state: []}
-rules:
-  - match: 'embed$'
-    spec: [VOCAB, FSDP]
-  - match: 'up$'
-    spec: [FSDP, TP]
-  - match: 'down$'
-    spec: [TP, FSDP]
-)" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = CheckConflictReshardsActivation};
 
 }  // namespace shardc

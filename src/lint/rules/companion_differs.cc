@@ -10,14 +10,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "roles/quantisation.h"
 #include "source/index.h"
 
 namespace shardc {
-
-extern const Lint kCompanionDiffers;
-
 namespace {
 
 bool IsPacked(const Facts& facts, const Companion& pair) {
@@ -76,6 +73,8 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
   return false;
 }
 
+}  // namespace
+
 void CheckCompanionDiffers(const Facts& facts, FindingSink& sink) {
   for (const Companion& pair : CompanionsOf(facts)) {
     int dim = 0;
@@ -95,43 +94,5 @@ void CheckCompanionDiffers(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kCompanionDiffers{
-    .code = {212, "companion-differs", Level::kWarning,
-             "a bias, scale or zero point is split over other axes than its "
-             "weight"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds biases, scales, zero points and GPTQ's group indices that are "
-        "split over other axes than the same dimension of their weight. A "
-        "replicated one is reported only if its weight is packed (GPTQ, AWQ) "
-        "and split. Axes that are gathered before use, such as `fsdp`, are not "
-        "compared.",
-    .why =
-        "The two are combined element by element, so that one of them is "
-        "resharded in every step.",
-    .instead = "Split both over the same axes.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'down_proj/kernel'
-    spec: RowWise
-  - match: 'down_proj/bias'
-    spec: [TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"},
-  "layers/0/mlp/down_proj/bias": {"shape": [1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'down_proj/kernel'
-    spec: RowWise
-  - match: 'down_proj/bias'
-    spec: Replicated
-)"},
-    .check = CheckCompanionDiffers};
 
 }  // namespace shardc

@@ -1,13 +1,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/repeats.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kConflictingRules;
-
-namespace {
 
 void CheckConflictingRules(const Facts& facts, FindingSink& sink) {
   for (const Repeat& repeat : RepeatsOf(facts)) {
@@ -25,35 +21,5 @@ void CheckConflictingRules(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kConflictingRules{
-    .code = {108, "conflicting-rules", Level::kError,
-             "the same pattern is written twice with different specs"},
-    .what =
-        "Finds rules with the pattern of an earlier rule in the same file and "
-        "another spec.",
-    .why =
-        "The first match wins, so that the second spec is never used, and one "
-        "of the two is not what was intended.",
-    .instead = "Keep the correct one.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'lm_head/kernel'
-    spec: ColumnWise
-  - match: 'lm_head/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "lm_head/kernel": {"shape": [1024, 32000], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'lm_head/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckConflictingRules};
 
 }  // namespace shardc

@@ -17,14 +17,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "match/sketch.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kDeadRule;
-
 namespace {
 
 // Parts of names that mark a parameter as optional, because only some models of
@@ -152,6 +149,8 @@ std::string HelpFor(const Facts& facts, const NearName& near) {
          ", or remove the rule";
 }
 
+}  // namespace
+
 void CheckDeadRule(const Facts& facts, FindingSink& sink) {
   if (facts.plan().params.empty()) return;
   const std::set<int32_t> intended = Intended(facts);
@@ -183,38 +182,5 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kDeadRule{
-    .code = {105, "dead-rule", Level::kWarning, "a rule matches no parameter"},
-    .what =
-        "Finds rules whose pattern matches no name of this tree (`shardc rules "
-        "--prove` reports what holds for all names). Rules for biases, norms, "
-        "embeddings and output heads, which only some models of a family have, "
-        "are notes, unless they were probably intended for a large parameter "
-        "that only a catch-all matches. Rules of built-in packs are not "
-        "reported.",
-    .why =
-        "The rule was written for a parameter. If that has been renamed, "
-        "another rule now matches it, most often the catch-all.",
-    .instead = "Correct the pattern, or remove the rule.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-  - match: 'w_qkv/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckDeadRule};
 
 }  // namespace shardc

@@ -18,14 +18,10 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/rules/lint.h"
-#include "lint/rules/step_example.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kDecodeGathersWeights;
-
 namespace {
 
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
@@ -91,6 +87,8 @@ std::vector<Spec> Without(const ModeStep& of,
   return specs;
 }
 
+}  // namespace
+
 void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
@@ -125,44 +123,5 @@ void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
       "...}`, if the memory of a device allows it";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kDecodeGathersWeights{
-    .code = {238, "decode-gathers-weights", Level::kNote,
-             "weights are gathered for each decoded token"},
-    .needs = kNeedsShapes | kNeedsModel,
-    .what =
-        "Finds weights of a MiB or more in all that a decode step gathers "
-        "although each of its ops uses the cheapest collectives. It needs a "
-        "`model:` section. The batch is two rows a device unless the "
-        "target or `--attention` gives another.",
-    .why =
-        "Training gathers a weight for thousands of tokens, decode for one "
-        "token of each row. A server with enough memory gathers the weights "
-        "once, when it loads them.",
-    .instead = "Write a decode spec without the axis.",
-    .bad = {.mesh = "fsdp:2",
-            .rules = R"(version: 1
-rules:
-  - match: '(embed|up|down)$'
-    spec: [FSDP, null]
-)" SHARDC_EXAMPLE_PAIR_SECTION,
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers.0.up": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers.0.down": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)",
-            .model = R"({"hidden_size": 1024, "intermediate_size": 1024,
- "vocab_size": 1024, "num_hidden_layers": 1}
-)",
-            .batch = 8192},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: '(embed|up|down)$'
-    spec: [FSDP, null]
-    modes: {decode: [null, null]}
-)" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = CheckDecodeGathersWeights};
 
 }  // namespace shardc

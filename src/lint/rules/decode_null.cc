@@ -1,17 +1,16 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kDecodeNull;
-
 namespace {
 
 constexpr AxisRule kStandard[] = {
     AxisRule::kBatch,         AxisRule::kQuerySequence, AxisRule::kKeySequence,
     AxisRule::kHead,          AxisRule::kKvHead,        AxisRule::kAttentionDim,
     AxisRule::kAttentionKvDim};
+
+}  // namespace
 
 void CheckDecodeNull(const Facts& facts, FindingSink& sink) {
   const AxisRules& axes = facts.compiled().rules.axes;
@@ -36,35 +35,5 @@ void CheckDecodeNull(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kDecodeNull{
-    .code = {403, "decode-null", Level::kWarning,
-             "a null decode rule does not replace the standard rule"},
-    .what =
-        "Finds decode axis rules that a file sets to null while the standard "
-        "rule has axes.",
-    .why =
-        "As in the reference, null means that the standard rule is not "
-        "replaced, so that the dimension stays split.",
-    .instead = "Write an empty list to unshard.",
-    .bad = {.mesh = "fsdp:2,tp:2",
-            .rules = R"(version: 1
-axes: {decode_head: null}
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {decode_head: []}
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckDecodeNull};
 
 }  // namespace shardc

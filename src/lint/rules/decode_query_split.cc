@@ -2,13 +2,9 @@
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kDecodeQuerySplit;
-
-namespace {
 
 void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
   if (!Plans(facts, Mode::kDecode)) return;
@@ -44,36 +40,5 @@ void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
                  " to unshard it in decode";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kDecodeQuerySplit{
-    .code = {402, "decode-query-split", Level::kWarning,
-             "the query's length of 1 is split in decode"},
-    .what =
-        "Finds axis rules of a file that split the query's length in decode, "
-        "which is 1.",
-    .why =
-        "A null decode rule for the query's length does not replace the "
-        "standard one, so that the length stays on the sequence axis, which "
-        "does not divide 1.",
-    .instead = "Unshard it with an empty list.",
-    .bad = {.mesh = "fsdp:2,sp:2,tp:2",
-            .rules = R"(version: 1
-axes: {decode_query_sequence: null}
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {decode_query_sequence: []}
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckDecodeQuerySplit};
 
 }  // namespace shardc

@@ -1,13 +1,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/repeats.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kDuplicateRule;
-
-namespace {
 
 void CheckDuplicateRule(const Facts& facts, FindingSink& sink) {
   for (const Repeat& repeat : RepeatsOf(facts)) {
@@ -25,36 +21,5 @@ void CheckDuplicateRule(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kDuplicateRule{
-    .code = {107, "duplicate-rule", Level::kWarning,
-             "the same pattern is written twice with the same spec"},
-    .what =
-        "Finds rules with the pattern and the spec of an earlier rule in the "
-        "same file.",
-    .why =
-        "The second is never used, so that editing it alone changes nothing.",
-    .instead =
-        "Keep one. `--fix` removes the second, unless it is in flow "
-        "style.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'kernel'
-    spec: ColumnWise
-  - match: 'kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckDuplicateRule};
 
 }  // namespace shardc

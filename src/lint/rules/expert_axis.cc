@@ -14,12 +14,9 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kExpertAxis;
-
 namespace {
 
 // Returns whether each expert has its own tensor, and experts are not stacked
@@ -67,6 +64,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   return finding;
 }
 
+}  // namespace
+
 void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts = facts.LogicalAxes("EXPERT");
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
@@ -82,33 +81,5 @@ void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
         Report(facts, group, experts, ExpertDim(facts, stacks, group)));
   }
 }
-
-}  // namespace
-
-constinit const Lint kExpertAxis{
-    .code = {216, "expert-axis", Level::kWarning,
-             "experts are not split over the expert axis"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds experts, stacked or single, that neither their spec nor a "
-        "`place` splits over the expert axis, on a mesh in which that axis has "
-        "size 2 or more.",
-    .why = "Every coordinate of the expert axis then holds every expert.",
-    .instead = "Split the expert dimension, or place single experts.",
-    .bad = {.mesh = "ep:4,tp:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'experts/up_proj/kernel'
-    spec: [null, FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/experts/up_proj/kernel": {"shape": [8, 1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'experts/up_proj/kernel'
-    spec: [EXPERT, FSDP, TP]
-)"},
-    .check = CheckExpertAxis};
 
 }  // namespace shardc

@@ -10,12 +10,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kExpertsOutsideBatch;
-
 namespace {
 
 bool Holds(const AxisGroup& axes, const std::string& axis) {
@@ -37,6 +34,8 @@ AxisGroup Outside(const Facts& facts) {
   }
   return out;
 }
+
+}  // namespace
 
 void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const AxisGroup outside = Outside(facts);
@@ -84,40 +83,5 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
       "write `axes: {batch: [" + list + "]}`, or ignore this if it is intended";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kExpertsOutsideBatch{
-    .code = {410, "experts-outside-batch", Level::kWarning,
-             "the expert axis splits no tokens"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds experts that are split over an axis which splits neither the "
-        "batch nor the sequence. It is a warning if a file writes the axes of "
-        "the batch, and a note if they are the default.",
-    .why =
-        "GShard (arXiv 2006.16668) splits tokens and experts over one axis and "
-        "exchanges tokens by all_to_all. Otherwise every coordinate of the "
-        "expert axis has the same tokens: attention and all dense layers are "
-        "computed on each of them, and the outputs of experts are all-reduced "
-        "over the axis for every token (huggingface/transformers#48518).",
-    .instead = "Add the expert axis to the axes of the batch.",
-    .bad = {.mesh = "dp:2,ep:4",
-            .rules = R"(version: 1
-axes: {batch: dp}
-rules:
-  - match: 'experts/up_proj/kernel'
-    spec: [EXPERT, null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/experts/up_proj/kernel": {"shape": [8, 1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {batch: [dp, ep]}
-rules:
-  - match: 'experts/up_proj/kernel'
-    spec: [EXPERT, null, TP]
-)"},
-    .check = CheckExpertsOutsideBatch};
 
 }  // namespace shardc

@@ -19,15 +19,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/name.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kFusedContiguous;
-
 namespace {
 
 // Tensors of these names are interleaved by head: `query_key_value` in BLOOM,
@@ -58,6 +55,8 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
       fused.parts.begin(), fused.parts.end(),
       [&](const FusedPart& part) { return part.size % shards == 0; });
 }
+
+}  // namespace
 
 void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
   const auto& model = facts.compiled().rules.model;
@@ -101,43 +100,5 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
         "the dimension unsharded"));
   }
 }
-
-}  // namespace
-
-constinit const Lint kFusedContiguous{
-    .code = {230, "fused-contiguous", Level::kNote,
-             "a fused projection is split across its parts"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds fused query-key-value and gate-up projections, modulations and "
-        "gated convolutions that store their parts one after the other and are "
-        "split over a tensor parallel axis that divides each part. If no name "
-        "shows the parts, the shapes of the other parameters of the block do.",
-    .why =
-        "Contiguous shards of queries, keys and values give the first device "
-        "queries only. A compiler that sees the entire program reshards the "
-        "activations, so that each device has its share of each part; "
-        "Megatron-LM and vLLM shard each part when weights are loaded, so that "
-        "there the spec is correct and means something else "
-        "(pytorch/pytorch#140069).",
-    .instead =
-        "Store the parts as separate parameters. If the loader shards each "
-        "part, write `fused: by_part` in the `model:` section, so that steps "
-        "and costs contain no exchange.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'c_attn/kernel'
-    spec: [FSDP, HEAD]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "h/0/attn/c_attn/kernel": {"shape": [1600, 4800], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'c_attn/kernel'
-    spec: [FSDP, null]
-)"},
-    .check = CheckFusedContiguous};
 
 }  // namespace shardc

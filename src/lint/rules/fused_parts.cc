@@ -8,13 +8,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kFusedParts;
-
-namespace {
 
 void CheckFusedParts(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
@@ -39,32 +35,5 @@ void CheckFusedParts(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kFusedParts{
-    .code = {221, "fused-parts", Level::kError,
-             "a fused projection divides, but not each of its parts"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds fused query-key-value and gate-up projections whose width "
-        "divides by the tensor parallel axes while one of its parts does not.",
-    .why =
-        "A shard then holds the end of one part and the start of the next, so "
-        "that devices compute with rows of both.",
-    .instead = "Use an axis size that divides each part.",
-    .bad = {.mesh = "tp:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'gate_up_proj/kernel'
-    spec: [null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/gate_up_proj/kernel": {"shape": [1024, 2734], "dtype": "BF16"}}}
-)"},
-    .good = {.manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/gate_up_proj/kernel": {"shape": [1024, 2736], "dtype": "BF16"}}}
-)"},
-    .check = CheckFusedParts};
 
 }  // namespace shardc

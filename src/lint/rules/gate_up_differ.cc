@@ -2,13 +2,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kGateUpDiffer;
-
-namespace {
 
 void CheckGateUpDiffer(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
@@ -38,37 +34,5 @@ void CheckGateUpDiffer(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kGateUpDiffer{
-    .code = {213, "gate-up-differ", Level::kWarning,
-             "the gate and up projections have different specs"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds gate and up projections of one MLP with the same shape and "
-        "different specs.",
-    .why =
-        "Their results are multiplied element by element, so that one of them "
-        "is resharded in every layer.",
-    .instead = "Give both the same spec.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'gate_proj/kernel'
-    spec: ColumnWise
-  - match: 'up_proj/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/gate_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/0/mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: '(gate|up)_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckGateUpDiffer};
 
 }  // namespace shardc

@@ -16,14 +16,10 @@
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/rules/lint.h"
-#include "lint/rules/step_example.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kGradientAllReduced;
-
 namespace {
 
 // The axis over which the gradients of a parameter group are all-reduced, and
@@ -74,6 +70,8 @@ void Report(const Facts& facts, const ModeStep& of, const ParameterGroup& group,
   sink.push_back(std::move(finding));
 }
 
+}  // namespace
+
 void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
@@ -117,46 +115,5 @@ void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
     Report(facts, *of, group, reduced->second, sink);
   }
 }
-
-}  // namespace
-
-constinit const Lint kGradientAllReduced{
-    .code = {239, "gradient-all-reduced", Level::kNote,
-             "a large gradient is all-reduced over a fully sharded data axis"},
-    .needs = kNeedsShapes | kNeedsModel,
-    .what =
-        "Finds parameters of a hundredth of the model or more, split over "
-        "other axes, whose gradient is all-reduced over an axis of fully "
-        "sharded data parallelism although the axis divides some dimension and "
-        "other gradients are reduce-scattered over it. It needs a `model:` "
-        "section.",
-    .why =
-        "The parameter, its gradient and both moments are replicated over that "
-        "axis, and an all_reduce sends twice the bytes of a reduce_scatter.",
-    .instead = "Split another dimension over the axis.",
-    .bad = {.mesh = "fsdp:2,tp:2",
-            .rules = R"(version: 1
-axes: {hidden_state: []}
-rules:
-  - match: 'embed$'
-    spec: [VOCAB, null]
-  - match: 'up$'
-    spec: [FSDP, TP]
-  - match: 'down$'
-    spec: [TP, FSDP]
-)" SHARDC_EXAMPLE_PAIR_SECTION,
-            .manifest = SHARDC_EXAMPLE_PAIR_MANIFEST,
-            .model = SHARDC_EXAMPLE_PAIR_CONFIG},
-    .good = {.rules = R"(version: 1
-axes: {hidden_state: []}
-rules:
-  - match: 'embed$'
-    spec: [VOCAB, FSDP]
-  - match: 'up$'
-    spec: [FSDP, TP]
-  - match: 'down$'
-    spec: [TP, FSDP]
-)" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = CheckGradientAllReduced};
 
 }  // namespace shardc

@@ -16,13 +16,10 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kHeadGroupsStraddle;
-
 namespace {
 
 LintFinding Report(const Facts& facts, const Heads& heads,
@@ -71,6 +68,8 @@ void CheckUnshardedQueries(const Facts& facts, const Heads& heads,
   }
 }
 
+}  // namespace
+
 void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (heads && !facts.model()->latent_rank) {
@@ -98,41 +97,5 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kHeadGroupsStraddle{
-    .code = {405, "head-groups-straddle", Level::kWarning,
-             "query heads and the KV head they share are on different devices"},
-    .needs = kNeedsHeads,
-    .what =
-        "Finds models with grouped heads whose KV heads are split over axes "
-        "that are not those of the query heads, or the first of these. "
-        "Replicated KV heads are not reported.",
-    .why =
-        "Attention combines a query head with its KV head. If they are on "
-        "different devices, one of them is resharded.",
-    .instead =
-        "Split both over the same axes, or KV heads over the first of these.",
-    .bad = {.mesh = "dp:2,tp:4",
-            .rules = R"(version: 1
-axes: {kv_head: dp, batch: []}
-rules:
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)",
-            .model = R"({"num_attention_heads": 32, "num_key_value_heads": 8,
- "hidden_size": 4096}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {kv_head: tp}
-rules:
-  - match: 'norm'
-    spec: Replicated
-)"},
-    .check = CheckHeadGroupsStraddle};
 
 }  // namespace shardc

@@ -16,12 +16,9 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kHeadSplit;
-
 namespace {
 
 // The dimension of heads of a projection in which a shard holds a part of a
@@ -110,6 +107,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   return finding;
 }
 
+}  // namespace
+
 void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
@@ -123,33 +122,5 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
     if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
   }
 }
-
-}  // namespace
-
-constinit const Lint kHeadSplit{
-    .code = {220, "head-split", Level::kError,
-             "an axis splits inside an attention head"},
-    .needs = kNeedsShapes | kNeedsHeads,
-    .what =
-        "Finds attention projections whose size divides by the tensor parallel "
-        "axes while the number of heads does not, in the layers that have "
-        "another number of heads too. For KV heads it is a warning.",
-    .why =
-        "Frameworks accept the spec, since the size divides, and reshard parts "
-        "of heads before attention in every layer.",
-    .instead = "Use an axis size that divides the heads.",
-    .bad = {.mesh = "tp:8",
-            .rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/self_attn/q_proj/kernel": {"shape": [768, 768], "dtype": "BF16"}}}
-)",
-            .model = R"({"num_attention_heads": 12, "hidden_size": 768}
-)"},
-    .good = {.mesh = "tp:4"},
-    .check = CheckHeadSplit};
 
 }  // namespace shardc

@@ -19,15 +19,12 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/name.h"
 #include "roles/words.h"
 #include "source/index.h"
 
 namespace shardc {
-
-extern const Lint kHeadVectorReplicated;
-
 namespace {
 
 // A vector that belongs to the heads of an attention block: attention sinks, or
@@ -103,7 +100,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
   const std::string held = HeldText(facts, group, dim);
   return GroupFinding(
-      facts, kHeadVectorReplicated.code, group,
+      facts, kHeadVectorWhole.code, group,
       ParametersText(facts, group) +
           (sinks ? " holds a number for each of " + std::to_string(size) +
                        " heads"
@@ -150,7 +147,7 @@ void CheckMixer(const Facts& facts, const Mixer& mixer, const AxisGroup& axes,
       return;
     }
     sink.push_back(GroupFinding(
-        facts, kHeadVectorReplicated.code, *one.group,
+        facts, kHeadVectorWhole.code, *one.group,
         ParametersText(facts, *one.group) + " holds " + what + " for each of " +
             std::to_string(one.size) + " " + of + " and is " +
             HeldText(facts, *one.group, one.dim) +
@@ -183,7 +180,9 @@ void CheckMixers(const Facts& facts, FindingSink& sink) {
   }
 }
 
-void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
+}  // namespace
+
+void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
   CheckMixers(facts, sink);
   const Blocks queries = SplitOnes(facts, Role::kQuery);
   const Blocks keys = SplitOnes(facts, Role::kKey);
@@ -210,46 +209,5 @@ void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kHeadVectorReplicated{
-    .code = {231, "head-vector-whole", Level::kWarning,
-             "a vector of all heads is replicated while the heads are split"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds attention sinks, and norms over all columns of the query or "
-        "key, that are replicated while the projection of the same block is "
-        "split over a tensor parallel axis, and the vectors and convolutions "
-        "of mixers (`A_log`, `dt_bias`, `conv1d`) that are replicated while "
-        "the projections into and out of the mixer are split. Norms over one "
-        "head are not reported.",
-    .why =
-        "A device has the activations of its own heads and a vector for all "
-        "heads: shapes disagree in code that is written for one device "
-        "(lightseekorg/tokenspeed#254), and a mean over a device's own heads "
-        "only is wrong (EleutherAI/gpt-neox#1424, "
-        "huggingface/transformers#44668).",
-    .instead = "Split the vector over the axis of its heads.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, HEAD]
-  - match: 'sinks'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [2880, 4096], "dtype": "BF16"},
-  "layers/0/attn/sinks": {"shape": [64], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, HEAD]
-  - match: 'sinks'
-    spec: [HEAD]
-)"},
-    .check = CheckHeadVectorReplicated};
 
 }  // namespace shardc

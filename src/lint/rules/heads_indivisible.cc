@@ -3,13 +3,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kHeadsIndivisible;
-
-namespace {
 
 void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
@@ -35,34 +31,5 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kHeadsIndivisible{
-    .code = {409, "heads-indivisible", Level::kError,
-             "attention heads do not divide by their axis"},
-    .needs = kNeedsHeads,
-    .what =
-        "Finds models whose number of query heads is not a multiple of the "
-        "number of shards that an axis rule of a file gives them. For default "
-        "axis rules head-split compares the projections.",
-    .why =
-        "The query tensor cannot be sharded evenly: frameworks refuse it or "
-        "replicate all heads.",
-    .instead = "Use an axis size that divides the heads.",
-    .bad = {.mesh = "tp:8",
-            .rules = R"(version: 1
-axes: {head: tp}
-rules:
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)",
-            .model = R"({"num_attention_heads": 12, "hidden_size": 768}
-)"},
-    .good = {.mesh = "tp:4"},
-    .check = CheckHeadsIndivisible};
 
 }  // namespace shardc

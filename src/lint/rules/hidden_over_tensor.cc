@@ -5,13 +5,10 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kHiddenOverTensor;
-
 namespace {
 
 // Reports the axis rule of the hidden dimension if it has its default value.
@@ -41,6 +38,8 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
   sink.push_back(std::move(finding));
 }
 
+}  // namespace
+
 void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
@@ -58,41 +57,5 @@ void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   finding.help = "write `axes: {hidden_state: []}`";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kHiddenOverTensor{
-    .code = {411, "hidden-over-tensor", Level::kWarning,
-             "the hidden dimension of activations is split over the tensor "
-             "parallel axis"},
-    .what =
-        "Finds an axis rule of a file that splits the hidden state over a "
-        "tensor parallel axis. That is also the default of this rule, which is "
-        "a note if the rules describe the model's step and it sends fewer "
-        "bytes otherwise.",
-    .why =
-        "Column-parallel projections need the entire hidden dimension, so that "
-        "what one layer scatters the next one gathers. A step of Llama with "
-        "unsharded activations between blocks sends about a quarter less.",
-    .instead =
-        "Leave the hidden dimension unsharded; split the sequence to save "
-        "memory.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-axes: {hidden_state: tp}
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {hidden_state: []}
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, TP]
-)"},
-    .check = CheckHiddenOverTensor};
 
 }  // namespace shardc

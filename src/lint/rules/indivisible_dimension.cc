@@ -1,13 +1,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/block_types.h"
 
 namespace shardc {
-
-extern const Lint kIndivisibleDimension;
-
 namespace {
 
 std::string ObserveIndivisibleDimension(const Facts& facts,
@@ -27,6 +24,8 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
          std::to_string(edit.parts) + " = " +
          std::to_string(edit.parts > 0 ? units % edit.parts : 0);
 }
+
+}  // namespace
 
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   const size_t before = sink.size();
@@ -48,33 +47,5 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
         "dimension unsharded in the spec";
   }
 }
-
-}  // namespace
-
-constinit const Lint kIndivisibleDimension{
-    .code = {202, "indivisible-dimension", Level::kError,
-             "a dimension does not divide by its axes"},
-    .what =
-        "Finds dimensions whose size is not a multiple of the number of "
-        "shards.",
-    .why =
-        "Devices must hold equal shards. Frameworks refuse such a spec, or "
-        "silently drop the axis and replicate the dimension.",
-    .instead = "Use an axis that divides the dimension.",
-    .bad = {.mesh = "fsdp:2,tp:7",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, null]
-)"},
-    .check = CheckIndivisibleDimension};
 
 }  // namespace shardc

@@ -3,13 +3,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kKvHeadsIndivisible;
-
-namespace {
 
 void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
@@ -40,35 +36,5 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kKvHeadsIndivisible{
-    .code = {404, "kv-heads-indivisible", Level::kWarning,
-             "KV heads do not divide by their axis"},
-    .needs = kNeedsHeads,
-    .what =
-        "Finds models whose number of KV heads is not a multiple of the number "
-        "of shards that an axis rule of a file gives them. For default axis "
-        "rules head-split compares the projections.",
-    .why =
-        "The cache then holds several copies of each head, or is split inside "
-        "a head, which costs memory or a collective in each layer.",
-    .instead = "Use an axis size that divides the KV heads.",
-    .bad = {.mesh = "tp:16",
-            .rules = R"(version: 1
-axes: {kv_head: tp}
-rules:
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)",
-            .model = R"({"num_attention_heads": 32, "num_key_value_heads": 8,
- "hidden_size": 4096}
-)"},
-    .good = {.mesh = "tp:8"},
-    .check = CheckKvHeadsIndivisible};
 
 }  // namespace shardc

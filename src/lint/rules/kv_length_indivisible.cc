@@ -2,13 +2,9 @@
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kKvLengthIndivisible;
-
-namespace {
 
 void CheckKvLengthIndivisible(const Facts& facts, FindingSink& sink) {
   const int64_t length = *facts.inputs().kv_len;
@@ -26,31 +22,5 @@ void CheckKvLengthIndivisible(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kKvLengthIndivisible{
-    .code = {406, "kv-length-indivisible", Level::kError,
-             "the KV cache's length does not divide by its axis"},
-    .needs = kNeedsKvLen,
-    .what =
-        "Finds lengths of the KV cache that are not a multiple of the number "
-        "of shards.",
-    .why =
-        "All devices hold equally many positions, so that the cache cannot be "
-        "sharded.",
-    .instead = "Round the length up.",
-    .bad = {.mesh = "sp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)",
-            .kv_len = 8190},
-    .good = {.kv_len = 8192},
-    .check = CheckKvLengthIndivisible};
 
 }  // namespace shardc

@@ -16,14 +16,11 @@
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/whole_model.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kLargeReplicated;
-
 namespace {
 
 using Groups = std::vector<const ParameterGroup*>;
@@ -80,6 +77,8 @@ void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
          sink);
 }
 
+}  // namespace
+
 void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
   if (auto whole = WholeModelReplicated(facts, kLargeReplicated.code)) {
     sink.push_back(std::move(*whole));
@@ -111,45 +110,5 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
            sink);
   }
 }
-
-}  // namespace
-
-constinit const Lint kLargeReplicated{
-    .code = {207, "large-replicated", Level::kWarning,
-             "a large parameter is replicated on every device"},
-    .what =
-        "Finds parameters of 65,536 elements or more, and at least a hundredth "
-        "of the model, that a rule other than a catch-all, or no rule, "
-        "replicates on every device. It is an error if the rules use no axis "
-        "of the mesh, so that the whole model "
-        "is replicated. Axes of data and sequence parallelism and of pipeline "
-        "stages do not count, because replicas are their purpose.",
-    .why =
-        "Each device holds all of its bytes, and in training its gradient and "
-        "optimizer state as well. Often the mesh's axes have other names than "
-        "the rules use.",
-    .instead =
-        "Split a dimension. If the mesh's axes have names of their own, state "
-        "what they are for, such as `axes: {tensor_parallel: model}`.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: Replicated
-  - match: 'head'
-    spec: [FSDP, VOCAB]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"},
-  "lm_head/kernel": {"shape": [4096, 32000], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: [VOCAB, FSDP]
-  - match: 'head'
-    spec: [FSDP, VOCAB]
-)"},
-    .check = CheckLargeReplicated};
 
 }  // namespace shardc

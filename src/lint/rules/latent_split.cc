@@ -12,13 +12,9 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kLatentSplit;
-
-namespace {
 
 void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
@@ -47,41 +43,5 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
         "from the latent"));
   }
 }
-
-}  // namespace
-
-constinit const Lint kLatentSplit{
-    .code = {228, "latent-split", Level::kWarning,
-             "latent attention's projection is split before its norm"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds projections to the latents of queries, keys and values "
-        "(`q_a_proj`, `kv_a_proj_with_mqa`) whose latent dimension is split "
-        "over a tensor parallel axis.",
-    .why =
-        "The norm takes the mean over the entire latent, and every head reads "
-        "all of it, so that the activations are gathered in every layer "
-        "(deepseek-ai/DeepSeek-V3#283).",
-    .instead = "Split the heads of the projections from the latent.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'kv_a_proj_with_mqa'
-    spec: [TP, FSDP]
-  - match: 'kv_b_proj'
-    spec: [TP, FSDP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers.0.self_attn.kv_a_proj_with_mqa.weight": {"shape": [576, 7168], "dtype": "BF16"},
-  "layers.0.self_attn.kv_b_proj.weight": {"shape": [32768, 512], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'kv_a_proj_with_mqa'
-    spec: [null, FSDP]
-  - match: 'kv_b_proj'
-    spec: [TP, FSDP]
-)"},
-    .check = CheckLatentSplit};
 
 }  // namespace shardc

@@ -13,20 +13,19 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "roles/layer_stacks.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kLayersSplit;
-
 namespace {
 
 // Names of pipeline axes. These axes may shard the layer dimension, because
 // each stage of a pipeline has some of the layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
+
+}  // namespace
 
 void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
@@ -51,42 +50,5 @@ void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kLayersSplit{
-    .code = {224, "layers-split", Level::kWarning,
-             "the layer dimension of scanned layers is split"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds parameters that hold all layers for a scan and whose layer "
-        "dimension is split over axes other than a pipeline's.",
-    .why =
-        "A step of the scan takes one layer, which is then on some of the "
-        "devices only: it is sent to the others in every step, or the entire "
-        "stack is gathered before the first step.",
-    .instead = "Write null for the layer dimension.",
-    .bad = {.mesh = "fsdp:4,tp:2",
-            .rules = R"(version: 1
-separator: "/"
-rules:
-  - match: 'kernel'
-    spec: [FSDP, null, TP]
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/mlp/up_proj/kernel": {"shape": [32, 1024, 4096], "dtype": "BF16"},
-  "layers/norm/scale": {"shape": [32, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-separator: "/"
-rules:
-  - match: 'kernel'
-    spec: [null, FSDP, TP]
-  - match: 'norm'
-    spec: Replicated
-)"},
-    .check = CheckLayersSplit};
 
 }  // namespace shardc

@@ -1,14 +1,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kMemoryOverBudget;
-
-namespace {
 
 void CheckMemoryOverBudget(const Facts& facts, FindingSink& sink) {
   const auto use = MostMemory(facts);
@@ -24,32 +20,5 @@ void CheckMemoryOverBudget(const Facts& facts, FindingSink& sink) {
                      : "split the parameters over more devices";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kMemoryOverBudget{
-    .code = {501, "memory-over-budget", Level::kError,
-             "parameters and cache do not fit in a device's memory"},
-    .needs = kNeedsShapes | kNeedsMemory,
-    .what =
-        "Adds the bytes of parameters that the fullest device holds and, if "
-        "the model, batch and length are known, of its KV cache, and compares "
-        "the sum with the device's memory.",
-    .why =
-        "Activations, gradients and optimizer state need memory as well, so "
-        "that the program cannot run.",
-    .instead = "Split over more devices.",
-    .bad = {.mesh = "tp:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'kernel'
-    spec: [null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "up/kernel": {"shape": [32768, 32768], "dtype": "BF16"}}}
-)",
-            .memory_bytes = 1 << 29},
-    .good = {.mesh = "tp:8"},
-    .check = CheckMemoryOverBudget};
 
 }  // namespace shardc

@@ -9,14 +9,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kMicrobatchesInRounds;
-
-namespace {
 
 void CheckMicrobatchesInRounds(const Facts& facts, FindingSink& sink) {
   const auto rounds = UnevenRoundsOf(facts);
@@ -35,45 +31,5 @@ void CheckMicrobatchesInRounds(const Facts& facts, FindingSink& sink) {
                  std::to_string((micro + ranks - 1) / ranks * ranks) + "`";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kMicrobatchesInRounds{
-    .code = {253, "microbatches-in-rounds", Level::kWarning,
-             "the ranks of interleaved stages do not divide the micro-batches"},
-    .what =
-        "Finds declared stages of which each rank has several, where the "
-        "number of micro-batches is no multiple of the number of ranks.",
-    .why =
-        "The schedule runs micro-batches in rounds. Megatron-LM and MaxText "
-        "run rounds with one micro-batch for each rank and refuse other "
-        "numbers, and so do the exports for them.",
-    .instead = "Use a number of micro-batches that the ranks divide.",
-    .bad = {.mesh = "pp:4,tp:2",
-            .rules = R"(version: 1
-stages: {axis: pp, virtual: 2, schedule: interleaved, microbatches: 6}
-rules:
-  - match: 'weight'
-    spec: [tp]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed_tokens.weight": {"shape": [4096, 64], "dtype": "BF16"},
-  "layers.0.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.1.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.2.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.3.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.4.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.5.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.6.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.7.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "lm_head.weight": {"shape": [4096, 64], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-stages: {axis: pp, virtual: 2, schedule: interleaved, microbatches: 8}
-rules:
-  - match: 'weight'
-    spec: [tp]
-)"},
-    .check = CheckMicrobatchesInRounds};
 
 }  // namespace shardc

@@ -12,12 +12,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kMissingAxis;
-
 namespace {
 
 constexpr const char* kMissingHelp =
@@ -29,6 +26,8 @@ std::string ObserveMissingAxis([[maybe_unused]] const Facts& facts,
          Quoted(edit.axis) + ", which the mesh (" + MeshText(facts.mesh()) +
          ") lacks";
 }
+
+}  // namespace
 
 void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
   // The missing axis of each finding that ReportEdits adds.
@@ -57,36 +56,5 @@ void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
       },
       kMissingHelp, sink);
 }
-
-}  // namespace
-
-constinit const Lint kMissingAxis{
-    .code = {201, "missing-axis", Level::kError,
-             "a spec names an axis that the mesh lacks"},
-    .what =
-        "Finds specs of parameters and attention tensors that resolve to an "
-        "axis which is not in the mesh and is none of the parallelism axes. An "
-        "undefined name in a spec is reported as SHD028.",
-    .why =
-        "The parameter cannot be sharded. A policy that corrects the spec "
-        "replicates the dimension.",
-    .instead = "Use an axis of the mesh.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-axes: {mlp_intermediate: model}
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, MLP_INTERMEDIATE]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {mlp_intermediate: tp}
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, MLP_INTERMEDIATE]
-)"},
-    .check = CheckMissingAxis};
 
 }  // namespace shardc

@@ -9,14 +9,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "roles/layer_stacks.h"
 #include "source/index.h"
 
 namespace shardc {
-
-extern const Lint kMlpReshard;
-
 namespace {
 
 // The output size of the up projection and the input size of the down
@@ -64,6 +61,8 @@ bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }
 
+}  // namespace
+
 void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
   for (const Siblings& module : SiblingsOf(facts)) {
@@ -96,39 +95,5 @@ void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kMlpReshard{
-    .code =
-        {215, "mlp-reshard", Level::kWarning,
-         "the up and down projections of an MLP are split over different axes"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds down projections whose input is not split over the axis of the "
-        "up projection's output. Axes that are gathered before use, such as "
-        "`fsdp`, are not compared.",
-    .why = "The widest activation of the layer is resharded in between.",
-    .instead = "Split the inner dimension of both over the same axis.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'up_proj/kernel'
-    spec: ColumnWise
-  - match: 'down_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/0/mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'up_proj/kernel'
-    spec: ColumnWise
-  - match: 'down_proj/kernel'
-    spec: RowWise
-)"},
-    .check = CheckMlpReshard};
 
 }  // namespace shardc

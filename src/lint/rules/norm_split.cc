@@ -12,14 +12,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/name.h"
 #include "roles/words.h"
 
 namespace shardc {
-
-extern const Lint kNormSplit;
-
 namespace {
 
 // Returns whether the name belongs to a norm of queries, keys or latents, or to
@@ -30,6 +27,8 @@ bool IsInner(std::string_view name, char separator) {
     return NamesMixer(part) || IsNorm(RoleBelow(part));
   });
 }
+
+}  // namespace
 
 void CheckNormSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
@@ -70,36 +69,5 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
         "replicate it: `spec: Replicated`"));
   }
 }
-
-}  // namespace
-
-constinit const Lint kNormSplit{
-    .code = {227, "norm-split", Level::kWarning,
-             "a norm's scale is split over a tensor parallel axis"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds scales and biases of norms over the model's width that are "
-        "split over a tensor parallel axis. Norms of queries, keys and mixers "
-        "are not reported, since they may be split with their heads.",
-    .why =
-        "Between blocks every device of the axis has unsharded activations, so "
-        "that the scale is gathered each time: the latency of a collective for "
-        "a few kilobytes.",
-    .instead = "Replicate norms.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'norm/scale'
-    spec: [TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/input_norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'norm/scale'
-    spec: Replicated
-)"},
-    .check = CheckNormSplit};
 
 }  // namespace shardc

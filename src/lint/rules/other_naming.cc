@@ -8,14 +8,10 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kOtherNaming;
-
-namespace {
 
 void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
   if (!facts.OtherNaming()) return;
@@ -57,44 +53,5 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
       Quoted(facts.rules()[static_cast<size_t>(first)].match);
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kOtherNaming{
-    .code = {102, "other-naming", Level::kError,
-             "the rule set applies to almost none of the parameters"},
-    .what =
-        "Finds rule sets of which at least three quarters of the rules match "
-        "nothing, while at most one parameter in fifty, and one byte in fifty, "
-        "matches a rule other than a catch-all. It is reported once, instead "
-        "of a finding for each rule and parameter.",
-    .why =
-        "Flax and torch checkpoints name the same weights differently, and so "
-        "do stacked and single experts. Rules for one naming replicate the "
-        "weights of the other.",
-    .instead = "Use rules for this naming, or convert the names.",
-    .bad = {.mesh = "tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'self_attn/q_proj/kernel'
-    spec: ColumnWise
-  - match: 'self_attn/o_proj/kernel'
-    spec: RowWise
-policy: {unmatched: replicate}
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "model.layers.0.self_attn.q_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"},
-  "model.layers.0.self_attn.o_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-separator: "."
-rules:
-  - match: 'self_attn\.q_proj\.weight'
-    spec: RowWise
-  - match: 'self_attn\.o_proj\.weight'
-    spec: ColumnWise
-policy: {unmatched: replicate}
-)"},
-    .check = CheckOtherNaming};
 
 }  // namespace shardc

@@ -4,13 +4,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kParameterReshard;
-
 namespace {
 
 // Returns the help of a finding: how a user can assign the same spec to the
@@ -32,6 +29,8 @@ std::string HelpFor(const Facts& facts, const ParameterGroup& group,
          "that the spec names the axes of the standard ones, if one spec "
          "serves both";
 }
+
+}  // namespace
 
 void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
@@ -56,35 +55,5 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kParameterReshard{
-    .code = {407, "parameter-reshard", Level::kNote,
-             "a change of mode reshards a parameter"},
-    .what =
-        "Finds parameters whose spec in another mode differs from that in "
-        "train.",
-    .why =
-        "The change of mode reshards the parameter. That is acceptable once, "
-        "between training and serving, and costly if both alternate, as in "
-        "reinforcement learning.",
-    .instead = "Use one spec if the modes alternate.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: [VOCAB, FSDP]
-    modes: {decode: [VOCAB, null]}
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: [VOCAB, FSDP]
-)"},
-    .check = CheckParameterReshard};
 
 }  // namespace shardc

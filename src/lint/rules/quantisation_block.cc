@@ -11,13 +11,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "roles/quantisation.h"
 
 namespace shardc {
-
-extern const Lint kQuantisationBlock;
-
 namespace {
 
 void Report(const Facts& facts, const ParameterGroup& weight, int dim,
@@ -72,6 +69,8 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
   }
 }
 
+}  // namespace
+
 void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
   CheckConfigured(facts, sink);
   for (const Companion& pair : CompanionsOf(facts)) {
@@ -89,45 +88,5 @@ void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kQuantisationBlock{
-    .code = {222, "quantisation-block", Level::kWarning,
-             "a shard ends inside a quantisation block"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds quantised weights whose shards are not a multiple of the block "
-        "of elements that share a scale. The block follows from the shapes of "
-        "weight and scale, or from the block sizes of config.json if the tree "
-        "has no scales.",
-    .why =
-        "Two devices then need the same scale. Kernels that expect complete "
-        "blocks refuse such a shard, and a scale that is split as well is on "
-        "one of the two only (sgl-project/sglang#3345, "
-        "vllm-project/vllm#42384).",
-    .instead = "Use an axis size that keeps blocks together.",
-    .bad = {.mesh = "tp:8",
-            .rules = R"(version: 1
-rules:
-  - match: '(^|\.)kv_a_proj\.weight$'
-    spec: [TP, null]
-  - match: 'scale_inv'
-    spec: Replicated
-separator: "."
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers.0.kv_a_proj.weight": {"shape": [576, 7168], "dtype": "F8_E4M3"},
-  "layers.0.kv_a_proj.weight_scale_inv": {"shape": [5, 56], "dtype": "F32"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: '(^|\.)kv_a_proj\.weight$'
-    spec: [null, TP]
-  - match: 'scale_inv'
-    spec: Replicated
-separator: "."
-)"},
-    .check = CheckQuantisationBlock};
 
 }  // namespace shardc

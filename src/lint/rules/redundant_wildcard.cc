@@ -3,12 +3,9 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kRedundantWildcard;
-
 namespace {
 
 // Returns whether the rule's spec may use the text that a group of its pattern
@@ -17,6 +14,8 @@ namespace {
 bool UsesMatch(const Rule& rule) {
   return std::holds_alternative<SpecLike>(rule.spec);
 }
+
+}  // namespace
 
 void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
@@ -35,34 +34,5 @@ void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kRedundantWildcard{
-    .code = {117, "redundant-wildcard", Level::kNote,
-             "a pattern begins with a wildcard that has no effect"},
-    .preview = true,
-    .what =
-        "Finds patterns that begin with `.*`, except where the rule has "
-        "`like`, which uses what the pattern matches.",
-    .why =
-        "A pattern may match anywhere in a name, so that the wildcard only "
-        "makes it look as if it matched from the start.",
-    .instead = "Remove it.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: '.*q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckRedundantWildcard};
 
 }  // namespace shardc

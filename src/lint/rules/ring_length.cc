@@ -9,12 +9,9 @@
 #include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kRingLength;
-
 namespace {
 
 LintFinding Report(const Facts& facts, const ZigZagRing& ring,
@@ -33,6 +30,8 @@ LintFinding Report(const Facts& facts, const ZigZagRing& ring,
                  " long, or use the contiguous order";
   return finding;
 }
+
+}  // namespace
 
 void CheckRingLength(const Facts& facts, FindingSink& sink) {
   const int64_t length = *facts.inputs().kv_len;
@@ -53,36 +52,5 @@ void CheckRingLength(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kRingLength{
-    .code = {412, "ring-length", Level::kError,
-             "the chunks of a zig-zag ring do not divide the sequence"},
-    .needs = kNeedsKvLen,
-    .what =
-        "Finds sequence lengths that are not a multiple of twice the size of a "
-        "ring's axes, if the target's settings select zig-zag order.",
-    .why =
-        "The order that balances causal attention gives each device two "
-        "chunks. A length that only the axes divide fails when the chunks are "
-        "made "
-        "(jzhang38/EasyContext#47, NVIDIA/Megatron-LM#1669).",
-    .instead = "Pad the sequence to a multiple of twice the axis.",
-    .bad = {.mesh = "sp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'norm'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
-)",
-            .target = R"(operations: [ring]
-settings: {operations: {ring: {order: zig_zag}}}
-)",
-            .kv_len = 1100},
-    .good = {.kv_len = 1104},
-    .check = CheckRingLength};
 
 }  // namespace shardc

@@ -9,13 +9,9 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kRouterSplit;
-
-namespace {
 
 void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks& stacks = facts.stacks();
@@ -45,41 +41,5 @@ void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
         "leave the experts' dimension of the router unsharded"));
   }
 }
-
-}  // namespace
-
-constinit const Lint kRouterSplit{
-    .code = {226, "router-split", Level::kWarning,
-             "the router is split so that a device scores only some experts"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds routers whose dimension of experts is split over axes that "
-        "are not gathered before use.",
-    .why =
-        "The experts with the largest scores are chosen for each token. From "
-        "part of the scores every device chooses differently, or the scores "
-        "are gathered in every layer, for a matrix of few bytes "
-        "(pytorch/torchtitan#3386 replicates it).",
-    .instead = "Leave that dimension unsharded.",
-    .bad = {.mesh = "ep:4,tp:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'gate/kernel'
-    spec: [null, EXPERT]
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/moe/gate/kernel": {"shape": [1024, 8], "dtype": "BF16"},
-  "layers/0/mlp/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'gate/kernel'
-    spec: [FSDP, null]
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)"},
-    .check = CheckRouterSplit};
 
 }  // namespace shardc

@@ -1,11 +1,8 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kScalarSpec;
-
 namespace {
 
 // Returns the rule's spec if it is a list. Returns null if it is, for example,
@@ -15,6 +12,8 @@ namespace {
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }
+
+}  // namespace
 
 void CheckScalarSpec(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
@@ -36,35 +35,5 @@ void CheckScalarSpec(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kScalarSpec{
-    .code = {209, "scalar-spec", Level::kWarning,
-             "a rule that splits dimensions matches a scalar"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds scalars that a rule other than a catch-all matches whose "
-        "spec names axes.",
-    .why =
-        "A scalar is replicated whatever the rules are, so that the rule was "
-        "written for another shape.",
-    .instead = "Make the pattern narrower.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'logit'
-    spec: [TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "logit/bias": {"shape": [1024], "dtype": "F32"},
-  "logit_scale": {"shape": [], "dtype": "F32"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'logit/bias'
-    spec: [TP]
-)"},
-    .check = CheckScalarSpec};
 
 }  // namespace shardc

@@ -12,13 +12,10 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kSeparatorMismatch;
-
 namespace {
 
 // Returns the text of this separator in a pattern.
@@ -39,6 +36,8 @@ bool NeedsSeparator(const Facts& facts, const Source* file) {
   }
   return false;
 }
+
+}  // namespace
 
 void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
@@ -83,41 +82,5 @@ void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kSeparatorMismatch{
-    .code =
-        {113, "separator-mismatch", Level::kError,
-         "patterns are written with another separator than that of their file"},
-    .what =
-        "Finds rules that match nothing, but match if the file's `separator` "
-        "is the other one.",
-    .why =
-        "Names are converted to the file's separator before they are matched, "
-        "so that such a rule can never match.",
-    .instead = "Set `separator` to that of the patterns.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-separator: "/"
-rules:
-  - match: 'self_attn\.q_proj\.weight'
-    spec: RowWise
-  - match: 'embed'
-    spec: [VOCAB, null]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed.weight": {"shape": [32000, 1024], "dtype": "BF16"},
-  "layers.0.self_attn.q_proj.weight": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-separator: "."
-rules:
-  - match: 'self_attn\.q_proj\.weight'
-    spec: RowWise
-  - match: 'embed'
-    spec: [VOCAB, null]
-)"},
-    .check = CheckSeparatorMismatch};
 
 }  // namespace shardc

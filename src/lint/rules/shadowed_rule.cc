@@ -11,14 +11,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/repeats.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "match/proof/prover.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kShadowedRule;
-
 namespace {
 
 // Returns whether all rules that apply instead of this rule are in other files.
@@ -66,6 +63,8 @@ std::string OfAllNamesText(const Facts& facts, size_t rule) {
   return "";
 }
 
+}  // namespace
+
 void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
   SpecComparison specs(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
@@ -97,40 +96,5 @@ void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kShadowedRule{
-    .code = {106, "shadowed-rule", Level::kWarning,
-             "earlier rules take every parameter that a rule matches"},
-    .what =
-        "Finds rules that match parameters but are the first match of none, "
-        "and names the earlier rules. The message states whether that holds "
-        "for this tree only or is proven for all names, as `shardc rules "
-        "--prove` does for every rule. With the same spec it is a note. A rule "
-        "of an extended file that the extending file overrides is not "
-        "reported.",
-    .why = "The first match wins, so that the spec of this rule is never used.",
-    .instead = "Put the narrower rule first.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'kernel'
-    spec: ColumnWise
-  - match: 'o_proj/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/o_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'o_proj/kernel'
-    spec: RowWise
-  - match: 'kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckShadowedRule};
 
 }  // namespace shardc

@@ -11,14 +11,10 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kSiblingDiffers;
-
-namespace {
 
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
@@ -59,38 +55,5 @@ void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
   }
   for (LintFinding& finding : found) sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kSiblingDiffers{
-    .code = {115, "sibling-differs", Level::kWarning,
-             "a layer's parameter has another spec than its siblings"},
-    .what =
-        "Finds parameters of one shape and type whose names differ only in "
-        "layer or expert numbers, but whose specs differ.",
-    .why =
-        "Layers with different specs cannot be scanned, and each change of "
-        "spec between them reshards activations. Most often a pattern was "
-        "intended for all layers and lists only some.",
-    .instead = "Write `\\d+` for the number.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'layers/[0-1]/up/kernel'
-    spec: ColumnWise
-  - match: 'up/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/1/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/2/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'layers/\d+/up/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckSiblingDiffers};
 
 }  // namespace shardc

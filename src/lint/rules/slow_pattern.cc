@@ -11,15 +11,12 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "match/pattern_atom.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kSlowPattern;
-
 namespace {
 
 // A pattern with this many copies of a part is reported. With such patterns,
@@ -87,6 +84,8 @@ int64_t Copies(std::string_view pattern) {
   return *std::max_element(most.begin(), most.end());
 }
 
+}  // namespace
+
 void CheckSlowPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const std::string& pattern = facts.rules()[r].match;
@@ -101,31 +100,5 @@ void CheckSlowPattern(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kSlowPattern{
-    .code = {112, "slow-pattern", Level::kWarning,
-             "a pattern makes a large automaton"},
-    .what = "Finds counted repetitions of 500 copies or more.",
-    .why =
-        "Each copy is a state. If the automaton exceeds its memory, the "
-        "matcher uses a slower engine for every name.",
-    .instead = "Use `+` or `*`.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'layers/[0-9]{1,600}/up/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'layers/[0-9]+/up/kernel'
-    spec: ColumnWise
-)"},
-    .check = CheckSlowPattern};
 
 }  // namespace shardc

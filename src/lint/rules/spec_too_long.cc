@@ -1,13 +1,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kSpecTooLong;
-
 namespace {
 
 // Returns a text that lists the entries of a spec for which the tensor has no
@@ -31,6 +28,8 @@ std::string ObserveSpecTooLong(const Facts& facts, const ParameterGroup& group,
          SurplusText(mode.resolved, first);
 }
 
+}  // namespace
+
 void CheckSpecTooLong(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kSpecTooLong.code, Reason::kTooLong,
@@ -40,36 +39,5 @@ void CheckSpecTooLong(const Facts& facts, FindingSink& sink) {
       },
       "shorten the spec, or write a rule for this parameter", sink);
 }
-
-}  // namespace
-
-constinit const Lint kSpecTooLong{
-    .code = {204, "spec-too-long", Level::kError,
-             "a spec has more entries than the parameter has dimensions"},
-    .what =
-        "Finds specs with more entries than the parameter has dimensions, even "
-        "if the additional entries are null.",
-    .why =
-        "The rule was written for another shape, so that the other entries may "
-        "be at the wrong dimensions.",
-    .instead = "Write a rule for this shape.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'up'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"},
-  "layers/0/up/bias": {"shape": [5120], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-  - match: 'up/bias'
-    spec: [TP]
-)"},
-    .check = CheckSpecTooLong};
 
 }  // namespace shardc

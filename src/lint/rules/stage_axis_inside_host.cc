@@ -13,12 +13,9 @@
 #include "lint/analysis/hosts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kStageAxisInsideHost;
-
 namespace {
 
 bool IsUsed(const Facts& facts, const std::string& axis) {
@@ -32,6 +29,8 @@ bool IsUsed(const Facts& facts, const std::string& axis) {
             });
       });
 }
+
+}  // namespace
 
 void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
@@ -61,39 +60,5 @@ void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kStageAxisInsideHost{
-    .code = {252, "stage-axis-inside-host", Level::kNote,
-             "the axis of the stages is inside a host, and another axis "
-             "crosses hosts"},
-    .what =
-        "Finds declared stages over an axis that is inside a host, where an "
-        "axis that specs use comes before it in the mesh and crosses hosts.",
-    .why =
-        "A stage sends its activations to the next one once for each "
-        "micro-batch, which is far less than what collectives over other axes "
-        "send, and the network within a host is the fastest.",
-    .instead = "Write the axis of the stages first in the mesh.",
-    .bad = {.mesh = R"(axes: {fsdp: 8, pp: 4}
-processes: 4
-)",
-            .rules = R"(version: 1
-stages: {axis: pp, assign: even}
-rules:
-  - match: 'weight'
-    spec: [fsdp]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers.0.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.1.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.2.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"},
-  "layers.3.down_proj.weight": {"shape": [64, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.mesh = R"(axes: {pp: 4, fsdp: 8}
-processes: 4
-)"},
-    .check = CheckStageAxisInsideHost};
 
 }  // namespace shardc

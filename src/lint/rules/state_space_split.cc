@@ -13,18 +13,17 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kStateSpaceSplit;
-
 namespace {
 
 bool HasGroups(const Fused& fused) {
   return std::any_of(fused.parts.begin(), fused.parts.end(),
                      [](const FusedPart& part) { return part.name == "B"; });
 }
+
+}  // namespace
 
 void CheckStateSpaceSplit(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
@@ -55,51 +54,5 @@ void CheckStateSpaceSplit(const Facts& facts, FindingSink& sink) {
                      "axis that divides the groups"));
   }
 }
-
-}  // namespace
-
-constinit const Lint kStateSpaceSplit{
-    .code = {232, "state-space-split", Level::kWarning,
-             "a state space mixer is split across its packed parts"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds packed projections and convolutions of Mamba-2 mixers and of "
-        "gated delta nets (`in_proj`, `conv1d` with a vector `A_log`, or the "
-        "same shapes under other names) whose packed dimension is split over a "
-        "tensor parallel axis, and reports if the groups of B and C do not "
-        "divide by it.",
-    .why =
-        "Devices compute the heads of a mixer independently only if each has "
-        "all parts of its heads, such as their gate, input and time step, and "
-        "the group from which they read B and C (arXiv 2405.21060, section "
-        "8.1; "
-        "state-spaces/mamba#406, "
-        "vllm-project/vllm#13660). Contiguous shards do not.",
-    .instead =
-        "Leave the packed dimension unsharded, or store the parts as separate "
-        "parameters.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'in_proj'
-    spec: [TP, FSDP]
-  - match: '.'
-    spec: Replicated
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers.0.mixer.in_proj.weight": {"shape": [8512, 2048], "dtype": "BF16"},
-  "layers.0.mixer.norm.weight": {"shape": [4096], "dtype": "BF16"},
-  "layers.0.mixer.A_log": {"shape": [64], "dtype": "F32"}}}
-)",
-            .model = R"({"model_type": "mamba2", "n_groups": 1}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'in_proj'
-    spec: [null, FSDP]
-  - match: '.'
-    spec: Replicated
-)"},
-    .check = CheckStateSpaceSplit};
 
 }  // namespace shardc

@@ -3,14 +3,10 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kTensorAxisIdle;
-
-namespace {
 
 void CheckTensorAxisIdle(const Facts& facts, FindingSink& sink) {
   std::set<std::string> splits;
@@ -43,38 +39,5 @@ void CheckTensorAxisIdle(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kTensorAxisIdle{
-    .code = {225, "tensor-axis-idle", Level::kWarning,
-             "a tensor parallel axis splits no parameter"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds tensor parallel axes of size 2 or more that the rules for "
-        "attention name, and that split no parameter in any mode.",
-    .why =
-        "Every device of the axis then computes all of every projection and "
-        "takes its heads from the result, so that the devices repeat each "
-        "other's work.",
-    .instead =
-        "Split the projections over the axis, or remove it from the mesh.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-axes: {head: tp}
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, null]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {head: tp}
-rules:
-  - match: 'q_proj/kernel'
-    spec: [FSDP, HEAD]
-)"},
-    .check = CheckTensorAxisIdle};
 
 }  // namespace shardc

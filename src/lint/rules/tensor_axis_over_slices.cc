@@ -2,12 +2,9 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kTensorAxisOverSlices;
-
 namespace {
 
 // Returns the first axis that could span the slices: it is not tensor parallel,
@@ -22,6 +19,8 @@ std::string OtherAxis(const Facts& facts) {
   }
   return {};
 }
+
+}  // namespace
 
 void CheckTensorAxisOverSlices(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
@@ -44,35 +43,5 @@ void CheckTensorAxisOverSlices(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kTensorAxisOverSlices{
-    .code = {303, "tensor-axis-over-slices", Level::kWarning,
-             "a tensor parallel axis spans several slices"},
-    .what =
-        "Finds meshes of several slices in which a tensor parallel axis spans "
-        "the slices.",
-    .why =
-        "The network between slices is the slowest there is, and tensor "
-        "parallel collectives run several times in each layer.",
-    .instead = "Let a data parallel axis span the slices.",
-    .bad = {.mesh = R"(axes: {dp: 2, tp: 4}
-slices: 2
-dcn: {tp: 2}
-)",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.mesh = R"(axes: {dp: 2, tp: 4}
-slices: 2
-dcn: {dp: 2}
-)"},
-    .check = CheckTensorAxisOverSlices};
 
 }  // namespace shardc

@@ -3,13 +3,9 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/vocabulary.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kTiedEmbeddingDiffers;
-
-namespace {
 
 void CheckTiedEmbeddingDiffers(const Facts& facts, FindingSink& sink) {
   if (!facts.model()->tied_embeddings) return;
@@ -38,41 +34,5 @@ void CheckTiedEmbeddingDiffers(const Facts& facts, FindingSink& sink) {
   finding.labels.push_back({facts.GroupPlace(*embedding), "the embedding"});
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kTiedEmbeddingDiffers{
-    .code = {211, "tied-embedding-differs", Level::kWarning,
-             "the embedding and the tied output head have different specs"},
-    .needs = kNeedsShapes | kNeedsModel,
-    .what =
-        "Finds an output head whose spec differs from the embedding's, "
-        "dimension by dimension, if the model's configuration ties the two.",
-    .why =
-        "They are one tensor. Two specs mean two copies, or a reshard of the "
-        "entire table in every step.",
-    .instead = "Use the same axes for vocabulary and width in both.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: [VOCAB, FSDP]
-  - match: 'lm_head/kernel'
-    spec: [TP, FSDP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed_tokens/embedding": {"shape": [32000, 4096], "dtype": "BF16"},
-  "lm_head/kernel": {"shape": [4096, 32000], "dtype": "BF16"}}}
-)",
-            .model = R"({"tie_word_embeddings": true, "hidden_size": 4096}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'embedding'
-    spec: [VOCAB, FSDP]
-  - match: 'lm_head/kernel'
-    spec: [FSDP, VOCAB]
-)"},
-    .check = CheckTiedEmbeddingDiffers};
 
 }  // namespace shardc

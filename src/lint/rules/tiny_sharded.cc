@@ -3,18 +3,17 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kTinySharded;
-
 namespace {
 
 // A shard with fewer bytes than this is not worth the latency of its
 // collectives.
 constexpr int64_t kTinyShardBytes = 256;
+
+}  // namespace
 
 void CheckTinySharded(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
@@ -40,32 +39,5 @@ void CheckTinySharded(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kTinySharded{
-    .code = {208, "tiny-sharded", Level::kNote,
-             "a tiny parameter is split into shards"},
-    .needs = kNeedsShapes,
-    .what = "Finds parameters whose shards are less than 256 bytes.",
-    .why =
-        "Sharding them saves no memory worth the latency of a collective in "
-        "every step.",
-    .instead = "Replicate it, or set `min_size`.",
-    .bad = {.mesh = "fsdp:16",
-            .rules = R"(version: 1
-rules:
-  - match: 'norm/scale'
-    spec: [FSDP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "norm/scale": {"shape": [768], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'norm/scale'
-    spec: Replicated
-)"},
-    .check = CheckTinySharded};
 
 }  // namespace shardc

@@ -5,12 +5,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/pattern_ends.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kUnanchoredPattern;
-
 namespace {
 
 // Returns a text such as "`layers.10.q` (10 of 12 parameters `layers.*.q`)", or
@@ -23,6 +20,8 @@ std::string PartText(const Facts& facts, const GroupPart& part) {
          std::to_string(held) + " of " + std::to_string(count) +
          " parameters " + Quoted(part.group->name) + ")";
 }
+
+}  // namespace
 
 void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
@@ -53,41 +52,5 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kUnanchoredPattern{
-    .code = {110, "unanchored-pattern", Level::kWarning,
-             "a pattern without `$` also matches longer names"},
-    .what =
-        "Finds patterns without a `$`, or with one that ends only some of "
-        "their alternatives, that match some names up to the end of a word and "
-        "others up to the middle of one, such as `kernel`, which also matches "
-        "`kernel_scale`.",
-    .why =
-        "The longer name is another tensor of another shape, and gets a spec "
-        "that was not written for it.",
-    .instead =
-        "End the pattern with `$`, or with `\\b` if names continue after the "
-        "word. `--fix` adds it if no spec changes, `--unsafe-fixes` in any "
-        "case.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "I8"},
-  "layers/0/q_proj/kernel_scale": {"shape": [8, 1024], "dtype": "F32"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel$'
-    spec: ColumnWise
-  - match: 'q_proj/kernel_scale$'
-    spec: [null, TP]
-)"},
-    .check = CheckUnanchoredPattern};
 
 }  // namespace shardc

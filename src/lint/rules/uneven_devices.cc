@@ -5,14 +5,10 @@
 #include "comm/memory.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kUnevenDevices;
-
-namespace {
 
 // Reports devices that hold different numbers of bytes. Specs shard evenly, so
 // within a pipeline stage only placement can assign more bytes to one
@@ -45,34 +41,5 @@ void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kUnevenDevices{
-    .code = {210, "uneven-devices", Level::kWarning,
-             "placed parameters are distributed unevenly"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds axes along which `place` gives one coordinate fewer bytes than "
-        "another, by more than a twentieth of the other's.",
-    .why =
-        "The device with the most bytes determines the memory and the time of "
-        "a step.",
-    .instead = "Use an axis size that divides the number of experts.",
-    .bad = {.mesh = "ep:2",
-            .rules = R"(version: 1
-rules:
-  - match: 'experts\.(\d+)\.up\.weight'
-    spec: Replicated
-    place: {axis: ep, index: 'experts\.(\d+)\.', count: 3}
-separator: "."
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "experts.0.up.weight": {"shape": [1024, 256], "dtype": "BF16"},
-  "experts.1.up.weight": {"shape": [1024, 256], "dtype": "BF16"},
-  "experts.2.up.weight": {"shape": [1024, 256], "dtype": "BF16"}}}
-)"},
-    .good = {.mesh = "ep:3"},
-    .check = CheckUnevenDevices};
 
 }  // namespace shardc

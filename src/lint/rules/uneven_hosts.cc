@@ -10,13 +10,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/hosts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 
 namespace shardc {
-
-extern const Lint kUnevenHosts;
-
-namespace {
 
 void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
@@ -45,37 +41,5 @@ void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
   finding.help = "use sizes of which one divides the other";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kUnevenHosts{
-    .code = {302, "uneven-hosts", Level::kWarning,
-             "model replicas straddle hosts unevenly"},
-    .what =
-        "Finds meshes in which the devices of a model replica, tensor "
-        "times sequence parallel, neither divide the devices of a host "
-        "nor are a multiple of them.",
-    .why =
-        "Ranks computed per host are then wrong for some processes, and some "
-        "replicas communicate over the network while others do not.",
-    .instead = "Use sizes of which one divides the other.",
-    .bad = {.mesh = R"(axes: {fsdp: 4, tp: 6}
-processes: 3
-)",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 6144], "dtype": "BF16"}}}
-)"},
-    .good = {.mesh = R"(axes: {fsdp: 6, tp: 4}
-processes: 3
-)",
-             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [6144, 4096], "dtype": "BF16"}}}
-)"},
-    .check = CheckUnevenHosts};
 
 }  // namespace shardc

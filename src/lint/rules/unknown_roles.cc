@@ -11,15 +11,12 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kUnknownRoles;
-
 namespace {
 
 // Of a smaller model, every device could hold all matrices.
@@ -41,6 +38,8 @@ bool IsSplitUnknown(const Facts& facts, size_t g) {
     layers.push_back(one.dim);
   return IsUnknownByName(group.name, facts.separator(), *type.shape, layers);
 }
+
+}  // namespace
 
 void CheckUnknownRoles(const Facts& facts, FindingSink& sink) {
   // The section `model` of the rules names what each parameter does.
@@ -79,42 +78,5 @@ void CheckUnknownRoles(const Facts& facts, FindingSink& sink) {
       "yourself and ignore this finding";
   sink.push_back(std::move(finding));
 }
-
-}  // namespace
-
-constinit const Lint kUnknownRoles{
-    .code = {120, "unknown-roles", Level::kWarning,
-             "tensor parallelism splits matrices of unknown role"},
-    .needs = kNeedsShapes,
-    .what =
-        "Finds models of which more than a tenth, and at least 16 MiB, are "
-        "matrices that tensor parallelism splits and whose names do not show "
-        "what they do: no word is one that frameworks use for a projection, an "
-        "embedding or an output head.",
-    .why =
-        "The lints of heads, fused projections and pairs of projections read "
-        "roles from names. Without roles they report nothing, which is not the "
-        "same as finding nothing.",
-    .instead =
-        "Describe the step in a `model:` section, or compare the split with "
-        "the heads and the fused parts of the model's code.",
-    .bad = {.mesh = "tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'zorp/kernel'
-    spec: [null, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/zorp/kernel": {"shape": [4096, 12288], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'q_proj/kernel'
-    spec: [null, HEAD]
-)",
-             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [4096, 4096], "dtype": "BF16"}}}
-)"},
-    .check = CheckUnknownRoles};
 
 }  // namespace shardc

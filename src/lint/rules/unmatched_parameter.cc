@@ -14,13 +14,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kUnmatchedParameter;
-
 namespace {
 
 // The names of the tensors that stand for a module's `weight` in a quantised
@@ -121,6 +118,8 @@ LintFinding QuantisedFinding(const Facts& facts, const QuantisedTensors& all) {
   return out;
 }
 
+}  // namespace
+
 void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
   if (facts.compiled().Unmatched() != UnmatchedPolicy::kError) return;
   const QuantisedTensors quantised = QuantisedTensorsOf(facts);
@@ -174,36 +173,5 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kUnmatchedParameter{
-    .code = {104, "unmatched-parameter", Level::kError,
-             "no rule matches a parameter"},
-    .what =
-        "Finds parameters that no rule matches, if the policy requires a rule "
-        "for each, and names the nearest rule.",
-    .why = "Without a rule a parameter has no spec, and no plan is written.",
-    .instead = "Write a rule that matches it, above any catch-all.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'attn/q_proj/kernel'
-    spec: ColumnWise
-  - match: 'mlp/experts/down_proj/kernel'
-    spec: RowWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
-  "layers/0/moe/experts/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-rules:
-  - match: 'attn/q_proj/kernel'
-    spec: ColumnWise
-  - match: 'moe/experts/down_proj/kernel'
-    spec: RowWise
-)"},
-    .check = CheckUnmatchedParameter};
 
 }  // namespace shardc

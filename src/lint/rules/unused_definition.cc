@@ -9,15 +9,12 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "model/model_description.h"
 #include "model/pack_name.h"
 #include "resolve/attention.h"
 
 namespace shardc {
-
-extern const Lint kUnusedDefinition;
-
 namespace {
 
 bool InPack(const Place& place) {
@@ -93,6 +90,8 @@ void Report(FindingSink& sink, const Place& place, const std::string& what,
   sink.push_back(std::move(finding));
 }
 
+}  // namespace
+
 void CheckUnusedDefinition(const Facts& facts, FindingSink& sink) {
   const RuleSet& set = facts.compiled().rules;
   const Uses uses(facts);
@@ -108,35 +107,5 @@ void CheckUnusedDefinition(const Facts& facts, FindingSink& sink) {
     }
   }
 }
-
-}  // namespace
-
-constinit const Lint kUnusedDefinition{
-    .code = {116, "unused-definition", Level::kWarning,
-             "a bundle, registration or override is used by no spec"},
-    .what =
-        "Finds bundles that no rule uses, and registered names and overrides "
-        "that no spec of a rule, no bundle, no other registration, no tensor "
-        "of attention and no `model:` section uses.",
-    .why =
-        "A definition is written to be used; some rule probably should use it.",
-    .instead = "Use it, or remove it.",
-    .bad = {.mesh = "fsdp:2,tp:4",
-            .rules = R"(version: 1
-bundles: {QKV: [[FSDP, SP], TP]}
-rules:
-  - match: 'q_proj/kernel'
-    spec: ColumnWise
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-bundles: {QKV: [[FSDP, SP], TP]}
-rules:
-  - match: 'q_proj/kernel'
-    spec: QKV
-)"},
-    .check = CheckUnusedDefinition};
 
 }  // namespace shardc

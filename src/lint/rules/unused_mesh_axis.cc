@@ -6,13 +6,10 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
 #include "lint/analysis/whole_model.h"
-#include "lint/rules/lint.h"
+#include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
-
-extern const Lint kUnusedMeshAxis;
-
 namespace {
 
 void Take(std::set<std::string>& used, const Spec& spec) {
@@ -41,6 +38,8 @@ void TakeAttention(std::set<std::string>& used, const Facts& facts) {
     }
   }
 }
+
+}  // namespace
 
 void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   std::set<std::string> used;
@@ -74,34 +73,5 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
-
-}  // namespace
-
-constinit const Lint kUnusedMeshAxis{
-    .code = {206, "unused-mesh-axis", Level::kWarning,
-             "nothing is split over a mesh axis"},
-    .what =
-        "Finds mesh axes of size 2 or more that split no parameter and no "
-        "attention tensor in any mode. The default that heads are on the "
-        "tensor parallel axis is not counted: a rule has to split a parameter "
-        "or name the axis.",
-    .why = "The devices along such an axis hold and compute the same values.",
-    .instead = "Name the axis in a rule, or remove it from the mesh.",
-    .bad = {.mesh = "fsdp:2,model:4",
-            .rules = R"(version: 1
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-)"},
-    .good = {.rules = R"(version: 1
-axes: {tensor_parallel: model}
-rules:
-  - match: 'up/kernel'
-    spec: [FSDP, TP]
-)"},
-    .check = CheckUnusedMeshAxis};
 
 }  // namespace shardc
