@@ -136,9 +136,9 @@ class Diagnostic(Page):
                       + " of a lint, or " + ", ".join(OTHER))
         self.preview = self.is_lint and self.choice(
             "preview", {"yes": True, "no": False}, "no")
-        self.meaning = self.field("meaning")
-        self.level = self.choice("level", LEVELS)
         if self.is_lint:
+            self.meaning = self.field("meaning")
+            self.level = self.choice("level", LEVELS)
             self.checks = self.choice("check", {"yes": True, "no": False},
                                       "yes")
             self.needs = self.needed()
