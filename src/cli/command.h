@@ -60,8 +60,8 @@ Declared Declare(Options (*options)(Flags&),
 
 // Describes a command. Its texts are its page in texts/commands. The build
 // makes cli/commands.h from the pages: it declares a function for each command,
-// such as DeclareVerifyStep for `verify step`, which the file with the command's
-// name defines.
+// such as DeclareVerifyStep for `verify step`, which the file with the
+// command's name defines.
 struct Command {
   // The name has one word, or two for a subcommand.
   std::string_view name;

@@ -1,5 +1,5 @@
-// Explains what a diagnostic means and how to fix it. The texts are the pages of
-// texts/diagnostics, which the build writes into a table.
+// Explains what a diagnostic means and how to fix it. The texts are the pages
+// of texts/diagnostics, which the build writes into a table.
 #ifndef SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 #define SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 
