@@ -93,8 +93,7 @@ MAY_INCLUDE = {
         "cost"},
     "picture": {"source", "model", "roles", "comm", "plan"},
     "emit": {"source", "model", "plan"},
-    "emit/findings/pages": {"source"},
-    "emit/findings": {"source", "lint/rules", "emit", "emit/findings/pages"},
+    "emit/findings": {"source", "lint/rules", "emit"},
     "emit/verify": {"source", "model", "floats", "comm", "exec/machine",
         "verify/cases", "verify/judge", "verify", "verify/step"},
     "emit/exports": {"source", "model", "roles", "schedule", "plan"},
@@ -144,7 +143,7 @@ THIRD_PARTY = {
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 #Made by the build, or next to the source that includes it.
-GENERATED = {"cli/version.h"}
+GENERATED = {"cli/commands.h", "cli/version.h", "lint/rules/all.h"}
 
 
 def room_of(path):
@@ -155,7 +154,7 @@ class Source:
     """All includes of src, read once."""
 
     def __init__(self):
-        self.files = set()
+        self.files = set(GENERATED)
         self.ours = []      # (file, its room, the room it includes, header)
         self.foreign = []   # (file, its room, header)
         for folder, _, names in os.walk(SRC):
@@ -234,8 +233,6 @@ class Rooms(unittest.TestCase):
     def test_includes_follow_the_table(self):
         self.assertTrue(self.source.ours)
         for file, room, other, header in self.source.ours:
-            if header in GENERATED:
-                continue
             self.assertIn(header, self.source.files, file)
             if other != room:
                 self.assertIn(other, MAY_INCLUDE[room],
@@ -244,7 +241,7 @@ class Rooms(unittest.TestCase):
     def test_the_table_lists_only_what_is_used(self):
         used = {room: set() for room in MAY_INCLUDE}
         for _, room, other, header in self.source.ours:
-            if other != room and header not in GENERATED:
+            if other != room:
                 used[room].add(other)
         self.assertEqual(used, MAY_INCLUDE)
 

@@ -273,23 +273,6 @@ Options OptionsOf(ImportFlags& flags) {
 
 }  // namespace
 
-const Command kImport = {
-    .name = "import",
-    .summary = "convert another system's configuration to a rules file",
-    .about = R"(
-Reads another system's rules and writes them as shardc-rules(5), and its mesh,
-if it has one, as shardc-mesh(5). Files are parsed, never run.
-
-What cannot be converted is an error with its place, and nothing is written: a
-value that is not in the file, a branch on a flag that `--set` does not give, a
-pattern that RE2 does not support. If a system does not search patterns in
-names, the written patterns are changed to match the same names. With
-`--manifest`, the command prints how many of the manifest's names have a rule.
-`hf-tp-plan` then also writes no rule for a key that matches no parameter, and
-knows the dimensions of each parameter.)",
-    .example = "shardc import eformer partition_axis.json -o axes.yaml",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunImport); },
-};
+Declared DeclareImport() { return Declare(OptionsOf, RunImport); }
 
 }  // namespace shardc::cli

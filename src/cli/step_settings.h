@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/cost_flags.h"
 #include "cli/ranks.h"
 #include "cli/stage_flags.h"
