@@ -29,19 +29,42 @@ from typing import Any
 from shardc.logical_axes import rule_of, token_of
 from shardc.program import find_program, findings_of_text, run
 from shardc.source_reader import MOST_BYTES, SourceError
-from shardc.source_rules import ImportError_, Name, RulesFile, RulesReader, printable, quoted
+from shardc.source_rules import (
+    ImportError_,
+    Name,
+    RulesFile,
+    RulesReader,
+    not_known,
+    printable,
+    quoted,
+)
 from shardc.source_state import Refused
 from shardc.source_values import Spec, Unknown
 
+# The codes of the program's messages that are used here.
+_CODES = {
+    "usage": 1,
+    "unreadable": 3,
+    "limit": 5,
+    "encoding": 6,
+    "duplicate-key": 20,
+    "axis-name": 26,
+    "spec": 27,
+    "inexpressible": 62,
+}
 _YAML_WORDS = {"null", "true", "false", "yes", "no", "on", "off"}
 
 
 class Failure(Exception):
-    """An error, its line and column, and what to do."""
+    """An error, its line and column, what to do, and its code (docs/diagnostics.md)."""
 
-    def __init__(self, message: str, line: int = 0, column: int = 0, help: str = "", size: int = 1) -> None:
+    def __init__(
+        self, message: str, line: int = 0, column: int = 0, help: str = "", size: int = 1,
+        code: str = "inexpressible",
+    ) -> None:  # fmt: skip
         super().__init__(message)
-        self.message, self.line, self.column, self.help, self.size = message, line, column, help, size
+        self.message, self.line, self.column, self.help = message, line, column, help
+        self.size, self.code = size, code
 
 
 # -- Reading -----------------------------------------------------------------------------
@@ -57,19 +80,21 @@ def read(
     """The rules of a file, or with `logical` its logical axis rules, as pairs. Raises
     Failure."""
     if len(source) > MOST_BYTES:
-        raise Failure(f"this file is larger than {MOST_BYTES >> 20} MiB")
+        raise Failure(f"this file is larger than {MOST_BYTES >> 20} MiB", code="limit")
     try:
         text = source.decode("utf-8")
     except UnicodeDecodeError as error:
         before = source[: error.start].decode()
         line = before.count("\n") + 1
-        raise Failure("this byte is not UTF-8", line, len(before) - before.rfind("\n")) from None
+        column = len(before) - before.rfind("\n")
+        raise Failure("this byte is not UTF-8", line, column, code="encoding") from None
     for name in settings or {}:
         if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
             raise Failure(
                 f"this file has no {quoted(name)}, to which `--set` gives a value",
                 help="name a parameter of a function, or an attribute without its object,"
                 " such as `num_layers`",
+                code="usage",
             )
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 8000))
@@ -81,7 +106,10 @@ def read(
                 _check(rule)
         return made
     except SourceError as error:
-        raise Failure(error.message, error.line, error.column) from None
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        help = f"this is Python {version}; what a newer one reads needs that one"
+        message = f"this is not well-formed Python: {error.message}"
+        raise Failure(message, error.line, error.column, help) from None
     except Refused as error:
         raise _failure(source, _not_followed(error.unknown)) from None
     except ImportError_ as error:
@@ -101,14 +129,16 @@ def _not_followed(of: Unknown) -> ImportError_:
 def _failure(source: bytes, error: ImportError_) -> Failure:
     node = error.node
     if getattr(node, "lineno", None) is None:
-        return Failure(error.message, help=error.help)
+        return Failure(error.message, help=error.help, code=error.code)
     line = re.split(rb"\r\n|\r|\n", source)[node.lineno - 1]
     before = len(line[: node.col_offset].decode("utf-8", "replace"))
     end = node.end_col_offset if node.end_lineno == node.lineno else len(line)
     size = len(line[node.col_offset : end].decode("utf-8", "replace"))
     if line.startswith(b"\xef\xbb\xbf"):
         before -= 1
-    return Failure(error.message, node.lineno, before + 1, error.help, max(size, 1))
+    return Failure(
+        error.message, node.lineno, before + 1, error.help, max(size, 1), error.code
+    )
 
 
 def _logical_rules(reader: RulesReader, symbol: str) -> list[list[Any]]:
@@ -126,13 +156,12 @@ def _logical_rules(reader: RulesReader, symbol: str) -> list[list[Any]]:
             "this file holds several lists of logical axis rules" if found
             else "this file holds no such list of logical axis rules", None,
             f"name one with `--symbol`: {names}" if found else "a list of pairs (name, axes)",
+            "usage" if found else "",
         )  # fmt: skip
     one = found[0]
     reader.reader = one.reader
     reader.nodes = []
     if type(one.value) is Unknown:
-        from shardc.source_rules import not_known
-
         raise not_known(one.value)
     if not isinstance(one.value, (list, tuple)) or isinstance(one.value, Spec):
         raise ImportError_(
@@ -143,8 +172,6 @@ def _logical_rules(reader: RulesReader, symbol: str) -> list[list[Any]]:
         pair, node = one.reader.seen(pair), reader.part_place(one.value, i)
         if not _is_pair(pair):
             if type(pair) is Unknown:
-                from shardc.source_rules import not_known
-
                 raise not_known(pair)
             raise ImportError_("this is no pair of a logical name and mesh axes", node)
         entry = reader.entry(pair[1], reader.part_place(pair, 1), False)
@@ -171,14 +198,15 @@ def _check(rule: Any) -> None:
         if name.text in seen and not logical:
             raise ImportError_(
                 f"axis `{name.text}` is given twice in one spec", node,
-                "an axis can split one dimension only",
+                "an axis can split one dimension only", "spec",
             )  # fmt: skip
         seen.add(name.text)
         fault = _axis_fault(name.text) if name.is_axis and name.text != "_" else ""
         if fault:
             raise ImportError_(
-                f"axis name {quoted(name.text)} {fault}", node, "rename the axis in the source"
-            )
+                f"axis name {quoted(name.text)} {fault}", node,
+                "rename the axis in the source", "axis-name",
+            )  # fmt: skip
 
 
 def _axis_fault(name: str) -> str:
@@ -284,7 +312,9 @@ def setting(text: str) -> Any:
 
 def shown(failure: Failure, path: str, source: bytes, level: str = "error") -> str:
     """A message with its place, as the program prints its own."""
-    out = [f"{level}: {failure.message}"]
+    code = failure.code
+    label = code if code.startswith("SHD") else f"SHD{_CODES[code]:03} {code}"
+    out = [f"{level}[{label}]: {failure.message}"]
     if failure.line:
         out.append(f"  --> {path}:{failure.line}:{failure.column}")
         lines = re.split(r"\r\n|\r|\n", source.decode("utf-8", "replace"))
@@ -319,8 +349,41 @@ def check_patterns(made: RulesFile, text: str, source: bytes) -> None:
         before = text.split("\n")[: found.line or 0]
         number = sum(line.startswith("  - match: ") for line in before)
         node = made.rules[number - 1].node if 0 < number <= len(made.rules) else None
-        raise _failure(source, ImportError_(found.message, node, found.help))
+        label = f"{found.code} {found.name}"
+        raise _failure(source, ImportError_(found.message, node, found.help, label))
     raise Failure(done.stderr.strip() or "the program does not read these rules")
+
+
+def count_matched(text: str, made: RulesFile, manifest: str) -> str:
+    """How many names of a manifest have a rule, by the program."""
+    axes = {"dp", "fsdp", "tp", "sp", "ep"}
+    for value in made.axes.values():
+        axes.update(value or ())
+    for one in made.register:
+        for rule in (one.rule, one.generation):
+            many = rule if isinstance(rule, list) else [rule]
+            axes.update(n.text for n in many if isinstance(n, Name))
+    for rule in made.rules:
+        for spec in (rule.spec, *rule.modes.values()):
+            axes.update(n.text for entry in spec for n in entry if isinstance(n, Name) and n.is_axis)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: os.path.join(folder, name) for name in ("mesh.yaml", "rules.yaml", "plan")}
+        sizes = ", ".join(f"{json.dumps(axis)}: 1" for axis in sorted(axes))
+        for name, content in (("mesh.yaml", f"axes: {{{sizes}}}\n"), ("rules.yaml", text)):
+            with open(paths[name], "w", encoding="utf-8") as file:
+                file.write(content)
+        inputs = ["--mesh", paths["mesh.yaml"], "--rules", paths["rules.yaml"]]
+        inputs += ["--manifest", manifest, "--no-project", "--quiet", "--keep-going"]
+        done = run(
+            ["plan", *inputs, "--modes", "train", "--unmatched", "replicate", "-o", paths["plan"]],
+            check=False,
+        )
+        if not os.path.exists(paths["plan"]):
+            raise Failure(f"{manifest} cannot be matched: {done.stderr.strip()}", code="usage")
+        with open(paths["plan"], encoding="utf-8") as file:
+            params = json.load(file)["params"]
+    count = sum(one.get("rule") is not None for one in params.values())
+    return f"{count} of {len(params)} {'name has' if len(params) == 1 else 'names have'} a rule\n"
 
 
 def write(path: str | None, text: str) -> None:
@@ -426,14 +489,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return import_logical(made, options)
         text = yaml_text(made)
         check_patterns(made, text, source)
+        if options.manifest:
+            sys.stderr.write(count_matched(text, made, options.manifest))
         for warning in made.warnings:
             sys.stderr.write(shown(_failure(source, warning), path, source, "warning"))
         write(options.output, text if options.format == "text" else json.dumps(data(made), indent=1) + "\n")
     except Failure as error:
         sys.stderr.write(shown(error, path, source))
         return 2
-    except (OSError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"error[SHD003 unreadable]: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -7,6 +7,7 @@ Python. An expression whose operands are not known is an Unknown.
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import re
 import string
@@ -539,13 +540,9 @@ class Expressions(State):
 
     def assigns(self, of: Class, name: str) -> bool:
         """Whether a method of the class may assign an attribute of its object."""
-        for one in of.order:
-            if isinstance(one, Class):
-                for inside in ast.walk(one.node):
-                    if isinstance(inside, ast.Attribute) and inside.attr == name:
-                        if not isinstance(inside.ctx, ast.Load):
-                            return True
-        return False
+        return any(
+            isinstance(one, Class) and name in _assigned(one.node) for one in of.order
+        )
 
     def sample_member(self, holder: Object, name: str) -> Any:
         """The object that `__init__` makes for an attribute, where all that it calls
@@ -655,6 +652,15 @@ class Expressions(State):
 
     def put(self, target: Any, value: Any, scope: Scope) -> None:
         raise NotImplementedError
+
+
+@functools.lru_cache(maxsize=1000)
+def _assigned(node: ast.AST) -> frozenset[str]:
+    """The attributes that the statements of a class assign."""
+    return frozenset(
+        one.attr for one in ast.walk(node)
+        if isinstance(one, ast.Attribute) and not isinstance(one.ctx, ast.Load)
+    )  # fmt: skip
 
 
 def _is_normal(spec: Spec) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from shardc.source_calls import MUTATORS, SPECS, Calls, Raised, Returned, is_special
 from shardc.source_expressions import BUILTINS, HARMLESS_BASES, Undecidable
-from shardc.source_state import Refused, absent, lookup
+from shardc.source_state import MOST_STEPS, Refused, absent, lookup
 from shardc.source_values import (
     Builtin,
     Class,
@@ -487,7 +487,7 @@ class Reader(Calls):
             swallows = swallows or any(isinstance(r, (Function, Class, Object)) for r in roots)
             if item.optional_vars:
                 text = f"what `{self.text(item.context_expr)}` enters"
-                self.put(item.optional_vars, Unknown(text, item, "", roots), scope)
+                self.put(item.optional_vars, Unknown(text, item.context_expr, "", roots), scope)
         if swallows:
             self.may_run(Unknown("what this `with` runs", node), node.body, scope)
         else:
@@ -536,7 +536,8 @@ class Definitions:
         self.tree = parsed(source)
         self.module = self.reader()  # what it holds when Python has loaded it
         self.calls: Reader | None = None  # another one, in which functions are called
-        self.most = 50  # of them
+        self.steps = 4 * MOST_STEPS  # of all of them
+        self.mentions: dict[str, set[str]] = {}  # by class: see shardc.source_rules
         self.all: list[Named] = []
         self.list_names(self.tree.body, (), self.module.top.names)
 
@@ -574,11 +575,11 @@ class Definitions:
                 seen.add(name)
 
     def add_function(self, path: tuple[str, ...], name: str, inherited: bool) -> None:
-        if self.calls is None or self.calls.is_dirty:
-            self.most -= 1
-            self.calls = self.reader() if self.most > 0 else self.calls
-        reader: Any = self.calls
-        owner = None
+        if self.calls is None or (self.calls.is_dirty and self.steps > 0):
+            self.calls = self.reader()
+            self.steps -= self.calls.steps
+        reader = self.calls
+        owner: Any = None
         names = reader.top.names
         for part in path:
             owner = names[part]
@@ -590,8 +591,9 @@ class Definitions:
                 break
         full = ".".join((*path, name))
         named = Named(full, None, reader, True, inherited)
-        if self.most > 0:
+        if self.steps > 0:
             named.value = reader.result(found, owner, named.defaults)
+            self.steps -= reader.steps + 100
         else:
             named.value = Unknown("what so many functions return", found.node)
         self.all.append(named)
@@ -604,8 +606,10 @@ def parsed(source: bytes) -> ast.Module:
             return ast.parse(source.decode("utf-8-sig"))
     except SyntaxError as error:
         raise SourceError(error.msg, error.lineno or 1, error.offset or 1) from None
-    except (ValueError, MemoryError, RecursionError) as error:
-        raise SourceError(str(error) or "this is nested too deeply", 1, 1) from None
+    except MemoryError:
+        raise SourceError("this file needs too much memory, or is nested too deeply", 1, 1) from None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(str(error) or "this file is nested too deeply", 1, 1) from None
 
 
 def _order(of: Class, node: Any) -> list[Any]:
@@ -621,7 +625,7 @@ def _order(of: Class, node: Any) -> list[Any]:
                 break
         else:
             return [*out, Unknown("these bases", node)]
-        if isinstance(first, Unknown) or len(out) > 100:
+        if isinstance(first, Unknown) or len(out) > 50:
             return [*out, first if isinstance(first, Unknown) else Unknown("these bases", node)]
         out.append(first)
         parts = [[one for one in part if one is not first] for part in parts]

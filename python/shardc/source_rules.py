@@ -258,15 +258,21 @@ class Found:
 
 def module_mentions(module: Definitions, name: str) -> bool:
     """Whether a statement that binds or changes a constant has a spec in it."""
-    *path, last = name.split(".")
-    names = module.module.top.names
-    body: Any = module.tree.body
-    for part in path:
-        names, body = names[part].names, names[part].node.body
+    path, _, last = name.rpartition(".")
+    if path not in module.mentions:
+        names, body = module.module.top.names, module.tree.body
+        for part in path.split(".") if path else ():
+            names, body = names[part].names, names[part].node.body
+        module.mentions[path] = set(_mentioned(body, names, module.module.top.names))
+    return last in module.mentions[path]
 
-    def mentions(node: ast.AST) -> bool:
+
+def _mentioned(body: Iterable[Any], names: Any, above: Any) -> Iterator[str]:
+    """The names that statements with specs bind or change."""
+
+    def has_specs(node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
-            found = names.get(node.id, module.module.top.names.get(node.id))
+            found = names.get(node.id, above.get(node.id))
             return any(is_spec(one) for one in _inside(found, 3))
         if isinstance(node, ast.Lambda):
             return False
@@ -276,23 +282,18 @@ def module_mentions(module: Definitions, name: str) -> bool:
                 return True
             if called not in _KEEPING:
                 return False
-        return any(map(mentions, ast.iter_child_nodes(node)))
+        return any(map(has_specs, ast.iter_child_nodes(node)))
 
-    def visit(statements: Iterable[Any]) -> bool:
-        for one in statements:
-            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                continue
-            named = {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
-            blocks = [getattr(one, b, []) for b in ("body", "orelse", "finalbody", "handlers")]
-            if any(blocks):
-                if any(visit(block) for block in blocks):
-                    return True
-            elif last in named and isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
-                if one.value is not None and mentions(one.value):
-                    return True
-        return False
-
-    return visit(body)
+    for one in body:
+        if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for block in ("body", "orelse", "finalbody", "handlers"):
+            yield from _mentioned(getattr(one, block, ()), names, above)
+        if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)) and one.value:
+            target = getattr(one, "target", getattr(one.value, "func", one.value))
+            if has_specs(one.value):
+                for changed in getattr(one, "targets", [target]):
+                    yield from (n.id for n in ast.walk(changed) if isinstance(n, ast.Name))
 
 
 def _inside(value: Any, depth: int) -> Iterator[Any]:
@@ -472,7 +473,7 @@ class RulesReader:
         for name, spec, node in leaves:
             rule = self.rule(spec, (node, node), node)
             if name in seen:
-                raise ImportError_(f"{quoted(name)} is given twice", node, "", "duplicate-key")
+                raise ImportError_(f"{quoted(name)} is given twice", node, code="duplicate-key")
             seen.add(name)
             named.append((name, rule))
         key = lambda rule: (rule.spec, rule.modes)  # noqa: E731

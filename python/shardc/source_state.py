@@ -34,7 +34,7 @@ from shardc.source_values import (
     View,
 )
 
-MOST_STEPS = 400_000
+MOST_STEPS = 300_000
 MOST_SIZE = 1_000_000  # items of a value, characters of a text
 
 _ABSENT = object()
@@ -214,7 +214,7 @@ class State:
             if isinstance(one, (str, int, float, type(None), Symbol)) or id(one) in seen:
                 continue
             seen[id(one)] = one
-            self.steps += 1
+            self.step(getattr(one, "node", None))
             if isinstance(one, Unknown):
                 stack += one.roots
             elif isinstance(one, (list, tuple, set, frozenset)):

@@ -1,23 +1,21 @@
-"""Compares `import python` with the Python interpreter on random programs.
+"""Compares shardc.import_python with the Python interpreter on random programs.
 
-Usage: python_programs.py [COUNT [SEED]]; SHARDC_BIN is the program. Each
-program makes a list of rules, shares it between names, and changes it through
+Usage: python_programs.py [COUNT [SEED]]. Each program makes a list of rules, shares it between names, and changes it through
 functions, branches, loops, classes and containers. Some conditions are known
 only when the program runs. Imported functions do not change their arguments,
 which the importer assumes. It may refuse a program. The status is 1 if it
 accepts one and reads other rules than the interpreter makes."""
 
 import collections
-import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
 import types
 
-BIN = os.environ.get("SHARDC_BIN", "build/src/cli/shardc")
-CHUNK = 50
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+from shardc import import_python  # noqa: E402
 
 
 class Spec(tuple):
@@ -301,45 +299,44 @@ def run(text, wanted, seed):
                 sys.modules[name] = module
 
 
-def imported(path, wanted):
-    done = subprocess.run(
-        [BIN, "import", "python", path, "--symbol", wanted, "--format",
-         "json", "--quiet"], capture_output=True, encoding="utf-8",
-        check=False, timeout=60)
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(f"{path}: status {done.returncode}\n{done.stderr}")
-    if done.returncode:
-        return None, done.stderr
+def imported(text, wanted):
+    """What the package reads; nothing if it refuses the program."""
+    try:
+        made = import_python.data(import_python.read(text.encode(), wanted))
+    except import_python.Failure:
+        return None
     return [(rule["match"], [[] if axis is None else
                              axis if isinstance(axis, list) else [axis]
                              for axis in rule["spec"]])
-            for rule in json.loads(done.stdout).get("rules", [])], ""
+            for rule in made.get("rules", [])]
+
+
+def compared(numbers):
+    """How often the package reads what the interpreter makes, and the programs
+    where it reads something else."""
+    counts, wrong = collections.Counter(), []
+    for number in numbers:
+        text, wanted = Writer(random.Random(number)).program()
+        # A condition that is known only at run time may have any outcome.
+        expected = [run(text, wanted, seed) for seed in range(4)]
+        if all(one is None for one in expected):
+            counts["fails"] += 1
+            continue
+        read = imported(text, wanted)
+        if read is None:
+            counts["refused"] += 1
+        elif all(one is None or one == read for one in expected):
+            counts["same"] += 1
+        else:
+            counts["different"] += 1
+            wrong.append((number, wanted, text, read, expected))
+    return counts, wrong
 
 
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    counts = collections.Counter()
-    wrong = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(seed, seed + count):
-            text, wanted = Writer(random.Random(number)).program()
-            # A condition that is known only at run time may have any outcome.
-            expected = [run(text, wanted, seed) for seed in range(4)]
-            if all(one is None for one in expected):
-                counts["fails"] += 1
-                continue
-            path = os.path.join(folder, "program.py")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            read, _ = imported(path, wanted)
-            if read is None:
-                counts["refused"] += 1
-            elif all(one is None or one == read for one in expected):
-                counts["same"] += 1
-            else:
-                counts["different"] += 1
-                wrong.append((number, wanted, text, read, expected))
+    counts, wrong = compared(range(seed, seed + count))
     for number, wanted, text, read, expected in wrong[:int(os.environ.get(
             "SHARDC_SHOWN", "3"))]:
         print(f"--- program {number}, `{wanted}`\n{text}read     {read}")

@@ -39,26 +39,6 @@ rules:
  "params": {"experts.w": {"shape": [2, 8], "dtype": "F32"}}}
 $ shardc export hlo --mesh ep:2,tp:2 --rules rules.yaml --manifest model.json
 )"},
-      CodePage{.code = &code::kPythonSyntax,
-               .what =
-                   "Reports a file given to `shardc import python` that is not "
-                   "well-formed Python.",
-               .why = "The file is parsed and not run, so the parser has to "
-                      "understand all of it.",
-               .fix = "Correct the place that the message gives; `python3 -m "
-                      "py_compile FILE` reports the same.",
-               .bad = R"(--- rules.py
-RULES = [
-    ("wte, PartitionSpec("tp", None)),
-]
-$ shardc import python rules.py
-)",
-               .good = R"(--- rules.py
-RULES = [
-    ("wte", PartitionSpec("tp", None)),
-]
-$ shardc import python rules.py
-)"},
       CodePage{.code = &code::kForeignSyntax,
                .what = "Reports text in another system's format, such as XLA's "
                        "sharding attributes or DTensor's placements, that is "
