@@ -310,11 +310,15 @@ def setting(text: str) -> Any:
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else text
 
 
+def code_of(failure: Failure) -> str:
+    """The code and the name of a message, as the program has them."""
+    code = failure.code
+    return code if code.startswith("SHD") else f"SHD{_CODES[code]:03} {code}"
+
+
 def shown(failure: Failure, path: str, source: bytes, level: str = "error") -> str:
     """A message with its place, as the program prints its own."""
-    code = failure.code
-    label = code if code.startswith("SHD") else f"SHD{_CODES[code]:03} {code}"
-    out = [f"{level}[{label}]: {failure.message}"]
+    out = [f"{level}[{code_of(failure)}]: {failure.message}"]
     if failure.line:
         out.append(f"  --> {path}:{failure.line}:{failure.column}")
         lines = re.split(r"\r\n|\r|\n", source.decode("utf-8", "replace"))
