@@ -446,6 +446,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--names", metavar="FILE", help="file with the logical names of the parameters' dimensions"
     )
     parser.add_argument("--mesh", help="mesh of the logical axis rules, such as data:4,model:2")
+    parser.add_argument("--mesh-output", metavar="FILE", help="file to write this mesh to")
     parser.add_argument("--manifest", help="count the names of these parameters that have a rule")
     options = parser.parse_args(arguments)
     for one in options.set:
@@ -456,9 +457,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
             "logical axis rules say nothing of a parameter without the logical names of its"
             " dimensions and a mesh: give `--names logical_shardings.json` and `--mesh`"
         )
-    for flag in ("names", "mesh"):
+    for flag in ("names", "mesh", "mesh_output"):
         if getattr(options, flag) and not options.logical:
-            parser.error(f"--{flag} needs --logical")
+            parser.error(f"--{flag.replace('_', '-')} needs --logical")
     return options
 
 
@@ -467,6 +468,7 @@ def import_logical(rules: list[list[Any]], options: argparse.Namespace) -> int:
     flags = ["--names", options.names, "--mesh", options.mesh, "--format", options.format]
     flags += ["-o", options.output] if options.output else []
     flags += ["--manifest", options.manifest] if options.manifest else []
+    flags += ["--mesh-output", options.mesh_output] if options.mesh_output else []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rules.json")
         with open(path, "w", encoding="utf-8") as file:

@@ -135,7 +135,31 @@ class Writer:
             f"{self.condition()} and {name}.append({rule})",
             f"q = p = {name}; p += {self.rules()}",
             f"(q := {name}).append({rule})",
-            f"*q, = [{name}]; q[0].append({rule})"]
+            f"*q, = [{name}]; q[0].append({rule})",
+            f"del {name}[:1]", f"{name}[:] = {self.rules()}",
+            f"{name}.sort(key=lambda r: r[0])", f"{name}.pop(0)",
+            f"q = (r for r in {name}); {name}.append({rule}); "
+            f"{self.name(local)}.extend(q)",
+            f"q = map(lambda r: (r[0] + 'm', r[1]), {name}); "
+            f"{name}[:] = list(q)",
+            f"q = iter({name}); next(q); {name}.extend(list(q)[:2])",
+            f"q = {{r[0]: r for r in {name}}}; {name}[:] = q.values()",
+            f"q = [[]] * 2; q[0].append({rule}); {name}.extend(q[1])",
+            f"q, {name}[0] = 1, {rule}",
+            f"q = dict(k={name}); q.setdefault('k', []).append({rule})",
+            f"q = lambda x=[]: x.append({rule}) or x; q(); "
+            f"{name}.extend(q())",
+            f"{name}.extend(sum([[{rule}], {name}[:1]], []))",
+            f"{name}.append(('{{}}/{{}}'.format('a', len({name})), P()))",
+            f"{name}.append((f'{{len({name})}}', P()))",
+            f"{name}.append(('%d' % len({name}), P()))",
+            f"[{name}.append((str(i), P())) for i in range(9) "
+            f"if i % 4 == {self.rng.randrange(4)}]",
+            f"{name} += ({rule},) * {self.rng.randrange(3)}",
+            f"q = {name} is {self.name(local)}; "
+            f"{name}.append({rule}) if q else None",
+            f"{name}.extend(r for r in list({name}) "
+            f"if any(r[0] == s[0] for s in {self.name(local)}))"]
         calls = []
         for function, kind in self.functions:
             if kind in ("change", "pass"):
@@ -170,7 +194,14 @@ class Writer:
                 if self.rng.random() < 0.5:
                     lines.append("else:")
                     lines += self.block(self.body(local, depth + 1), 4)
-            elif kind < 0.93:
+            elif kind < 0.89:
+                inner = self.rng.choice(["break", "continue"])
+                lines += [
+                    f"for i, r in enumerate(list({self.name(local)})):",
+                    f"    if {self.condition()} and i: {inner}",
+                    f"    {self.name(local)}.append({self.rule()})",
+                    "else:", f"    {self.name(local)}.append({self.rule()})"]
+            elif kind < 0.94:
                 over = self.rng.choice(
                     ["range(2)", "flags.some()", "('a', 'b')",
                      self.name(local) + "[:2]"])
@@ -219,6 +250,13 @@ class Writer:
             inside.append(f"def {inner}():")
             inside.append(f"    {self.name(local)}.append({self.rule()})")
             inside.append(f"{inner}()")
+        if local and rng.random() < 0.2:
+            inner = self.fresh("g")
+            inside += [f"def {inner}(y):", f"    nonlocal {local[0]}",
+                       f"    {local[0]} = {local[0]} + y",
+                       f"{inner}({self.rules()})"]
+        if local and rng.random() < 0.2:
+            inside.append(f"if {self.condition()}: return {local[0]}")
         if kind in ("pass", "pick", "default", "both"):
             inside.append(f"return {rng.choice(local)}")
         self.functions.append((name, kind))
@@ -235,6 +273,20 @@ class Writer:
                       "        return self.rules"]
             if self.rng.random() < 0.6:
                 lines.append(f"{name}().grow()")
+        if self.rng.random() < 0.4:
+            lower = self.fresh("C")
+            lines += [f"class {lower}({name}):",
+                      f"    def __init__(self, x={self.name()}):",
+                      "        self.own = x",
+                      "        self.rules = self.rules" +
+                      self.rng.choice(["", "[:]", " + x"]),
+                      "    @staticmethod", "    def fixed():",
+                      f"        return {self.name()}",
+                      "    @property", "    def both(self):",
+                      "        return self.own + self.rules",
+                      f"{self.name()}.extend({lower}().both)",
+                      f"{lower}().rules.append({self.rule()})",
+                      f"{lower}.fixed().append({self.rule()})"]
         lines.append(self.rng.choice(
             [f"{name}.rules.append({self.rule()})", "pass",
              f"q = {name}.rules; q.append({self.rule()})",
