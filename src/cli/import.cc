@@ -260,12 +260,13 @@ const Command kImport = {
     .summary = "convert another system's configuration to a rules file",
     .about = R"(
 Reads another system's rules and writes them as shardc-rules(5), and its mesh,
-if it has one, as shardc-mesh(5). Files are parsed, never run.
+if it has one, as shardc-mesh(5). Files are parsed, never run. Python source is
+read by the Python package: `python3 -m shardc.import_python FILE`.
 
 What cannot be converted is an error with its place, and nothing is written.
-With `--manifest`, the command prints how many of the manifest's names have a rule.
-`hf-tp-plan` then also writes no rule for a key that matches no parameter, and
-knows the dimensions of each parameter.)",
+With `--manifest`, the command prints how many of the manifest's names have a
+rule. `hf-tp-plan` then also writes no rule for a key that matches no parameter,
+and knows the dimensions of each parameter.)",
     .example = "shardc import eformer partition_axis.json -o axes.yaml",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunImport); },
