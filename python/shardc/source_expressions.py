@@ -125,7 +125,7 @@ class Expressions(State):
         stack = list(values)
         while stack:
             one = self.seen(stack.pop())
-            self.steps += 1
+            self.step(node)
             if isinstance(one, Unknown):
                 return self.unknown(node, one, *values)
             if isinstance(one, (list, tuple, set, frozenset)) and not isinstance(one, Spec):
@@ -135,7 +135,6 @@ class Expressions(State):
                 stack += one.values()
             elif not isinstance(one, (*_PLAIN, range, slice)):
                 return self.unknown(node, *values)
-        self.step(node)
         return None
 
     def truth(self, value: Any) -> bool | None:
@@ -372,9 +371,8 @@ class Expressions(State):
             small = isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b < 1000
             if not small or abs(a) >= 1 << 64:
                 return self.unknown(node, left, right)
-        elif plain and not isinstance(a, str) and not isinstance(b, str):
-            if isinstance(a, int) and isinstance(b, int) and max(abs(a), abs(b)) >> 10_000:
-                return self.unknown(node, left, right)
+        if isinstance(a, int) and isinstance(b, int) and max(abs(a), abs(b)) >> 4096:
+            return self.unknown(node, left, right)
         return self.python(node, lambda: of(a, b), left, right)
 
     def value_of_UnaryOp(self, node: Any, scope: Scope) -> Any:

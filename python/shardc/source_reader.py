@@ -536,7 +536,7 @@ class Definitions:
         self.tree = parsed(source)
         self.module = self.reader()  # what it holds when Python has loaded it
         self.calls: Reader | None = None  # another one, in which functions are called
-        self.steps = 4 * MOST_STEPS  # of all of them
+        self.steps = 3 * MOST_STEPS  # of all of them
         self.mentions: dict[str, set[str]] = {}  # by class: see shardc.source_rules
         self.all: list[Named] = []
         self.list_names(self.tree.body, (), self.module.top.names)

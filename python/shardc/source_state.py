@@ -34,7 +34,7 @@ from shardc.source_values import (
     View,
 )
 
-MOST_STEPS = 300_000
+MOST_STEPS = 200_000
 MOST_SIZE = 1_000_000  # items of a value, characters of a text
 
 _ABSENT = object()

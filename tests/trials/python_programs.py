@@ -139,7 +139,7 @@ class Writer:
             f"del {name}[:1]", f"{name}[:] = {self.rules()}",
             f"{name}.sort(key=lambda r: r[0])", f"{name}.pop(0)",
             f"q = (r for r in {name}); {name}.append({rule}); "
-            f"{self.name(local)}.extend(q)",
+            f"{self.name(local)}.extend(list(q))",
             f"q = map(lambda r: (r[0] + 'm', r[1]), {name}); "
             f"{name}[:] = list(q)",
             f"q = iter({name}); next(q); {name}.extend(list(q)[:2])",
