@@ -89,7 +89,7 @@ def read(
         column = len(before) - before.rfind("\n")
         raise Failure("this byte is not UTF-8", line, column, code="encoding") from None
     for name in settings or {}:
-        if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+        if not name.isidentifier() or not re.search(rf"\b{name}\b", text):
             raise Failure(
                 f"this file has no {quoted(name)}, to which `--set` gives a value",
                 help="name a parameter of a function, or an attribute without its object,"

@@ -481,7 +481,7 @@ class Expressions(State):
         return self.attribute(node, self.value(node.value, scope), node.attr)
 
     def attribute(self, node: Any, holder: Any, name: str) -> Any:
-        if isinstance(holder, Symbol):
+        if isinstance(holder, Symbol) and holder.name != "self":
             return Symbol(name, node, holder.module or holder.name)
         if name in self.settings and isinstance(holder, (Object, Unknown)):
             if isinstance(holder, Unknown) or holder.is_sample:

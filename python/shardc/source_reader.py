@@ -608,8 +608,10 @@ def parsed(source: bytes) -> ast.Module:
         raise SourceError(error.msg, error.lineno or 1, error.offset or 1) from None
     except MemoryError:
         raise SourceError("this file needs too much memory, or is nested too deeply", 1, 1) from None
-    except (ValueError, RecursionError) as error:
-        raise SourceError(str(error) or "this file is nested too deeply", 1, 1) from None
+    except RecursionError:
+        raise SourceError("this file is nested too deeply", 1, 1) from None
+    except ValueError as error:
+        raise SourceError(str(error), 1, 1) from None
 
 
 def _order(of: Class, node: Any) -> list[Any]:

@@ -301,7 +301,7 @@ class Imports(Case):
                 ("('b', 3)", "not a PartitionSpec"),
                 ("(f'b{x}', PS())", "the value of `f'b{x}'`"),
                 ("(3, PS())", "not a pattern"),
-                ("*more()", "what `*more()` stands for"),
+                ("*more()", "what `more` returns"),
                 ("('b',)", "no pair")):
             self.refused(rules.format(entry), said=said, line=3,
                          name="inexpressible")
@@ -360,11 +360,12 @@ class Imports(Case):
 
     def test_names_are_strings_to_every_reader_of_yaml(self):
         """A reader of YAML 1.1 takes `on` without quotes for true."""
-        names = ["on", "off", "yes", "No", "null", "y", "n", "tp"]
+        names = ["on", "off", "yes", "No", "y", "n", "tp"]
         text = self.python(f"R = [('a', PS({str(names)[1:-1]}))]").out
         self.assertEqual(yaml.safe_load(text)["rules"][0]["spec"], names)
         for name in names[:-3]:
             self.assertIn(f'"{name}"', text)
+        self.refused("R = [('a', PS('null'))]", said="`null`", line=1)
 
     def test_nothing_is_written_where_something_is_wrong(self):
         with tempfile.TemporaryDirectory() as folder:
