@@ -98,8 +98,8 @@ class Inputs:
         names = self.write("names.json", json.dumps(
             {f"block_{word(i)}": [f"axis_{word(i)}", "embed"]
              for i in range(n)}))
-        rules = self.write("rules.py", "R = [\n" + "".join(
-            f"    ('axis_{word(i)}', 'tp'),\n" for i in range(n)) + "]\n")
+        rules = self.write("rules.yml", "logical_axis_rules: [\n" + "".join(
+            f"    ['axis_{word(i)}', 'tp'],\n" for i in range(n)) + "]\n")
         return [rules, "--names", names, "--mesh", "fsdp:4,tp:2"]
 
     def shapes_of_one_name(self, n):
@@ -337,8 +337,8 @@ CASES = [
     ("rules of a `like` chain", "plan", 500,
      lambda files, n: ["plan", "--manifest", files.distinct(n), *MESH,
                        "--no-project", "--rules", files.likes(n)]),
-    ("logical axes and parameters", "import flax", 1000,
-     lambda files, n: ["import", "flax", *files.logical(n)]),
+    ("logical axes and parameters", "import maxtext", 1000,
+     lambda files, n: ["import", "maxtext", *files.logical(n)]),
     ("weight decay patterns and names", "plan", 250,
      lambda files, n: [*distinct("plan")(files, n),
                        *(text for i in range(n)
