@@ -345,7 +345,7 @@ which ranks add them, the global norm and all updates must equal the dense
 step's.
 
 With `--self-test` faults are injected into small steps that the program
-carries, ten on one mesh and one under each schedule of a pipeline: into
+carries, eleven on one mesh and one under each schedule of a pipeline: into
 collectives, ops, programs, inputs, tables and messages. Each must be detected
 by the checks that its row names.
 

@@ -96,9 +96,12 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
       "), so that a device holds part of a head";
   LintFinding finding =
       GroupFinding(facts, kHeadSplit.code, group, "",
-                   cut.key ? "replicate the KV heads over the axis, or use an "
-                             "axis size that divides them"
-                           : "use an axis size that divides the heads");
+                   !cut.key ? "use an axis size that divides the heads"
+                   : parts % cut.count == 0
+                       ? "replicate the KV heads with `kv_replicate: true`, or "
+                         "use an axis size that divides them"
+                       : "replicate the KV heads over the axis, or use an axis "
+                         "size that divides them");
   finding.subject = "dimension " + std::to_string(cut.dim) + " of " +
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;

@@ -4,12 +4,19 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "model/sub_axis.h"
 
 namespace shardc {
 
 extern const Lint kKvHeadsIndivisible;
 
 namespace {
+
+// Returns whether `kv_replicate` gives each device the head of its query heads.
+bool ReplicatesKvHeads(const Facts& facts, const ModeSplit& split, int64_t kv) {
+  return facts.compiled().rules.policy.kv_replicate.value_or(false) &&
+         KvHeadAxes(facts.mesh(), split.axes, kv).has_value();
+}
 
 void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
@@ -19,7 +26,7 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
            facts, "key", kHeadsDim,
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     const int64_t parts = split.parts;
-    if (kv % parts == 0) continue;
+    if (kv % parts == 0 || ReplicatesKvHeads(facts, split, kv)) continue;
     if (!Written(facts, split.modes.front(), "key", kHeadsDim)) continue;
     LintFinding finding = FindingAt(kKvHeadsIndivisible.code, split.place);
     finding.message =
@@ -36,6 +43,9 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     finding.help = "give " +
                    SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
                    " an axis whose size divides " + std::to_string(kv) +
+                   (parts % kv == 0
+                        ? ", replicate the heads with `kv_replicate: true`"
+                        : "") +
                    ", or leave it unsharded and split the length instead";
     sink.push_back(std::move(finding));
   }
@@ -54,7 +64,9 @@ constinit const Lint kKvHeadsIndivisible{
     .why =
         "The cache then holds several copies of each head, or is split inside "
         "a head, which costs memory or a collective in each layer.",
-    .instead = "Use an axis size that divides the KV heads.",
+    .instead =
+        "Use an axis size that divides the KV heads, or, on a multiple of "
+        "them, `kv_replicate: true`.",
     .bad = {.mesh = "tp:16",
             .rules = R"(version: 1
 axes: {kv_head: tp}
