@@ -317,12 +317,18 @@ bool RefuseInputs(const InputFlags& flags, std::string_view because,
   };
   const TargetRequest& asked = flags.asked;
   const std::initializer_list<std::pair<std::string_view, std::string>> given =
-      {{"--mesh", asked.mesh},           {"--devices", flags.devices},
-       {"--processes", flags.processes}, {"--rules", first(asked.rules)},
-       {"--manifest", asked.manifest},   {"--target", asked.target},
-       {"--project", asked.project},     {"--modes", first(flags.modes)},
-       {"--unmatched", flags.unmatched}, {"--illegal", flags.illegal},
-       {"--min-size", flags.min_size},   {"--compat", flags.compat},
+      {{"--mesh", asked.mesh},
+       {"--devices", flags.devices},
+       {"--processes", flags.processes},
+       {"--rules", first(asked.rules)},
+       {"--manifest", asked.manifest},
+       {"--target", asked.target},
+       {"--project", asked.project},
+       {"--modes", first(flags.modes)},
+       {"--unmatched", flags.unmatched},
+       {"--illegal", flags.illegal},
+       {"--min-size", flags.min_size},
+       {"--compat", flags.compat},
        {"--kv-replicate", flags.kv_replicate ? "true" : ""}};
   for (const auto& [flag, value] : given) {
     if (value.empty()) continue;

@@ -275,7 +275,8 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
   const auto planned =
       DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
   if (!planned) return std::nullopt;
-  return verify::StageSettings{one.axis, StageMesh(compiled.step_mesh, one.axis),
+  return verify::StageSettings{one.axis,
+                               StageMesh(compiled.step_mesh, one.axis),
                                compiled.mesh, planned->table, one.layers};
 }
 

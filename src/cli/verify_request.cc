@@ -477,8 +477,8 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
   auto matrix = verify::BuildReducedMatrix(
-      request, *rules, *resolver, MeshOfHeads(*rules, *resolver, *mesh, request),
-      processes, findings);
+      request, *rules, *resolver,
+      MeshOfHeads(*rules, *resolver, *mesh, request), processes, findings);
   if (!matrix) return std::nullopt;
   VerifyWork out;
   out.has_rules = !target->rules.empty();

@@ -99,7 +99,8 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
   int64_t index = 0;
   for (const std::string& axis : axes) {
     const auto digit = mesh.FindDigit(axis);
-    if (digit) index = index * digit->size + digit->Of(coordinates[digit->axis]);
+    if (digit)
+      index = index * digit->size + digit->Of(coordinates[digit->axis]);
   }
   return index;
 }

@@ -61,9 +61,9 @@ std::string_view WholeAxis(std::string_view name) {
 
 bool HasSubAxis(const Spec& spec) {
   return std::any_of(spec.begin(), spec.end(), [](const AxisGroup& group) {
-    return std::any_of(
-        group.begin(), group.end(),
-        [](const std::string& axis) { return ParseSubAxis(axis).has_value(); });
+    return std::any_of(group.begin(), group.end(), [](const std::string& axis) {
+      return ParseSubAxis(axis).has_value();
+    });
   });
 }
 
@@ -75,8 +75,8 @@ std::optional<Mesh> RefinedMesh(const Mesh& mesh, std::span<const Spec> specs) {
         const auto sub = ParseSubAxis(axis);
         if (!sub) continue;
         Cuts& of = cuts[std::string(sub->axis)];
-        of.insert({1, mesh.SizeOf(sub->axis), sub->before,
-                   sub->before * sub->size});
+        of.insert(
+            {1, mesh.SizeOf(sub->axis), sub->before, sub->before * sub->size});
       }
     }
   }

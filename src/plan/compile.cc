@@ -260,10 +260,9 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   // An axis that the mesh lacks is reported by Legalize, and small tensors are
   // replicated.
   if (replication.problem && !IsReplicated(legal.spec) &&
-      std::none_of(legal.problems.begin(), legal.problems.end(),
-                   [](const Edit& one) {
-                     return one.reason == Reason::kMissingAxis;
-                   })) {
+      std::none_of(
+          legal.problems.begin(), legal.problems.end(),
+          [](const Edit& one) { return one.reason == Reason::kMissingAxis; })) {
     legal.problems.insert(legal.problems.begin(),
                           std::move(*replication.problem));
   }
@@ -316,8 +315,7 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
 uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   const uint32_t type = c_.manifest.tensors[tensor].type;
   const uint32_t kv = kv_heads_ ? kv_heads_->Of(tensor) : 0;
-  const bool plain =
-      kv == 0 && (rule == kNoRule || !has_like_[AsIndex(rule)]);
+  const bool plain = kv == 0 && (rule == kNoRule || !has_like_[AsIndex(rule)]);
   const uint64_t key = (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
   Known& last = last_layouts_[((key >> 32) * 31 + type) % last_layouts_.size()];
   if (plain) {

@@ -9,6 +9,7 @@
 
 #include "model/name.h"
 #include "model/sub_axis.h"
+#include "model/tensor_names.h"
 #include "roles/classify.h"
 #include "roles/words.h"
 #include "source/checked.h"
@@ -38,8 +39,8 @@ void AddDescribed(const SizeOf& size_of, RuleSet& rules) {
   for (const DescribedRole& role : model.roles) {
     for (size_t d = 0; d < role.dims.size(); ++d) {
       const auto& factors = role.dims[d].factors;
-      const auto kv = std::find_if(
-          factors.begin(), factors.end(), [&](const auto& parts) {
+      const auto kv =
+          std::find_if(factors.begin(), factors.end(), [&](const auto& parts) {
             const auto axis = parts.size() == 1 ? model.axes.find(parts[0])
                                                 : model.axes.end();
             return axis != model.axes.end() && axis->second == "KV_HEAD";
@@ -90,8 +91,8 @@ void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
     Findings unreported;
     if (const auto formulas =
             step::Formulas::Make(*rules.model, model, unreported)) {
-      AddDescribed(
-          [&](const std::string& name) { return formulas->Dim(name); }, rules);
+      AddDescribed([&](const std::string& name) { return formulas->Dim(name); },
+                   rules);
     }
   }
   if (model->latent_rank || !model->heads) return;
@@ -137,10 +138,10 @@ KvHeadDims::KvHeadDims(Compiled& compiled) : c_(compiled) {
           rules);
     }
   }
-  language_ = std::any_of(
-      manifest.tensors.begin(), manifest.tensors.end(), [&](const auto& one) {
-        return !IsInTower(one.name, manifest.separator);
-      });
+  language_ = std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
+                          [&](const auto& one) {
+                            return !IsInTower(one.name, manifest.separator);
+                          });
 }
 
 uint32_t KvHeadDims::Of(uint32_t tensor) {
@@ -225,10 +226,10 @@ KvReplication ReplicateKvHeads(const KvHeadsDim& of, const Mesh& mesh,
   for (size_t d = 0; d < spec.size(); ++d) {
     AxisGroup& group = spec[d];
     const bool here =
-        of.dim >= 0 ? AsIndex(of.dim) == d
-                    : std::find_first_of(group.begin(), group.end(),
-                                         head_axes.begin(),
-                                         head_axes.end()) != group.end();
+        of.dim >= 0
+            ? AsIndex(of.dim) == d
+            : std::find_first_of(group.begin(), group.end(), head_axes.begin(),
+                                 head_axes.end()) != group.end();
     const int64_t parts = mesh.Parts(group).value_or(0);
     if (!here || parts == 1) continue;
     std::set<std::optional<AxisGroup>> results;
@@ -251,9 +252,7 @@ KvReplication ReplicateKvHeads(const KvHeadsDim& of, const Mesh& mesh,
     problem.dim = static_cast<int>(d);
     problem.from = group;
     problem.parts = parts;
-    problem.size = of.heads.size() != 1 ? 0
-                   : of.fused           ? -1
-                                        : of.heads.front();
+    problem.size = of.heads.size() != 1 ? 0 : of.fused ? -1 : of.heads.front();
     out.problem = std::move(problem);
     return out;
   }
@@ -286,7 +285,8 @@ std::string KvProblemHelp(const Edit& problem) {
            "queries, keys and values in tensors of their own";
   }
   if (problem.size == 0) {
-    return "give the model's config.json with `--model`; its number of KV heads "
+    return "give the model's config.json with `--model`; its number of KV "
+           "heads "
            "and size of a head must agree with the shape";
   }
   return "use an axis whose size divides the KV heads or is a multiple of "

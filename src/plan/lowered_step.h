@@ -102,8 +102,8 @@ std::optional<step::StepModel> BuildStepModel(
     Findings& findings, const step::AttentionForm& form = {});
 // Lowers the graph for a mesh, which is usually Compiled::step_mesh. If some of
 // its axes are factors of the axes of the specs, the specs and the sharding
-// constraints are written with the factors. Returns nullopt and sets `why` if the step has
-// no program on this mesh.
+// constraints are written with the factors. Returns nullopt and sets `why` if
+// the step has no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);

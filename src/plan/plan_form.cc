@@ -372,8 +372,7 @@ class FormChecker {
 
   bool Replicas(const JsonValue& layout) {
     const auto replicas = layout.Find("kv_replicate");
-    return !replicas ||
-           Object(*replicas, "`kv_replicate`", kReplicasFields);
+    return !replicas || Object(*replicas, "`kv_replicate`", kReplicasFields);
   }
 
   bool Attention(const JsonMember& mode) {

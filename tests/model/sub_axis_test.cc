@@ -117,8 +117,7 @@ TEST_CASE("slices divide the most significant factors") {
   REQUIRE(refined.has_value());
   CHECK(refined->dcn == std::vector<int64_t>{2, 1});
   for (int64_t position = 0; position < 16; ++position) {
-    CHECK(PlaceOf(*refined, position).device ==
-          PlaceOf(mesh, position).device);
+    CHECK(PlaceOf(*refined, position).device == PlaceOf(mesh, position).device);
   }
   CHECK(JoinedMesh(*refined).dcn == std::vector<int64_t>{2});
 }

@@ -65,9 +65,9 @@ struct Request {
 
 // How a format states replicated KV heads.
 enum class KvForm : uint8_t {
-  kNone,       // it cannot
-  kSubAxes,    // by factors of axes, or it writes no specs
-  kDevices,    // it lists devices: it gets the plan on the refined mesh
+  kNone,     // it cannot
+  kSubAxes,  // by factors of axes, or it writes no specs
+  kDevices,  // it lists devices: it gets the plan on the refined mesh
 };
 
 struct Exporter {
@@ -104,9 +104,9 @@ struct Exporter {
 std::span<const Exporter* const> Exporters();
 const Exporter* FindExporter(std::string_view name);
 
-// Returns false and adds a finding (inexpressible) if the plan has KV heads that
-// are replicated over a part of their axes, and the format cannot state them.
-// Writes the plan on the refined mesh if the format needs it.
+// Returns false and adds a finding (inexpressible) if the plan has KV heads
+// that are replicated over a part of their axes, and the format cannot state
+// them. Writes the plan on the refined mesh if the format needs it.
 bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
                      Findings& findings);
 

@@ -226,7 +226,8 @@ constexpr Exporter kJax{
     .formats = "text",
     .flags = "",
     .write = WriteJax,
-    .no_kv_replicas = "a NamedSharding shards a dimension over complete axes "
-                      "of the mesh"};
+    .no_kv_replicas =
+        "a NamedSharding shards a dimension over complete axes "
+        "of the mesh"};
 
 }  // namespace shardc::exports

@@ -200,8 +200,9 @@ constexpr std::string_view kFlags =
 
 constexpr Exporter kTorchPipeline{
     .name = "torch-pipeline",
-    .what = "the schedule as the CSV of torch.distributed.pipelining; as JSON "
-            "the modules of each stage",
+    .what =
+        "the schedule as the CSV of torch.distributed.pipelining; as JSON "
+        "the modules of each stage",
     .formats = "text|json",
     .flags = kFlags,
     .write = WriteTorch,
@@ -213,13 +214,12 @@ constexpr Exporter kMegatronPipeline{
     .flags = kFlags,
     .write = WriteMegatronStages,
     .kv_form = KvForm::kSubAxes};
-constexpr Exporter kMaxtextPipeline{
-    .name = "maxtext-pipeline",
-    .what = "MaxText's keys of the pipeline",
-    .formats = "text",
-    .flags = kFlags,
-    .write = WriteMaxtextStages,
-    .kv_form = KvForm::kSubAxes};
+constexpr Exporter kMaxtextPipeline{.name = "maxtext-pipeline",
+                                    .what = "MaxText's keys of the pipeline",
+                                    .formats = "text",
+                                    .flags = kFlags,
+                                    .write = WriteMaxtextStages,
+                                    .kv_form = KvForm::kSubAxes};
 constexpr Exporter kVllmPipeline{
     .name = "vllm-pipeline",
     .what = "vLLM's division of layers over pipeline ranks",

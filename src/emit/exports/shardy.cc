@@ -135,8 +135,8 @@ std::string DimensionText(const AxisGroup& group, const Options& options) {
     out += (out.empty() ? "" : ", ") + MlirString(WholeAxis(axis));
     // `"tp":(1)8` is a factor of an axis.
     if (sub) {
-      out += ":(" + std::to_string(sub->before) + ")" +
-             std::to_string(sub->size);
+      out +=
+          ":(" + std::to_string(sub->before) + ")" + std::to_string(sub->size);
     }
   }
   if (options.open) out += out.empty() ? "?" : ", ?";

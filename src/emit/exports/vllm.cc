@@ -92,7 +92,8 @@ constexpr Exporter kVllm{
     .flags = "--mode --axis",
     .write = WriteVllm,
     .of_stage = true,
-    .no_kv_replicas = "vLLM replicates KV heads by itself when it loads the "
-                      "model, and its layers do not state it"};
+    .no_kv_replicas =
+        "vLLM replicates KV heads by itself when it loads the "
+        "model, and its layers do not state it"};
 
 }  // namespace shardc::exports

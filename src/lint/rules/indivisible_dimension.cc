@@ -45,8 +45,8 @@ void CheckKvHeads(const Facts& facts, FindingSink& sink) {
                                        "", KvProblemHelp(*problem));
     finding.subject = "dimension " + std::to_string(problem->dim.value_or(0)) +
                       " of " + ParametersText(facts, group);
-    const std::string after = " over " + GroupText(problem->from) + ", " +
-                              KvProblemText(*problem);
+    const std::string after =
+        " over " + GroupText(problem->from) + ", " + KvProblemText(*problem);
     finding.message = finding.subject + " is sharded" + after;
     finding.several = {after, "", " are sharded" + after};
     finding.reports = {HeadsTopic(problem->size, problem->parts)};

@@ -40,13 +40,12 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     // redundant. That finding may be at the rule of a projection. If there are
     // as many query heads as KV heads, it may also be about query heads.
     finding.unless = {HeadsTopic(kv, parts)};
-    finding.help = "give " +
-                   SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
-                   " an axis whose size divides " + std::to_string(kv) +
-                   (parts % kv == 0
-                        ? ", replicate the heads with `kv_replicate: true`"
-                        : "") +
-                   ", or leave it unsharded and split the length instead";
+    finding.help =
+        "give " + SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
+        " an axis whose size divides " + std::to_string(kv) +
+        (parts % kv == 0 ? ", replicate the heads with `kv_replicate: true`"
+                         : "") +
+        ", or leave it unsharded and split the length instead";
     sink.push_back(std::move(finding));
   }
 }

@@ -97,8 +97,9 @@ MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
     const auto from = RefinedMesh(before_, same_mesh_ ? all : all.first(1));
     const auto to = RefinedMesh(after_, same_mesh_ ? all : all.last(1));
     if (!from || !to) return out;
-    out = MoveCosts(*from, *to).Compute(type, RefinedSpec(*from, before),
-                                        RefinedSpec(*to, after));
+    out =
+        MoveCosts(*from, *to)
+            .Compute(type, RefinedSpec(*from, before), RefinedSpec(*to, after));
     if (out.move) out.move->axes = JoinedGroup(out.move->axes);
     return out;
   }

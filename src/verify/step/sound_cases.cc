@@ -175,9 +175,8 @@ bool LowerInto(const SoundModel& of, SoundCase& out) {
 
 std::string_view SoundStepName(SoundStep which) {
   static constexpr std::array<std::string_view, kSoundSteps> kNames = {
-      "tensor", "sequence", "split",  "experts", "tokens",
-      "decode", "micro",    "narrow", "again",   "ring",
-      "factored"};
+      "tensor", "sequence", "split", "experts", "tokens",  "decode",
+      "micro",  "narrow",   "again", "ring",    "factored"};
   return kNames[static_cast<size_t>(which)];
 }
 
