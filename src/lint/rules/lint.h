@@ -1,7 +1,7 @@
 // Directory: lint/rules. The lints. Each lint has one file with its check, its
 // explanation and two examples.
 // Its files include headers of these directories: source, model, match,
-// match/proof, resolve, roles, comm, step, lint/analysis.
+// match/proof, resolve, roles, comm, step, plan, lint/analysis.
 //
 // table.h lists the lints. `explain`, the SARIF rule list and the documentation
 // are generated from the members of each lint. The two examples of a lint are
