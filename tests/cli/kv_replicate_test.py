@@ -181,8 +181,7 @@ class KvReplicate(Case):
             plan = self.plan(*LLAMA, *PACK, "--mesh", "tp:16",
                              "--kv-replicate")
             path = write(folder, "plan.json", plan)
-            for command in (["diff", path, path], ["show", "memory", path],
-                            ["cost", "--plan", path, "--mode", "decode",
+            for command in (["diff", path, path], ["cost", "--plan", path, "--mode", "decode",
                              "--batch", "1", "--kv-len", "128", *LLAMA[2:4]]):
                 got = run(*command)
                 self.assertEqual(got.rc, 0, (command, got.err))
@@ -215,20 +214,24 @@ class KvReplicate(Case):
         self.assertEqual({one["collective"] for one in parts}, {"all_reduce"})
 
     def test_verify_proves_attention(self):
-        for tp in (16, 32):
-            for mode in ("prefill", "decode"):
-                got = run("verify", "step", *LLAMA, *PACK, "--mesh",
-                          f"tp:{tp}", "--kv-replicate", "--mode", mode,
-                          "--format", "json")
-                self.assertEqual(got.rc, 0, got.err)
-                (step,) = json.loads(got.out)["steps"]
-                self.assertEqual(step["status"], "pass")
-        got = run("verify", *LLAMA, *PACK, "--mesh", "tp:16",
-                  "--kv-replicate", "--operation", "flash_attn2",
-                  "--mode", "prefill,decode", "--layout", "bthd", "--dtype",
-                  "float32", "--format", "json")
-        self.assertEqual(got.rc, 0, got.err)
-        self.assertEqual(json.loads(got.out)["summary"]["fail"], 0)
+        with tempfile.TemporaryDirectory() as folder:
+            rules = ["--rules", write(
+                folder, "rules.yaml", "version: 1\nkv_replicate: true\n"
+                "extends: [builtin:llama/hf]\nrules: []\n")]
+            for tp, mode in ((16, "prefill"), (16, "decode"), (32, "decode"),
+                             (16, "train")):
+                with self.subTest(tp=tp, mode=mode):
+                    got = run("verify", "step", *LLAMA, *rules, "--mesh",
+                              f"tp:{tp}", "--mode", mode, "--format", "json")
+                    self.assertEqual(got.rc, 0, got.err)
+                    (step,) = json.loads(got.out)["steps"]
+                    self.assertEqual(step["status"], "pass")
+            got = run("verify", *LLAMA, *rules, "--mesh", "tp:16",
+                      "--operation", "flash_attn2", "--mode",
+                      "prefill,decode", "--layout", "bthd", "--dtype",
+                      "float32", "--format", "json")
+            self.assertEqual(got.rc, 0, got.err)
+            self.assertEqual(json.loads(got.out)["summary"]["fail"], 0)
 
     def test_no_lint_reports_replicated_heads(self):
         check = ["check", *LLAMA, *PACK, "--mesh", "tp:16"]
@@ -247,14 +250,14 @@ class KvReplicate(Case):
             for name, reason in (("jax", "a NamedSharding shards"),
                                  ("vllm", "vLLM replicates KV heads by itself"),
                                  ("dtensor", "complete axes of the mesh")):
-                got = run("export", name, path)
+                got = run("export", name, "--plan", path)
                 self.assertEqual((got.rc, got.out), (2, ""), name)
                 self.assertIn(reason, got.err)
                 self.assertIn("k_proj", got.err)
-            got = run("export", "shardy", path)
+            got = run("export", "shardy", "--plan", path)
             self.assertEqual(got.rc, 0, got.err)
             self.assertIn('[{"tp":(1)8}, {}]', got.out)
-            got = run("export", "hlo", path)
+            got = run("export", "hlo", "--plan", path)
             self.assertEqual(got.rc, 0, got.err)
             self.assertIn("devices=[8,1,2]<=[16] last_tile_dim_replicate",
                           got.out)
@@ -285,7 +288,7 @@ class KvReplicate(Case):
                 self.assertEqual(content[8 + length:],
                                  data[head * 64:head * 64 + 64])
             merged = os.path.join(folder, "merged.safetensors")
-            got = run("checkpoint", "merge", out, "-o", merged)
+            got = run("merge", out, "--out", merged)
             self.assertEqual(got.rc, 0, got.err)
             with open(merged, "rb") as file:
                 self.assertTrue(file.read().endswith(data))
