@@ -213,7 +213,7 @@ class Parameter:
         for dim, (length, entry) in enumerate(zip(shard, self.spec(mode))):
             index, parts = 0, 1
             for axis in (entry,) if isinstance(entry, str) else entry or ():
-                index = index * self._mesh.size(axis) + at[axis]
+                index = index * self._mesh.size(axis) + self._mesh.index(at, axis)
                 parts *= self._mesh.size(axis)
             begin = 0
             if layers is not None and layers[0] == dim:

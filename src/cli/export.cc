@@ -328,6 +328,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
+  if (!exports::StateKvReplicas(*exporter, *plan, findings)) return kFailed;
   const auto stages = plan->stages;
   if (stages && !staged && !exporter->lists_ranks) {
     plan = exporter->of_stage

@@ -16,7 +16,9 @@
 #include "cli/attention_flag.h"
 #include "cli/dtype_help.h"
 #include "cli/output.h"
+#include "model/sub_axis.h"
 #include "parse/project.h"
+#include "resolve/attention.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
 
@@ -305,6 +307,24 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
   return true;
 }
 
+// Returns the mesh with factors in place of axes over which KV heads are
+// replicated.
+Mesh MeshOfHeads(const RuleSet& rules, const Resolver& resolver,
+                 const Mesh& mesh, const verify::Request& request) {
+  if (!rules.policy.kv_replicate.value_or(false)) return mesh;
+  constexpr size_t kHeads = 2;  // index in [batch, length, heads, head size]
+  std::vector<Spec> specs;
+  for (const Mode mode : request.modes) {
+    for (const AttentionTensor& one : AttentionSpecs(resolver, mode, {})) {
+      if (one.name != "key") continue;
+      const auto axes = KvHeadAxes(mesh, AxesAt(one.resolved.spec, kHeads),
+                                   request.sizes.key_heads);
+      if (axes) specs.push_back({*axes});
+    }
+  }
+  return RefinedMesh(mesh, specs).value_or(mesh);
+}
+
 }  // namespace
 
 const exec::Operation* NamedOperation(const std::string& name,
@@ -452,8 +472,9 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
   if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
-  auto matrix = verify::BuildReducedMatrix(request, *rules, *resolver, *mesh,
-                                           processes, findings);
+  auto matrix = verify::BuildReducedMatrix(
+      request, *rules, *resolver,
+      MeshOfHeads(*rules, *resolver, *mesh, request), processes, findings);
   if (!matrix) return std::nullopt;
   VerifyWork out;
   out.has_rules = !target->rules.empty();

@@ -85,6 +85,9 @@ class RuleFileReader {
     if (const YamlNode* node = fields->Find("policy")) {
       file_.policy = ReadPolicy(context_, *node);
     }
+    if (const YamlNode* node = fields->Find("kv_replicate")) {
+      file_.policy.kv_replicate = ReadBool(context_, *node, "`kv_replicate`");
+    }
     if (const YamlNode* node = fields->Find("weight_decay")) {
       file_.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }

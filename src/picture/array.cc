@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/sub_axis.h"
+
 namespace shardc::picture {
 
 std::optional<int64_t> ArrayDim::Piece() const {
@@ -28,8 +30,22 @@ std::optional<std::pair<int64_t, int64_t>> ArrayDim::Range(
   return std::pair(begin, std::min(*size, begin + *length));
 }
 
+namespace {
+
+// Returns the mesh with factors in place of axes of which the spec has
+// sub-axes, and writes the spec with them, so that each dimension has complete
+// axes of the mesh. The devices keep their numbers.
+Mesh RefineMesh(ArrayInput& input) {
+  auto mesh = RefinedMesh(input.mesh, {&input.spec, 1});
+  if (!mesh) return std::move(input.mesh);
+  input.spec = RefinedSpec(*mesh, input.spec);
+  return std::move(*mesh);
+}
+
+}  // namespace
+
 ArrayPicture::ArrayPicture(ArrayInput input)
-    : mesh_(std::move(input.mesh)),
+    : mesh_(RefineMesh(input)),
       digits_(mesh_),
       dims_(std::move(input.dims)),
       placement_(std::move(input.placement)),

@@ -213,6 +213,7 @@ constexpr Field kParamFields[] = {
     {"rule", IsCountOrNull, kCountOrNull},
     {"shard_shape", IsShape, kShape},
     {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"kv_replicate", IsObject, kObject, false},
     {"modes", IsObject, kObject, false},
     {"corrections", IsArray, kList, false},
     {"placement", IsObject, kObject, false},
@@ -222,7 +223,11 @@ constexpr Field kParamFields[] = {
 constexpr Field kLayoutFields[] = {
     {"spec", IsSpec, kSpec},
     {"shard_shape", IsShape, kShape},
-    {"bytes_per_device", IsCountOrNull, kCountOrNull}};
+    {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"kv_replicate", IsObject, kObject, false}};
+constexpr Field kReplicasFields[] = {{"dim", IsCount, kCount},
+                                     {"axes", IsGroup, kGroup},
+                                     {"heads", IsPositive, kPositive}};
 constexpr Field kCorrectionFields[] = {
     {"dim", IsCountOrNull, kCountOrNull},
     {"from", IsGroupOrSpec, kGroup},
@@ -335,12 +340,15 @@ class FormChecker {
   }
 
   bool Param(const JsonValue& param) {
-    if (!Object(param, "a parameter", kParamFields)) return false;
+    if (!Object(param, "a parameter", kParamFields) || !Replicas(param)) {
+      return false;
+    }
     for (const JsonMember member : param.members()) {
       if (member.name() == "modes") {
         for (const JsonMember mode : member.value.members()) {
           if (!IsMode(mode.key)) return NoMode(mode.key);
-          if (!Object(mode.value, "a mode of a parameter", kLayoutFields)) {
+          if (!Object(mode.value, "a mode of a parameter", kLayoutFields) ||
+              !Replicas(mode.value)) {
             return false;
           }
         }
@@ -360,6 +368,11 @@ class FormChecker {
       }
     }
     return true;
+  }
+
+  bool Replicas(const JsonValue& layout) {
+    const auto replicas = layout.Find("kv_replicate");
+    return !replicas || Object(*replicas, "`kv_replicate`", kReplicasFields);
   }
 
   bool Attention(const JsonMember& mode) {

@@ -20,6 +20,7 @@
 #include "emit/plans/rules_text.h"
 #include "emit/plans/stage_text.h"
 #include "plan/fingerprint.h"
+#include "plan/kv_replicas.h"
 #include "plan/nearest.h"
 #include "plan/placement.h"
 #include "source/index.h"
@@ -114,6 +115,9 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
     case Reason::kScalar:
       out += ", a scalar cannot be sharded";
       break;
+    case Reason::kKvHeads:
+      out += ", " + KvProblemText(edit);
+      break;
   }
   return out;
 }
@@ -157,6 +161,13 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
            (edit.dim ? GroupText(edit.to) : SpecText(mode.spec)) + "\n";
   }
   out += "  spec      " + SpecText(mode.spec) + "\n";
+  if (mode.kv) {
+    const int64_t devices = c.mesh.Parts(mode.kv->axes).value_or(1);
+    out += "  KV heads  " + std::to_string(mode.kv->heads) + " over " +
+           GroupText(mode.kv->axes) + " of " + std::to_string(devices) +
+           ": device i holds head i * " + std::to_string(mode.kv->heads) +
+           " / " + std::to_string(devices) + " (kv_replicate)\n";
+  }
   if (mode.shard_shape) {
     out += "  shard     " + ShapeText(*mode.shard_shape);
     if (mode.bytes_per_device) {
@@ -319,6 +330,7 @@ void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
   }
   json.Member("shard_shape", mode.shard_shape);
   json.Member("bytes_per_device", mode.bytes_per_device);
+  WriteKvReplicas(json, mode.kv);
   WriteEdits(json, "corrections", mode.edits, mode);
   WriteEdits(json, "illegal", mode.problems, mode);
   if (holder) {

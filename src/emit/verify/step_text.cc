@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/sub_axis.h"
 #include "source/byte_size.h"
 #include "source/wording.h"
 
@@ -32,7 +33,9 @@ std::string ErrorText(double error) {
 
 std::string AxesText(const AxisGroup& axes) {
   std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
+  for (const std::string& axis : JoinedGroup(axes)) {
+    out += (out.empty() ? "" : "+") + axis;
+  }
   return out;
 }
 
@@ -220,7 +223,7 @@ std::string MemoryText(const StepReport& report) {
 
 std::string ReducedText(const StepReport& report) {
   std::string out = std::string("proved ") + (report.full ? "in full " : "") +
-                    "on " + MeshText(report.reduced_mesh) + " with";
+                    "on " + MeshText(JoinedMesh(report.reduced_mesh)) + " with";
   for (const auto& [name, size] : report.reduced_sizes) {
     out += " " + name + " " + std::to_string(size);
   }

@@ -14,6 +14,7 @@
 
 #include "comm/collective_def.h"
 #include "emit/verify/settings_json.h"
+#include "model/sub_axis.h"
 #include "source/index.h"
 #include "verify/cases/features.h"
 #include "verify/cases/shapes.h"
@@ -62,7 +63,7 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
     json.BeginObject();
     json.Member("collective", CollectiveName(entry.kind));
     json.Key("axes");
-    json.Array(entry.axes);
+    json.Array(JoinedGroup(entry.axes));
     json.Member("tensor", entry.what);
     json.Member("group_size", entry.group_size);
     json.Member("bytes", most);
@@ -193,10 +194,10 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.Member("kv_dtype",
               DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype));
   json.Key("mesh");
-  WriteMesh(json, test.mesh);
+  WriteMesh(json, JoinedMesh(test.mesh));
   if (test.given_mesh) {
     json.Key("given_mesh");
-    WriteMesh(json, *test.given_mesh);
+    WriteMesh(json, JoinedMesh(*test.given_mesh));
   }
   WriteShapes(json, test);
   json.Key("features");

@@ -22,6 +22,7 @@
 #include "lint/analysis/scanned.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
+#include "model/sub_axis.h"
 #include "roles/words.h"
 #include "source/index.h"
 #include "source/wording.h"
@@ -111,9 +112,12 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
       "), so that a device holds part of a head";
   LintFinding finding =
       GroupFinding(facts, kHeadSplit.code, group, "",
-                   cut.key ? "replicate the KV heads over the axis, or use an "
-                             "axis size that divides them"
-                           : "use an axis size that divides the heads");
+                   !cut.key ? "use an axis size that divides the heads"
+                   : parts % cut.count == 0
+                       ? "replicate the KV heads with `kv_replicate: true`, or "
+                         "use an axis size that divides them"
+                       : "replicate the KV heads over the axis, or use an axis "
+                         "size that divides them");
   finding.subject = "dimension " + std::to_string(cut.dim) + " of " +
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
@@ -446,6 +450,12 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   }
 }
 
+// Returns whether `kv_replicate` gives each device the head of its query heads.
+bool ReplicatesKvHeads(const Facts& facts, const ModeSplit& split, int64_t kv) {
+  return facts.compiled().rules.policy.kv_replicate.value_or(false) &&
+         KvHeadAxes(facts.mesh(), split.axes, kv).has_value();
+}
+
 void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
@@ -454,7 +464,7 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
            facts, "key", kHeadsDim,
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     const int64_t parts = split.parts;
-    if (kv % parts == 0) continue;
+    if (kv % parts == 0 || ReplicatesKvHeads(facts, split, kv)) continue;
     if (!Written(facts, split.modes.front(), "key", kHeadsDim)) continue;
     LintFinding finding = FindingAt(kKvHeadsIndivisible.code, split.place);
     finding.message =
@@ -468,10 +478,12 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     // redundant. That finding may be at the rule of a projection. If there are
     // as many query heads as KV heads, it may also be about query heads.
     finding.unless = {HeadsTopic(kv, parts)};
-    finding.help = "give " +
-                   SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
-                   " an axis whose size divides " + std::to_string(kv) +
-                   ", or leave it unsharded and split the length instead";
+    finding.help =
+        "give " + SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
+        " an axis whose size divides " + std::to_string(kv) +
+        (parts % kv == 0 ? ", replicate the heads with `kv_replicate: true`"
+                         : "") +
+        ", or leave it unsharded and split the length instead";
     sink.push_back(std::move(finding));
   }
 }

@@ -9,8 +9,10 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/topic.h"
 #include "lint/rules/all.h"
 #include "model/block_types.h"
+#include "plan/kv_replicas.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -86,7 +88,32 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
 
 }  // namespace
 
+// Reports KV heads that `kv_replicate` cannot replicate over their axes. The
+// projections with the same numbers are one finding.
+void CheckKvHeads(const Facts& facts, FindingSink& sink) {
+  for (const ParameterGroup& group : facts.groups()) {
+    const Edit* problem = nullptr;
+    for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
+      for (const Edit& edit : mode.problems) {
+        if (edit.reason == Reason::kKvHeads) problem = &edit;
+      }
+    }
+    if (problem == nullptr) continue;
+    LintFinding finding = GroupFinding(facts, kIndivisibleDimension.code, group,
+                                       "", KvProblemHelp(*problem));
+    finding.subject = "dimension " + std::to_string(problem->dim.value_or(0)) +
+                      " of " + ParametersText(facts, group);
+    const std::string after =
+        " over " + GroupText(problem->from) + ", " + KvProblemText(*problem);
+    finding.message = finding.subject + " is sharded" + after;
+    finding.several = {after, "", " are sharded" + after};
+    finding.reports = {HeadsTopic(problem->size, problem->parts)};
+    sink.push_back(std::move(finding));
+  }
+}
+
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
+  CheckKvHeads(facts, sink);
   const size_t before = sink.size();
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,

@@ -456,6 +456,25 @@ FaultAction SplitInOtherOrder(std::string_view input) {
   };
 }
 
+FaultAction SplitOverInstead(std::string_view input, AxisGroup axes) {
+  return [=](const SoundCase& of, Wrong& wrong) {
+    Program program = of.program;
+    bool found = false;
+    for (const Instruction& step : program.code) {
+      if (step.kind != InstructionKind::kInput ||
+          of.graph.ops[AsIndex(step.op)].name != input) {
+        continue;
+      }
+      step::AxisList& list = program.slots[AsIndex(step.out)].sharding.dims[0];
+      const step::AxisList other = ListOf(program, axes);
+      found = found || !(other == list);
+      list = other;
+    }
+    if (found) wrong.run = std::move(program);
+    return found;
+  };
+}
+
 // --- inputs ---
 
 FaultAction MirrorParameter(std::string_view role, int64_t parts, bool moment) {

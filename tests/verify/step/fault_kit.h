@@ -124,6 +124,8 @@ FaultAction ReadInstead(OpAt at, size_t operand, OpAt other);
 FaultAction SumBeforeSlicing(CallAt at);
 // Shards an input's first dimension by its axes in reverse order.
 FaultAction SplitInOtherOrder(std::string_view input);
+// Shards an input's first dimension over other axes of the same size.
+FaultAction SplitOverInstead(std::string_view input, AxisGroup axes);
 
 // --- inputs ---
 

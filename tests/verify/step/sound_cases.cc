@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/sub_axis.h"
 #include "source/index.h"
 #include "step/lower.h"
 #include "verify/step/sound_models.h"
@@ -85,6 +86,9 @@ Recipe RecipeOf(SoundStep which) {
     case SoundStep::kRing:
       return {{{"sp", 4}, {"tp", 2}},
               {.sizes = {.b = 2, .t = 16, .n = 8, .k = 4}, .turns = 4}};
+    case SoundStep::kFactored:
+      return {{{"dp", 2}, {"tp:(1)2", 2}, {"tp:(2)2.", 2}},
+              {.sizes = {.b = 4}, .kv_axes = {"tp:(1)2"}}};
   }
   return {};
 }
@@ -134,6 +138,11 @@ void SetConstraints(SoundStep which, SoundModel& of) {
       ConstrainHeads(of, {"tp"});
       of.constraints.data = {"sp"};
       return;
+    case SoundStep::kFactored:
+      of.Constrain("BATCH", {"dp"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.data = {"dp"};
+      return;
     case SoundStep::kDecode:
       of.Constrain("KV_LENGTH", {"sp"});
       ConstrainHeads(of, {"tp"});
@@ -148,6 +157,10 @@ bool LowerInto(const SoundModel& of, SoundCase& out) {
                              .sizes = out.sizes,
                              .parameters = of.specs,
                              .constraints = of.constraints};
+  for (Spec& spec : request.parameters) spec = RefinedSpec(out.mesh, spec);
+  for (AxisGroup& axes : request.constraints.by_axis) {
+    axes = RefinedGroup(out.mesh, axes);
+  }
   step::Unsupported why;
   auto program = step::Lower(request, why);
   request.mesh = MeshOf({{"one", 1}});
@@ -162,8 +175,8 @@ bool LowerInto(const SoundModel& of, SoundCase& out) {
 
 std::string_view SoundStepName(SoundStep which) {
   static constexpr std::array<std::string_view, kSoundSteps> kNames = {
-      "tensor", "sequence", "split",  "experts", "tokens",
-      "decode", "micro",    "narrow", "again",   "ring"};
+      "tensor", "sequence", "split", "experts", "tokens",  "decode",
+      "micro",  "narrow",   "again", "ring",    "factored"};
   return kNames[static_cast<size_t>(which)];
 }
 

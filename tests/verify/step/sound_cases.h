@@ -26,8 +26,11 @@ enum class SoundStep : uint8_t {
   kNarrow,     // as kTensor, but in float32
   kRecompute,  // as kTensor, with rematerialised layers and dropout
   kRing,       // sp 4, tp 2: attention sinks, and ring attention over sp
+  // dp 2, tp 4 as the factors 2 * 2: each of 2 KV heads on the 2 devices of tp
+  // whose query heads use it
+  kFactored,
 };
-inline constexpr int kSoundSteps = 10;
+inline constexpr int kSoundSteps = 11;
 std::string_view SoundStepName(SoundStep which);  // "tensor"
 
 struct SoundCase {

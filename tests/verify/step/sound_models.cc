@@ -240,8 +240,8 @@ class ModelWriter : public Writer {
       from = Put(LinearOf("kv_a", y, {c_, d}, {{}, {"fsdp"}}), "latent");
       width = c_;
     }
-    const bool cut = kind_.sizes.k > 2;
-    const Spec spec = {cut ? AxisGroup{"tp"} : AxisGroup{}, {"fsdp"}};
+    const AxisGroup usual = kind_.sizes.k > 2 ? AxisGroup{"tp"} : AxisGroup{};
+    const Spec spec = {kind_.kv_axes.empty() ? usual : kind_.kv_axes, {"fsdp"}};
     ValueId k = Put(LinearOf("k", from, {kh_, width}, spec), "k");
     k = Remembered(Put(Rotated(k, "k"), "k"), "k");
     const ValueId values =

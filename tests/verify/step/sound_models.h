@@ -34,6 +34,9 @@ struct SoundModelKind {
   bool recompute = false;  // true: activations of layers are rematerialised
   // The number of devices in the ring of ring attention; 1 if there is no ring.
   int64_t turns = 1;
+  // The axes of the parameters of keys and values; empty for {"tp"} if there
+  // are more than two KV heads, and for none otherwise.
+  AxisGroup kv_axes = {};
   // Used with `experts`. If true, every layer has attention, and only every
   // second layer has experts in place of an MLP.
   bool mixed = false;
