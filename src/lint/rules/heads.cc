@@ -450,11 +450,15 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   }
 }
 
+namespace {
+
 // Returns whether `kv_replicate` gives each device the head of its query heads.
 bool ReplicatesKvHeads(const Facts& facts, const ModeSplit& split, int64_t kv) {
   return facts.compiled().rules.policy.kv_replicate.value_or(false) &&
          KvHeadAxes(facts.mesh(), split.axes, kv).has_value();
 }
+
+}  // namespace
 
 void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());

@@ -86,8 +86,6 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
          std::to_string(edit.parts > 0 ? units % edit.parts : 0);
 }
 
-}  // namespace
-
 // Reports KV heads that `kv_replicate` cannot replicate over their axes. The
 // projections with the same numbers are one finding.
 void CheckKvHeads(const Facts& facts, FindingSink& sink) {
@@ -111,6 +109,8 @@ void CheckKvHeads(const Facts& facts, FindingSink& sink) {
     sink.push_back(std::move(finding));
   }
 }
+
+}  // namespace
 
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   CheckKvHeads(facts, sink);
