@@ -1,5 +1,5 @@
-// Lists the codes of family 6 (SHD6xx), which `shardc audit` reports about
-// compiled programs.
+// Lists the codes of family 6 (SHD6xx), which `shardc audit` and `shardc check`
+// report about compiled programs and about the budgets of steps.
 #ifndef SHARDC_SOURCE_AUDIT_CODE_H_
 #define SHARDC_SOURCE_AUDIT_CODE_H_
 
@@ -45,6 +45,15 @@ inline constexpr Code kOverAuditBudget{
 inline constexpr Code kTrafficGrew{
     612, "traffic-grew", Level::kError,
     "a compiled program sends more than its committed summary"};
+inline constexpr Code kWeightResharded{
+    613, "weight-resharded", Level::kWarning,
+    "a parameter is moved because its spec does not fit its use"};
+inline constexpr Code kLookupOfBatch{
+    614, "lookup-of-batch", Level::kWarning,
+    "each device looks up the tokens of other devices"};
+inline constexpr Code kOverStepBudget{
+    615, "over-step-budget", Level::kError,
+    "a step of a target takes more than its budget"};
 }  // namespace code
 
 // Returns every code of family 6, ascending.
