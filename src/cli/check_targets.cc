@@ -20,7 +20,6 @@
 #include "cli/output.h"
 #include "cli/settings_flags.h"
 #include "cli/target_audit.h"
-#include "cli/target_budget.h"
 #include "cli/verify_request.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
@@ -107,11 +106,6 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   FindingSink extra;
   if (options.locked && selection.Selects(kPlanOutOfDate.code)) {
     extra = Locked(target, *compiled, config, out.errors);
-  }
-  if (options.locked) {
-    FindingSink over = StepBudgetFindings(target, *compiled, config, selection,
-                                          out.errors);
-    std::move(over.begin(), over.end(), std::back_inserter(extra));
   }
   const Mesh& mesh = compiled->plan.mesh;
   const auto audit =

@@ -268,36 +268,12 @@ Options OptionsOfCost(CostFlags& flags) {
   return options;
 }
 
-namespace {
-
-// Returns the flags with the target's settings of a training step in place of
-// flags that are not given. The batch and the lengths are numbers and are not
-// filled in here.
-CostFlags WithTarget(CostFlags flags, const Target& target) {
-  if (flags.remat.empty()) flags.remat = target.remat.text;
-  if (flags.optimizer.empty()) flags.optimizer = target.optimizer.text;
-  if (flags.zero.empty()) flags.zero = target.zero.text;
-  return flags;
-}
-
-// Moves a finding about a flag to the line of the project file that gives its
-// value.
-void PlaceAtTarget(std::string_view flag, const std::string& given,
-                   const WordSetting& setting, Finding& finding) {
-  if (!given.empty() || setting.text.empty()) return;
-  const SourceRef& source = finding.place.source;
-  if (source != nullptr && source->name() == flag) {
-    finding.place = setting.place;
-  }
-}
-
-std::optional<cost::Settings> SettingsOf(const CostFlags& flags,
-                                         const Target& target, Mode mode,
-                                         Findings& findings) {
+std::optional<cost::Settings> CostSettings(const CostFlags& flags,
+                                           const Target& target, Mode mode,
+                                           Findings& findings) {
   const size_t before = findings.errors();
   cost::Settings out;
   out.batch = target.batch;
-  out.length = target.seq;
   out.kv_length = target.kv_len;
   out.memory = target.memory_bytes;
   CostFlagParser reader(findings);
@@ -333,23 +309,6 @@ std::optional<cost::Settings> SettingsOf(const CostFlags& flags,
     }
   }
   if (findings.errors() > before) return std::nullopt;
-  return out;
-}
-
-}  // namespace
-
-std::optional<cost::Settings> CostSettings(const CostFlags& flags,
-                                           const Target& target, Mode mode,
-                                           Findings& findings) {
-  Findings own;
-  auto out = SettingsOf(WithTarget(flags, target), target, mode, own);
-  for (Finding finding : own.all()) {
-    PlaceAtTarget("--remat", flags.remat, target.remat, finding);
-    PlaceAtTarget("--optimizer", flags.optimizer, target.optimizer, finding);
-    PlaceAtTarget("--zero", flags.zero, target.zero, finding);
-    findings.Add(std::move(finding));
-  }
-  findings.NoteReadsOf(own);
   return out;
 }
 

@@ -31,10 +31,9 @@ struct CostFlags {
 
 // Returns the options that fill CostFlags, with the input options at the end.
 Options OptionsOfCost(CostFlags& flags);
-// Returns the settings that the options describe. The batch, the lengths of the
-// sequence and of the KV cache, the memory of a device, the rematerialisation
-// policy, the optimizer, the ZeRO stage and the attention operation of the mode
-// are taken from the target if their options are not given. Returns nullopt with
+// Returns the settings that the options describe. The batch, the length of the
+// KV cache, the memory of a device and the attention operation of the mode are
+// taken from the target if their options are not given. Returns nullopt with
 // findings if an option is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,

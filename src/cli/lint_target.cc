@@ -73,7 +73,7 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.mesh_place = MeshPlace(target.mesh);
   const auto first = [](auto one, auto other) { return one ? one : other; };
   inputs.batch = first(flags.batch, first(attention.batch, target.batch));
-  inputs.length = first(flags.length, target.seq);
+  inputs.length = flags.length;
   inputs.kv_len =
       first(flags.kv_length, first(attention.kv_len, target.kv_len));
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;

@@ -176,14 +176,9 @@ FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                             lock ? &*lock : nullptr));
   if (locked && lock && selection.Selects(code::kTrafficGrew) &&
       Suits(*lock, *program, target, audit, errors)) {
-    auto growth = audit::GrowthOf(lock->sent, audit::SentOf(report));
-    if (const auto& allowed = target.budget.growth) {
-      std::erase_if(growth, [&](const audit::Growth& one) {
-        return static_cast<double>(one.after) <=
-               static_cast<double>(one.before) * (1 + *allowed);
-      });
-    }
-    Append(out, GrowthFindings(program->program, report, growth, path));
+    Append(out, GrowthFindings(
+                    program->program, report,
+                    audit::GrowthOf(lock->sent, audit::SentOf(report)), path));
   }
   return out;
 }

@@ -51,24 +51,6 @@ struct VerifyInput {
   std::optional<Place> inline_settings;
 };
 
-// A setting of a training step that the project file gives as a word, such as
-// `remat: nothing_saveable`. The commands that use it parse it.
-struct WordSetting {
-  std::string text;  // empty if the file does not give it
-  Place place;
-};
-
-// What a step of a target may take, for `check --locked`. A limit that the file
-// does not give is nullopt.
-struct StepBudget {
-  std::optional<int64_t> memory;  // bytes of a device
-  std::optional<int64_t> sent;    // bytes that a device sends in a step
-  // By which part the bytes may exceed those of the committed files: 0.05 for
-  // `growth: 5%`.
-  std::optional<double> growth;
-  Place memory_place, sent_place, growth_place;
-};
-
 // The inputs of a command: a target of a project file, or what the flags name.
 // Paths are relative to the working directory.
 struct Target {
@@ -86,10 +68,7 @@ struct Target {
   VerifyInput verify;
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
-  std::optional<int64_t> seq;
   std::optional<int64_t> memory_bytes;
-  WordSetting remat, optimizer, zero;
-  StepBudget budget;
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
   // Maps the path of an input to its place in the project file, for messages.

@@ -119,13 +119,6 @@ class ProjectReader {
     ReadVerify(fields, target.verify);
     ReadCount(fields, "batch", target.batch);
     ReadCount(fields, "kv_len", target.kv_len);
-    ReadCount(fields, "seq", target.seq);
-    ReadWord(fields, "remat", target.remat);
-    ReadWord(fields, "optimizer", target.optimizer);
-    ReadWord(fields, "zero", target.zero);
-    if (const YamlNode* node = fields.Find("budget")) {
-      ReadBudget(*node, target.budget);
-    }
     if (const YamlNode* node = fields.Find("memory")) {
       target.memory_bytes = ReadBytes(context_, *node, "`memory`");
     }
@@ -309,68 +302,6 @@ class ProjectReader {
     const YamlNode* node = fields.Find(key);
     if (node == nullptr) return;
     out = ReadInteger(context_, *node, "`" + std::string(key) + "`", {1});
-  }
-
-  void ReadWord(const Fields& fields, std::string_view key, WordSetting& out) {
-    const YamlNode* node = fields.Find(key);
-    if (node == nullptr) return;
-    auto text = ReadText(context_, *node, "`" + std::string(key) + "`", true);
-    if (!text) return;
-    if (text->empty()) {
-      context_.Add(code::kSchema, *node, "`" + std::string(key) + "` is empty");
-      return;
-    }
-    out = {std::move(*text), context_.document.PlaceOf(*node)};
-  }
-
-  void ReadBudget(const YamlNode& node, StepBudget& out) {
-    const auto fields = Fields::Read(context_, node, keys::kBudget);
-    if (!fields) return;
-    if (const YamlNode* one = fields->Find("memory")) {
-      out.memory = ReadBytes(context_, *one, "`memory`");
-      out.memory_place = context_.document.PlaceOf(*one);
-    }
-    if (const YamlNode* one = fields->Find("sent")) {
-      // A step may send nothing, but ReadBytes does not accept 0.
-      out.sent = one->IsScalar() && one->text == "0"
-                     ? std::optional<int64_t>(0)
-                     : ReadBytes(context_, *one, "`sent`");
-      out.sent_place = context_.document.PlaceOf(*one);
-    }
-    if (const YamlNode* one = fields->Find("growth")) {
-      out.growth = ReadShare(*one);
-      out.growth_place = context_.document.PlaceOf(*one);
-    }
-  }
-
-  // Reads a percentage with at most four digits before the decimal point:
-  // "2.5%" -> 0.025. Returns nullopt after a finding.
-  std::optional<double> ReadShare(const YamlNode& node) {
-    double value = 0, unit = 1;
-    size_t digits = 0, after = 0;
-    std::string_view text = node.IsScalar() ? node.text : std::string_view();
-    const bool percent = text.ends_with('%');
-    if (percent) text.remove_suffix(1);
-    if (text.ends_with(' ')) text.remove_suffix(1);
-    bool point = false, good = percent && !text.ends_with('.');
-    for (const char c : text) {
-      if (c == '.' && !point && digits > 0) {
-        point = true;
-      } else if (c >= '0' && c <= '9') {
-        value = 10 * value + (c - '0');
-        if (point) unit *= 10;
-        ++(point ? after : digits);
-      } else {
-        good = false;
-      }
-    }
-    if (good && digits > 0 && digits <= 4 && after <= 4) {
-      return value / unit / 100;
-    }
-    context_.Add(code::kSchema, node,
-                 "`growth` is " + Describe(node) + ", not a percentage",
-                 "write for example `growth: 5%`");
-    return std::nullopt;
   }
 
   void ReadModes(const YamlNode& node, std::vector<Mode>& out) {

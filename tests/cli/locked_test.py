@@ -76,37 +76,6 @@ targets:
                   for one in found]
         self.assertEqual(len(places), len(set(places)), found)
 
-    def test_a_budget_of_a_step(self):
-        limits = "    budget: {memory: 1KiB, sent: 0, growth: 5%}\n"
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        project = self.read("shardc.yaml")
-        self.write("shardc.yaml", project + "    batch: 8\n    seq: 16\n"
-                   "    remat: nothing_saveable\n    optimizer: adamw\n"
-                   "    zero: 1\n" + limits)
-        self.check(self.shardc("check"), 0)  # only with --locked
-        found = self.check(self.shardc("check", "--locked", "--format",
-                                       "json"), 1).json()
-        self.assertEqual({one["code"] for one in found}, {"SHD615"})
-        self.assertTrue(any("the budget is 1 KiB" in one["message"]
-                            for one in found), found)
-        self.check(self.shardc("check", "--locked", "--ignore", "SHD615"), 0)
-        # Parameters that no longer are sharded grow.
-        self.write("r.yaml", self.read("r.yaml").replace("ColumnWise",
-                                                         "Replicated"))
-        found = self.shardc("check", "--locked", "--format", "json").json()
-        self.assertTrue(any("in the committed plan, which is more" in
-                            one["message"] for one in found), found)
-        for bad, said in (("{growth: 5}", "percentage"),
-                          ("{growth: x%}", "percentage"),
-                          ("{memory: much}", "memory"), ("{of: 1}", "of")):
-            self.write("shardc.yaml", project + f"    budget: {bad}\n")
-            done = self.check(self.shardc("check", "--locked"), 2)
-            self.assertIn(said, done.err)
-        self.write("shardc.yaml", project + "    remat: no_such\n"
-                   "    budget: {memory: 1GiB}\n")
-        self.assertIn("shardc.yaml", self.check(
-            self.shardc("check", "--locked"), 2).err)
-
     def test_a_committed_plan_that_is_not_selected(self):
         self.check(self.shardc("plan", "--write-locked"), 0)
         self.write("r.yaml",

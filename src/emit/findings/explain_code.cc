@@ -111,8 +111,7 @@ void Page(std::string& out, const CodePage& page) {
             : page.code->number < 600
                 ? "The command that reports it ends with exit status 1."
             : page.code == &code::kOverAuditBudget ||
-                    page.code == &code::kTrafficGrew ||
-                    page.code == &code::kOverStepBudget
+                    page.code == &code::kTrafficGrew
                 ? "`shardc check --ignore` leaves the finding out."
                 : "`shardc audit --ignore` leaves the finding out.");
   out += "\nExample\n";

@@ -557,54 +557,6 @@ ENTRY %main {
 }
 $ shardc audit step.hlo.txt --mesh fsdp:4 --fail-on warning
 )"},
-      CodePage{.code = &code::kOverStepBudget,
-               .what = "With `--locked`, compares the memory of a device and "
-                       "the bytes that it sends in a step, as `shardc cost` "
-                       "computes them for the target, with its `budget` in "
-                       "shardc.yaml. A figure that is not known is reported "
-                       "too. `growth` limits how much larger the parameters "
-                       "may be than in the committed plan.",
-               .why = "A change of rules, batch or model that no longer fits "
-                      "would be found on hardware only.",
-               .fix = "List what holds memory and what is sent with `shardc "
-                      "cost`, and change the rules or the settings of the "
-                      "step. If the change is intended, raise the budget.",
-               .bad = R"(--- shardc.yaml
-version: 1
-targets:
-  small:
-    mesh: fsdp:2,tp:4
-    rules: rules.yaml
-    manifest: manifest.json
-    budget: {memory: 1MiB}
---- rules.yaml
-version: 1
-rules:
-  - match: up/kernel
-    spec: ColumnWise
---- manifest.json
-{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-$ shardc check --locked
-)",
-               .good = R"(--- shardc.yaml
-version: 1
-targets:
-  small:
-    mesh: fsdp:2,tp:4
-    rules: rules.yaml
-    manifest: manifest.json
-    modes: [decode]
-    batch: 8
-    kv_len: 8
---- rules.yaml
-version: 1
-rules:
-  - match: up/kernel
-    spec: ColumnWise
---- manifest.json
-{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
-$ shardc check --locked
-)"},
   };
   return kPages;
 }
