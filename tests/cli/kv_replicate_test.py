@@ -206,12 +206,21 @@ class KvReplicate(Case):
                      "--seq", "256", "--format", "json"]
         with_replicas = json.loads(
             run("cost", *arguments, "--kv-replicate").out)
-        # Groups of two devices reduce the gradients of two matrices of one
-        # head, and nothing gathers keys.
-        parts = [one for one in with_replicas["communication"]
-                 if "tp:(8)2" in one["axes"]]
-        self.assertTrue(parts)
-        self.assertEqual({one["collective"] for one in parts}, {"all_reduce"})
+        # Groups of two devices sum what the query heads of both give the
+        # gradients of a head.
+        self.assertTrue([
+            one for one in with_replicas["communication"]
+            if one["axes"] == ["tp:(8)2"] and
+            one["collective"] == "all_reduce" and
+            one["part"] == "attention" and one["phase"] == "backward"])
+
+    def test_decoding_gathers_no_keys(self):
+        got = run("cost", *LLAMA, *PACK, "--mesh", "tp:16", "--kv-replicate",
+                  "--mode", "decode", "--batch", "16", "--kv-len", "8192",
+                  "--format", "json")
+        for one in json.loads(got.out)["communication"]:
+            # The keys of a layer have 16 * 8192 * 128 elements on a device.
+            self.assertLess(one["bytes_per_device"], 16 * 8192 * 128)
 
     def test_verify_proves_attention(self):
         with tempfile.TemporaryDirectory() as folder:
