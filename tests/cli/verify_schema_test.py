@@ -33,7 +33,7 @@ class VerifySchema(Case):
     def setUpClass(cls):
         cls.root = validator()
         cls.of = {name: narrow(name)
-                  for name in ("report", "case", "dump", "selfTest", "list")}
+                  for name in ("report", "case", "dump", "list")}
 
     def accepts(self, name, value):
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"

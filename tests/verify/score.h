@@ -8,7 +8,7 @@
 #include "verify/answers/known_answers.h"
 #include "verify/faults/fault_injection.h"
 #include "verify/sharpness.h"
-#include "verify/step/self_test.h"
+#include "verify/step/fault_verdicts.h"
 
 namespace shardc::verify {
 

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "verify/step/self_test.h"
+#include "verify/step/fault_verdicts.h"
 
 namespace shardc::verify {
 
