@@ -50,7 +50,7 @@ SHARED = """attention_flag check_summary check_targets command_line committed_pl
   option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
   audit_findings explain_program plan_table program_traffic ranks saved_sharding
   schedule_table settings_flags format_flags stage_flags staged_costs step_memory
-  step_self_test step_settings stray suggested target_audit verified compared_step
+  step_settings stray suggested target_audit verified compared_step
   reported_program verify_process verify_request verify_stages verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^floats/bf16_products\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
@@ -60,9 +60,9 @@ LEFT_OUT = re.compile(r"""
     | ^emit/report/(search_page|front_plot)\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$
-    | ^verify/(traces|answers)/ | ^verify/[a-z]*\.cc$
-    | ^verify/cases/(dense_inputs|grid|stress_cases)\.cc$
-    | ^verify/faults/(?!evidence) | ^verify/judge/(?!explain|given)""",
+    | ^verify/traces/ | ^verify/[a-z]*\.cc$
+    | ^verify/cases/(dense_inputs|stress_cases)\.cc$
+    | ^verify/judge/(?!explain|given)""",
                       re.VERBOSE)
 
 # libc++ is built here: the wheel's own copy would be built without exceptions,

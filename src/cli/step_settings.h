@@ -21,8 +21,7 @@ struct StepFlags {
   std::string batch, length, policy, part, remat, microbatches, reduce, seed,
       dump;
   StepDtypeFlags step_dtypes;
-  bool keep_gathered = false, reduce_each = false;
-  bool full = false, self_test = false;
+  bool keep_gathered = false, reduce_each = false, full = false;
   StageFlags stages;
 };
 

@@ -17,9 +17,7 @@
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
-#include "verify/answers/known_answers.h"
 #include "verify/report.h"
-#include "verify/sharpness.h"
 
 namespace shardc::cli {
 namespace {
@@ -40,24 +38,6 @@ bool Found(const verify::Report& report, bool asked) {
     return true;
   }
   return asked && report.Count(verify::Status::kUnsupported) > 0;
-}
-
-int RunSelfTestCommand(const Common& common, Findings& findings) {
-  const verify::SelfTest result = verify::RunSelfTest(
-      {}, ThreadsOr(common.threads), FaultProgressLine(common));
-  const verify::Sharpness sharpness =
-      verify::OfferWrongOutputs(ThreadsOr(common.threads));
-  const verify::KnownAnswers known = verify::CheckKnownAnswers();
-  const auto write = [&](Sink& out) {
-    if (common.format == "json") {
-      WriteSelfTestJson(result, sharpness, known, out);
-    } else {
-      out.Append(SelfTestText(result) + SharpnessText(sharpness) +
-                 KnownAnswersText(known));
-    }
-  };
-  if (!PutOut(write, findings)) return kFailed;
-  return result.Holds() && sharpness.Holds() && known.Hold() ? kDone : kFound;
 }
 
 // Returns false, and adds a finding, if a case's mesh has fewer devices than
@@ -100,8 +80,6 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
-  if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
-  if (flags.self_test) return RunSelfTestCommand(common, findings);
   auto work = MakeVerifyWork(flags, ranks.count(), common, findings);
   bool begins = work && HasDevices(*work, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
@@ -192,10 +170,7 @@ llama3); and the sizes of a latent row (`kv_lora_rank`, `qk_rope_head_dim`,
 `v_head_dim`; `--attention latent=N,rope_dim=N` without a model). Notes below
 the table list what the model changed. `--dump` writes inputs, result and
 reference of each case as safetensors with its settings as JSON. `--list` prints
-for each operation what it does with a split dimension. `--self-test` injects
-every fault of a catalogue and counts those that are detected; it also offers
-zeros, outputs shifted by one place and outputs that lack a key in every case of
-a matrix of all operations, dtypes and roundings, all of which must be refused.
+for each operation what it does with a split dimension.
 
 A target of the project selects with `operations` (a list, or lists by mode),
 `layout`, `dtype`, `kv_dtype` and `settings` what runs where flags do not.
@@ -204,7 +179,7 @@ With a build that has MPI, `mpirun -n N shardc verify` (or `srun`) spreads the
 devices over N processes, at most one a device: each holds the arrays of its
 own devices, collectives are MPI's, and the first process checks and prints,
 with the verdicts, errors and bytes of a run in one process. Every machine reads
-the inputs. `--self-test` runs in one process.
+the inputs.
 
 Exits with 1 when an operation named by a flag or by the target fails or is
 unsupported; otherwise when one fails, a projection among them, or none could

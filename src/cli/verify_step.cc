@@ -22,7 +22,6 @@
 #include "cli/schedule_table.h"
 #include "cli/stage_flags.h"
 #include "cli/step_memory.h"
-#include "cli/step_self_test.h"
 #include "cli/step_settings.h"
 #include "cli/verify_process.h"
 #include "cli/verify_request.h"
@@ -159,9 +158,6 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "prove the step at the sizes given, where memory holds them"},
-       {.name = "--self-test",
-        .to = &flags.self_test,
-        .help = "inject every fault of the catalogue and count those detected"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
@@ -219,8 +215,6 @@ MovedBytes MovedIn(const std::vector<verify::StepReport>& reports) {
 
 int VerifySteps(const StepFlags& flags, const Common& common,
                 const Ranks& ranks, Findings& findings) {
-  if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
-  if (flags.self_test) return RunStepSelfTest(common, findings);
   bool found = false;
   const auto work = OpenStep(flags, common, ranks, found, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
@@ -343,11 +337,6 @@ step then runs on the ranks of a smaller table of
 the same schedule, each with its own memory: losses, gradients in the order in
 which ranks add them, the global norm and all updates must equal the dense
 step's.
-
-With `--self-test` faults are injected into small steps that the program
-carries, ten on one mesh and one under each schedule of a pipeline: into
-collectives, ops, programs, inputs, tables and messages. Each must be detected
-by the checks that its row names.
 
 With a build that has MPI, `mpirun -n N shardc verify step` (or `srun`) spreads
 the devices over N processes; see `shardc verify`.

@@ -305,36 +305,4 @@ void WriteParameterStepJson(std::string_view name,
   out.Append("\n");
 }
 
-void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.step/v1");
-  json.Member("planted", result.faults.size());
-  json.Member("injected", result.Injected());
-  json.Member("caught", result.Caught());
-  json.Member("sound", result.sound);
-  json.Key("unsound");
-  json.BeginArray();
-  for (std::string_view name : result.unsound) json.String(name);
-  json.EndArray();
-  json.Key("faults");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepFaultVerdict& fault : result.faults) {
-    json.BeginObject();
-    json.Member("name", fault.name);
-    json.Member("family", fault.family);
-    json.Member("breaks", fault.breaks);
-    json.Member("step", fault.on);
-    json.Member("seam", fault.seam);
-    json.Member("injected", fault.injected);
-    json.Member("caught", fault.caught);
-    json.TextOrNull("by", fault.by);
-    json.TextOrNull("at", fault.at);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Append("\n");
-}
-
 }  // namespace shardc

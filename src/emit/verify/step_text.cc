@@ -323,29 +323,4 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
 }
 
-std::string StepSelfTestText(const verify::StepSelfTest& result) {
-  std::vector<std::vector<std::string>> rows;
-  for (const verify::StepFaultVerdict& fault : result.faults) {
-    std::string verdict = "MISSED";
-    if (!fault.injected) {
-      verdict = "not injected";
-    } else if (fault.caught) {
-      verdict = "detected by " + std::string(fault.by);
-      if (!fault.at.empty()) verdict += " at " + fault.at;
-    }
-    rows.push_back({std::string(fault.name), std::move(verdict),
-                    std::string(fault.breaks)});
-  }
-  std::string out;
-  AppendTable(rows, out);
-  out += "\n";
-  for (std::string_view name : result.unsound) {
-    out += "fails without a fault: " + std::string(name) + "\n";
-  }
-  return out + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " detected; " +
-         Counted(result.sound, "sound step") + " " +
-         (result.sound == 1 ? "passes" : "pass") + "\n";
-}
-
 }  // namespace shardc

@@ -284,44 +284,4 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   out.Put('\n');
 }
 
-void WriteSelfTestJson(const verify::SelfTest& result,
-                       const verify::Sharpness& sharpness,
-                       const verify::KnownAnswers& known, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.verify/v1");
-  json.Member("planted", result.faults.size());
-  json.Member("caught", result.Caught());
-  json.Key("wrong_outputs");
-  json.BeginObject();
-  json.Member("cases", sharpness.cases);
-  json.Member("offered", sharpness.offered);
-  json.Member("refused",
-              sharpness.offered - static_cast<int64_t>(sharpness.taken.size()));
-  json.Key("taken");
-  json.Array(sharpness.taken);
-  json.EndObject();
-  json.Key("known_answers");
-  json.BeginObject();
-  json.Member("asked", known.asked);
-  json.Key("wrong");
-  json.Array(known.wrong);
-  json.EndObject();
-  json.Key("faults");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::FaultVerdict& fault : result.faults) {
-    json.BeginObject();
-    json.Member("name", fault.name);
-    json.Member("family", fault.family);
-    json.Member("injected", fault.injected);
-    json.Member("caught", fault.caught);
-    json.TextOrNull("by", fault.caught ? fault.by : std::string());
-    json.EndObject();
-  }
-  if (result.faults.empty()) json.Break(2);
-  json.EndArray();
-  json.EndObject();
-  out.Put('\n');
-}
-
 }  // namespace shardc

@@ -1,7 +1,7 @@
 // Injects each fault of a list (step_faults.h) into a correct step. Records
 // whether the fault changed the run, and which check detected it.
-#ifndef SHARDC_VERIFY_STEP_SELF_TEST_H_
-#define SHARDC_VERIFY_STEP_SELF_TEST_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_FAULT_VERDICTS_H_
+#define SHARDC_TESTS_VERIFY_STEP_FAULT_VERDICTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -43,4 +43,4 @@ StepSelfTest RunStepSelfTest(const std::vector<StepFault>& faults, int threads,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_SELF_TEST_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_FAULT_VERDICTS_H_

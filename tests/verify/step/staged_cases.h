@@ -1,7 +1,7 @@
 // Correct small steps on the ranks of a pipeline: one for each schedule, and
 // some with other sizes.
-#ifndef SHARDC_VERIFY_STEP_STAGED_CASES_H_
-#define SHARDC_VERIFY_STEP_STAGED_CASES_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_STAGED_CASES_H_
+#define SHARDC_TESTS_VERIFY_STEP_STAGED_CASES_H_
 
 #include <cstdint>
 #include <memory>
@@ -57,4 +57,4 @@ StagedCaseKind SmallStagedCase(std::string_view schedule);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_STAGED_CASES_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_STAGED_CASES_H_

@@ -2,8 +2,8 @@
 // parts of a program that a test may replace (exec/machine/seams.h). The faults
 // of attention, caches and pages are in this folder. The faults of a model's
 // training and decoding steps are in verify/step.
-#ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
-#define SHARDC_VERIFY_FAULTS_INJECTION_H_
+#ifndef SHARDC_TESTS_VERIFY_FAULTS_INJECTION_H_
+#define SHARDC_TESTS_VERIFY_FAULTS_INJECTION_H_
 
 #include "exec/machine/seams.h"
 #include "verify/faults/fault.h"
@@ -32,4 +32,4 @@ void InjectIntoPages(Fault fault, exec::Seams& seams);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_FAULTS_INJECTION_H_
+#endif  // SHARDC_TESTS_VERIFY_FAULTS_INJECTION_H_

@@ -1,5 +1,5 @@
 // Tests the injection of faults into correct steps.
-#include "verify/step/self_test.h"
+#include "verify/step/fault_verdicts.h"
 
 #include <doctest/doctest.h>
 

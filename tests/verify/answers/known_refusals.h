@@ -1,8 +1,8 @@
 // Cases whose messages are known. The operation cannot run in most of these
 // cases, and the message must explain why in the expected words. The other
 // cases must run without a remark.
-#ifndef SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
-#define SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
+#ifndef SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
+#define SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 
 #include <span>
 #include <string_view>
@@ -19,4 +19,4 @@ std::span<const KnownAnswer> KnownRefusals();
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
+#endif  // SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_REFUSALS_H_

@@ -1,8 +1,8 @@
 // Wrong outputs that must be detected: zeros, outputs shifted by one place, and
 // attention without one of the keys. They are checked like the output of a
 // case.
-#ifndef SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
-#define SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
+#ifndef SHARDC_TESTS_VERIFY_JUDGE_WRONG_OUTPUTS_H_
+#define SHARDC_TESTS_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -42,4 +42,4 @@ std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
+#endif  // SHARDC_TESTS_VERIFY_JUDGE_WRONG_OUTPUTS_H_

@@ -2,8 +2,8 @@
 // outputs, tables and caches. It also covers the bytes sent, and whether the
 // run passed. If the digests of the correct run and of a run with an injected
 // fault are equal, the fault had no effect.
-#ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
-#define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
+#ifndef SHARDC_TESTS_VERIFY_FAULTS_EVIDENCE_H_
+#define SHARDC_TESTS_VERIFY_FAULTS_EVIDENCE_H_
 
 #include <cstdint>
 #include <span>
@@ -38,4 +38,4 @@ exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_FAULTS_EVIDENCE_H_
+#endif  // SHARDC_TESTS_VERIFY_FAULTS_EVIDENCE_H_

@@ -2,8 +2,8 @@
 // devices, the devices' inputs, or the program. Each function that returns a
 // FaultAction makes one injection. The injection finds its place in the program
 // by the name of an op, by the role of a parameter, or by an input.
-#ifndef SHARDC_VERIFY_STEP_FAULT_KIT_H_
-#define SHARDC_VERIFY_STEP_FAULT_KIT_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_FAULT_KIT_H_
+#define SHARDC_TESTS_VERIFY_STEP_FAULT_KIT_H_
 
 #include <cstdint>
 #include <deque>
@@ -134,4 +134,4 @@ FaultAction MirrorParameter(std::string_view role, int64_t parts,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_FAULT_KIT_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_FAULT_KIT_H_

@@ -1,7 +1,7 @@
 // Small models that are written op by op. Together they contain everything that
 // an injected fault may change.
-#ifndef SHARDC_VERIFY_STEP_SOUND_MODELS_H_
-#define SHARDC_VERIFY_STEP_SOUND_MODELS_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_SOUND_MODELS_H_
+#define SHARDC_TESTS_VERIFY_STEP_SOUND_MODELS_H_
 
 #include <cstdint>
 #include <string_view>
@@ -63,4 +63,4 @@ void WriteMicroBatches(SoundModel& model);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_SOUND_MODELS_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_SOUND_MODELS_H_

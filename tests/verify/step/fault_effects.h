@@ -2,8 +2,8 @@
 // a collective changes the correct results of all devices, or runs the
 // collective in another way. A function for an op changes the op on one device
 // before the op runs. The function may also run the op itself and set `done`.
-#ifndef SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
-#define SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_FAULT_EFFECTS_H_
+#define SHARDC_TESTS_VERIFY_STEP_FAULT_EFFECTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -109,4 +109,4 @@ void SinkGradientPerBlock(WrongOp& one);
 
 }  // namespace shardc::verify::effects
 
-#endif  // SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_FAULT_EFFECTS_H_

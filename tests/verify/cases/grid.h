@@ -1,6 +1,6 @@
 // Builds the specs of a case's tensors from the axes of each dimension.
-#ifndef SHARDC_VERIFY_CASES_GRID_H_
-#define SHARDC_VERIFY_CASES_GRID_H_
+#ifndef SHARDC_TESTS_VERIFY_CASES_GRID_H_
+#define SHARDC_TESTS_VERIFY_CASES_GRID_H_
 
 #include <cstdint>
 #include <string>
@@ -26,4 +26,4 @@ Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_CASES_GRID_H_
+#endif  // SHARDC_TESTS_VERIFY_CASES_GRID_H_

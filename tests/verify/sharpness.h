@@ -5,12 +5,15 @@
 // matmul in 4 bits or a softmax in bfloat16. Cases that the operation refuses
 // are skipped. Traces of paged caches are skipped too, because they are
 // compared in bits and have no tolerance.
-#ifndef SHARDC_VERIFY_SHARPNESS_H_
-#define SHARDC_VERIFY_SHARPNESS_H_
+#ifndef SHARDC_TESTS_VERIFY_SHARPNESS_H_
+#define SHARDC_TESTS_VERIFY_SHARPNESS_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "verify/judge/run_case.h"
+#include "verify/judge/wrong_outputs.h"
 
 namespace shardc::verify {
 
@@ -25,9 +28,12 @@ struct Sharpness {
   bool Holds() const { return offered > 0 && taken.empty() && unsound.empty(); }
 };
 
+// Checks wrong outputs in place of one that passed.
+void OfferWrong(const PassedOutput& passed, WrongOutputs& wrong);
+
 // Runs the test. The result is the same for any `threads`.
 Sharpness OfferWrongOutputs(int threads);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_SHARPNESS_H_
+#endif  // SHARDC_TESTS_VERIFY_SHARPNESS_H_

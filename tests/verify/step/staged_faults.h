@@ -1,11 +1,11 @@
 // The faults of pipelines that the self-test of steps injects: into the tables
 // of schedules, messages, the division of layers, and the results of ranks.
-#ifndef SHARDC_VERIFY_STEP_STAGED_FAULTS_H_
-#define SHARDC_VERIFY_STEP_STAGED_FAULTS_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_STAGED_FAULTS_H_
+#define SHARDC_TESTS_VERIFY_STEP_STAGED_FAULTS_H_
 
 #include <cstddef>
 
-#include "verify/step/self_test.h"
+#include "verify/step/fault_verdicts.h"
 
 namespace shardc::verify {
 
@@ -22,4 +22,4 @@ void AddStagedSelfTest(int threads, const StepSelfTestProgress& progress,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_STAGED_FAULTS_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_STAGED_FAULTS_H_

@@ -5,7 +5,7 @@
 // fault no-row-ar skips an all_reduce in the case `tensor`:
 //
 //   injected, detected by the check of the sharding constraints at `linear o`
-#include "verify/step/self_test.h"
+#include "verify/step/fault_verdicts.h"
 
 #include <algorithm>
 #include <array>

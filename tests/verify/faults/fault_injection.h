@@ -2,8 +2,8 @@
 // detect each of them. A fault that is missed reveals a gap in verification. A
 // fault that has no effect on the run was not really injected, and proves
 // nothing.
-#ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
-#define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
+#ifndef SHARDC_TESTS_VERIFY_FAULTS_FAULT_INJECTION_H_
+#define SHARDC_TESTS_VERIFY_FAULTS_FAULT_INJECTION_H_
 
 #include <cstdint>
 #include <functional>
@@ -84,4 +84,4 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
+#endif  // SHARDC_TESTS_VERIFY_FAULTS_FAULT_INJECTION_H_

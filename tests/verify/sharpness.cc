@@ -14,13 +14,16 @@
 #include <iterator>
 #include <utility>
 
+#include "dense/attention.h"
+#include "dense/narrow.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
+#include "verify/cases/dense_inputs.h"
 #include "verify/cases/matrix.h"
 #include "verify/cases/stress_cases.h"
-#include "verify/judge/run_case.h"
+#include "verify/judge/placed.h"
 #include "verify/traces/cache_trace.h"
 
 namespace shardc::verify {
@@ -113,7 +116,9 @@ struct CaseOutcome {
 CaseOutcome OfferTo(const Case& test, const Trace& trace) {
   CaseOutcome out;
   RunOptions options;
-  options.wrong = &out.wrong;
+  options.passed = [&out](const PassedOutput& passed) {
+    OfferWrong(passed, out.wrong);
+  };
   if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
     const CacheTraceResult ran = RunCacheTrace(*decoding, options);
     out.result.status = ran.status;
@@ -173,6 +178,36 @@ class CaseRunner {
 };
 
 }  // namespace
+
+void OfferWrong(const PassedOutput& passed, WrongOutputs& wrong) {
+  const auto offer = [&](std::string name, const dense::Array& output) {
+    Offer(std::move(name), output, passed.reference, passed.limits, wrong);
+  };
+  OfferShifted(passed.reference, passed.limits, wrong);
+  OfferPlaced(passed.test, passed.reference, passed.limits, wrong);
+  if (passed.lacking != nullptr) {
+    return offer("without the last key", *passed.lacking);
+  }
+  const exec::AttentionProblem& problem = *passed.problem;
+  const dense::Inputs inputs = InputsOf(passed.test, problem);
+  dense::Options options = OptionsOf(problem.options);
+  options.scale = options.ScaleOf(problem.query.shape.back());
+  const dense::Narrow narrow = NarrowOf(passed.test);
+  for (const bool last : {false, true}) {
+    const auto in = OneKeyShort(inputs, options, last);
+    if (!in) continue;
+    const std::string name =
+        last ? "without the last key" : "without the first key";
+    std::string why;
+    if (narrow.IsNarrow()) {
+      const auto result = dense::NarrowAttention(*in, options, narrow, why);
+      if (result) offer(name, result->output);
+    } else {
+      const auto result = dense::Attention(*in, options, why);
+      if (result) offer(name, result->output);
+    }
+  }
+}
 
 Sharpness OfferWrongOutputs(int threads) {
   Sharpness out;

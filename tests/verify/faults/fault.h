@@ -1,14 +1,9 @@
-// Directory: verify/faults. Injected faults, which verification must detect.
-// Its files include headers of these directories: source, floats, comm,
-// exec/kernels, exec/machine, exec/attention, exec/cache, exec/pages,
-// exec/operations, verify/cases, verify/judge, verify/traces.
-//
 // The names of all faults that the self-test of attention, caches and pages
 // injects. The functions that inject these faults are in injection.h. The
 // faults of a model's training and decoding steps are in
 // verify/step/step_faults.h.
-#ifndef SHARDC_VERIFY_FAULTS_FAULT_H_
-#define SHARDC_VERIFY_FAULTS_FAULT_H_
+#ifndef SHARDC_TESTS_VERIFY_FAULTS_FAULT_H_
+#define SHARDC_TESTS_VERIFY_FAULTS_FAULT_H_
 
 #include <cstdint>
 
@@ -144,4 +139,4 @@ enum class Fault : uint16_t {
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_FAULTS_FAULT_H_
+#endif  // SHARDC_TESTS_VERIFY_FAULTS_FAULT_H_

@@ -2,8 +2,8 @@
 // correct output gets an error above its limit. The report must name the
 // element's place, the size of the error and exactly the devices that hold the
 // element.
-#ifndef SHARDC_VERIFY_JUDGE_PLACED_H_
-#define SHARDC_VERIFY_JUDGE_PLACED_H_
+#ifndef SHARDC_TESTS_VERIFY_JUDGE_PLACED_H_
+#define SHARDC_TESTS_VERIFY_JUDGE_PLACED_H_
 
 #include "dense/array.h"
 #include "verify/cases/case.h"
@@ -24,4 +24,4 @@ void OfferPlaced(const Case& test, const dense::Array& reference,
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_JUDGE_PLACED_H_
+#endif  // SHARDC_TESTS_VERIFY_JUDGE_PLACED_H_

@@ -1,8 +1,8 @@
 // The effects of the faults of pipelines. Each function changes a copy of a
 // case's table, of its programs of sends and receives, or of the division of
 // its layers, or changes the run.
-#ifndef SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
-#define SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_STAGED_BREAKS_H_
+#define SHARDC_TESTS_VERIFY_STEP_STAGED_BREAKS_H_
 
 #include <cstdint>
 
@@ -59,4 +59,4 @@ bool InTwoStages(const StagedCase& of, Broken& out);
 }  // namespace breaks
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_STAGED_BREAKS_H_

@@ -1,7 +1,7 @@
 // Correct small steps, into whose runs faults are injected. Together the steps
 // contain everything that a fault may break.
-#ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
-#define SHARDC_VERIFY_STEP_SOUND_CASES_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_SOUND_CASES_H_
+#define SHARDC_TESTS_VERIFY_STEP_SOUND_CASES_H_
 
 #include <cstdint>
 #include <memory>
@@ -45,4 +45,4 @@ std::unique_ptr<SoundCase> MakeSoundCase(SoundStep which);
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_SOUND_CASES_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_SOUND_CASES_H_

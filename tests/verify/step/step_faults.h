@@ -1,7 +1,7 @@
 // The faults that the self-test of steps injects. Each has a mistake, the place
 // where it is injected, and the check that must detect it.
-#ifndef SHARDC_VERIFY_STEP_STEP_FAULTS_H_
-#define SHARDC_VERIFY_STEP_STEP_FAULTS_H_
+#ifndef SHARDC_TESTS_VERIFY_STEP_STEP_FAULTS_H_
+#define SHARDC_TESTS_VERIFY_STEP_STEP_FAULTS_H_
 
 #include <string_view>
 #include <vector>
@@ -44,4 +44,4 @@ std::vector<StepFault> StepFaults();
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_STEP_STEP_FAULTS_H_
+#endif  // SHARDC_TESTS_VERIFY_STEP_STEP_FAULTS_H_

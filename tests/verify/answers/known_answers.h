@@ -1,15 +1,9 @@
-// Directory: verify/answers. Checks of the executor against results that are
-// known by hand.
-// Its files include headers of these directories: dense, exec/kernels,
-// exec/machine, exec/attention, exec/cache, exec/pages, exec/operations,
-// verify/cases, verify/judge, verify/traces.
-//
 // Compares the code that verification depends on with results that were
 // computed by hand: the dense reference, the simulated network, caches, pages,
 // tolerances and the messages of refusals. A case of verification compares two
 // computations. Here the expected result is a constant in the source.
-#ifndef SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
-#define SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
+#ifndef SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
+#define SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
 
 #include <cstdint>
 #include <string>
@@ -28,4 +22,4 @@ KnownAnswers CheckKnownAnswers();
 
 }  // namespace shardc::verify
 
-#endif  // SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
+#endif  // SHARDC_TESTS_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
