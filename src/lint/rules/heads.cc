@@ -182,13 +182,13 @@ struct Projection {
   AxisGroup axes;
 };
 
-using Blocks = std::map<std::string, Projection, std::less<>>;
+using ProjectionOfBlock = std::map<std::string, Projection, std::less<>>;
 
 // Returns the projections of this role whose output is sharded over
 // tensor-parallel axes, keyed by block. If a block has several, the first is
 // used.
-Blocks SplitOnes(const Facts& facts, Role role) {
-  Blocks out;
+ProjectionOfBlock SplitOnes(const Facts& facts, Role role) {
+  ProjectionOfBlock out;
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != role || !IsWeight(group) ||
         !facts.Judged(group)) {
@@ -250,7 +250,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
 // norm is shorter than the query. The key is then normalised head by head as
 // well. With a single KV head, such a key norm is as long as the key. It is not
 // reported, because it is correctly replicated.
-std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
+std::set<std::string> NormedByHead(const Facts& facts,
+                                   const ProjectionOfBlock& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {
     const auto dim = VectorDimOf(facts, facts.stacks(), group);
@@ -313,8 +314,8 @@ void CheckMixers(const Facts& facts, FindingSink& sink) {
 
 void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
   CheckMixers(facts, sink);
-  const Blocks queries = SplitOnes(facts, Role::kQuery);
-  const Blocks keys = SplitOnes(facts, Role::kKey);
+  const ProjectionOfBlock queries = SplitOnes(facts, Role::kQuery);
+  const ProjectionOfBlock keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group)) continue;
@@ -322,7 +323,8 @@ void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
     if (!dim || facts.TensorParts(facts.AxesAt(group, *dim)) > 1) continue;
     const auto vector = HeadVectorOf(group, facts.separator());
     if (!vector) continue;
-    const Blocks& blocks = vector->role == Role::kKeyNorm ? keys : queries;
+    const ProjectionOfBlock& blocks =
+        vector->role == Role::kKeyNorm ? keys : queries;
     const auto at = blocks.find(vector->block);
     if (at == blocks.end()) continue;
     const int64_t size = SizeOf(facts, group, *dim);
