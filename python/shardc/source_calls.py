@@ -444,6 +444,7 @@ class Calls(Expressions):
             found = self.member(node, given[0], str(given[1]))
             if type(found) is not Unknown:
                 return found
+        self.lose_all(given, node, self.text(node))
         return self.unknown(node, *given)
 
     def lazy(self, make: Callable[[list[Any]], Any], of: list[Any], node: Any, sources: list[Any], rest: Any = tuple) -> Any:

@@ -217,6 +217,11 @@ class Reader(Calls):
 
     def outside_call(self, function: Any, values: list[Any], node: Any) -> Unknown:
         called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else ""
+        if type(function) is Unknown and function.flag in MUTATORS and name not in MUTATORS:
+            self.through(function, node, *values)  # `getattr(x, "append")(y)`
+        elif isinstance(function, Symbol) and function.name in MUTATORS and self.stored:
+            self.lose_all(self.escaped, node, self.text(node), *values)
         if isinstance(called, ast.Attribute) and called.attr in MUTATORS:
             if isinstance(function, Unknown) and (function.roots or self.escaped):
                 # The function is the method of an unknown object.
@@ -522,7 +527,11 @@ class Reader(Calls):
             self.keep_alive(sample)
             bound.owner = owner if of.kind == "class" else sample
         try:
-            return self.call(bound, [], {}, of.node)
+            made = self.call(bound, [], {}, of.node)
+            # A later call may change what the module has and this one returns.
+            held = [one for one in self.reach([made]) if isinstance(one, (list, dict, set))]
+            self.is_dirty = self.is_dirty or any(self.age(one) < self.base for one in held)
+            return made
         except Refused as end:
             self.is_dirty = True
             return end.unknown
