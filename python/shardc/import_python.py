@@ -394,7 +394,7 @@ def write(path: str | None, text: str) -> None:
     if path in (None, "-"):
         sys.stdout.write(text)
         return
-    # Written beside the file and renamed, so that no half of it is ever there.
+    # Written next to the file and renamed, so that no half of it is ever there.
     folder, name = os.path.split(os.path.abspath(str(path)))
     handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:

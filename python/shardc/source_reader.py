@@ -515,7 +515,7 @@ class Reader(Calls):
 
     def result(self, of: Function, owner: Class | None, defaults: list[str]) -> Any:
         """What a function returns that is called without arguments, on any object.
-        Afterwards `is_dirty` says whether it has changed what the module holds."""
+        Afterwards `is_dirty` states whether it has changed what the module holds."""
         if of.kind == "wrapped":
             return of.why
         self.steps = 0

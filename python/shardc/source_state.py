@@ -43,7 +43,7 @@ _HOLDERS = (*_CONTAINERS, Object, Class, Function, Method)
 
 
 class Refused(Exception):
-    """The file cannot be followed; `unknown` says why and where."""
+    """The file cannot be followed; `unknown` states why and where."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown.why)
