@@ -100,10 +100,11 @@ def read(
     sys.setrecursionlimit(max(limit, 8000))
     try:
         reader = RulesReader(source, settings or {}, matching)
-        made = _logical_rules(reader, symbol) if logical else reader.read(symbol)
-        if not logical:
-            for rule in made.rules:
-                _check(rule)
+        if logical:
+            return _logical_rules(reader, symbol)
+        made = reader.read(symbol)
+        for rule in made.rules:
+            _check(rule)
         return made
     except SourceError as error:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -122,7 +123,9 @@ def read(
 
 def _not_followed(of: Unknown) -> ImportError_:
     return ImportError_(
-        f"{of.why} cannot be followed", of.node, "move the rule set to a file of its own, or write its value"
+        f"{of.why} cannot be followed",
+        of.node,
+        "move the rule set to a file of its own, or write its value",
     )
 
 
@@ -146,9 +149,17 @@ def _logical_rules(reader: RulesReader, symbol: str) -> list[list[Any]]:
     found = []
     for one in reader.found:
         value = one.value
-        first = one.reader.seen(value[0]) if isinstance(value, (list, tuple)) and value else None
+        first = (
+            one.reader.seen(value[0])
+            if isinstance(value, (list, tuple)) and value
+            else None
+        )
         name = one.named.name
-        if (name == symbol or name.endswith("." + symbol)) if symbol else _is_pair(first):
+        if (
+            (name == symbol or name.endswith("." + symbol))
+            if symbol
+            else _is_pair(first)
+        ):
             found.append(one)
     if len(found) != 1:
         names = ", ".join(f"`{one.named.name}`" for one in found)
@@ -165,7 +176,8 @@ def _logical_rules(reader: RulesReader, symbol: str) -> list[list[Any]]:
         raise not_known(one.value)
     if not isinstance(one.value, (list, tuple)) or isinstance(one.value, Spec):
         raise ImportError_(
-            f"`{one.named.name}` is no list of logical axis rules", reader.place(one.value, None)
+            f"`{one.named.name}` is no list of logical axis rules",
+            reader.place(one.value, None),
         )
     out: list[list[Any]] = []
     for i, pair in enumerate(one.value):
@@ -222,7 +234,10 @@ def _axis_fault(name: str) -> str:
 
 def _plain(text: str) -> str:
     """A name in YAML, quoted where a reader would not read it as a text."""
-    good = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) and text.lower() not in _YAML_WORDS
+    good = (
+        re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text)
+        and text.lower() not in _YAML_WORDS
+    )
     return text if good else json.dumps(text, ensure_ascii=False)
 
 
@@ -257,16 +272,27 @@ def yaml_text(of: RulesFile) -> str:
         out.append("axes:" if of.axes else "axes: {}")
     for rule, axes in of.axes.items():
         many = [_plain(axis) for axis in axes or ()]
-        value = "null" if axes is None else many[0] if len(many) == 1 else f"[{', '.join(many)}]"
+        value = (
+            "null"
+            if axes is None
+            else many[0]
+            if len(many) == 1
+            else f"[{', '.join(many)}]"
+        )
         out.append(f"  {rule}: {value}")
     out += ["register:"] if of.register else []
-    out += [f"  {_plain(one.name)}: {json.dumps(one.data(), ensure_ascii=False)}" for one in of.register]
+    out += [
+        f"  {_plain(one.name)}: {json.dumps(one.data(), ensure_ascii=False)}"
+        for one in of.register
+    ]
     out += ["rules:"] if of.rules else []
     for one in of.rules:
         out += [f"  # {printable(line)}" for line in one.comments]
         out += [f"  - match: {_pattern(one.match)}", f"    spec: {_spec(one.spec)}"]
         if one.modes:
-            modes = ", ".join(f"{mode}: {_spec(spec)}" for mode, spec in one.modes.items())
+            modes = ", ".join(
+                f"{mode}: {_spec(spec)}" for mode, spec in one.modes.items()
+            )
             out.append(f"    modes: {{{modes}}}")
     return "\n".join(out) + "\n"
 
@@ -326,7 +352,11 @@ def shown(failure: Failure, path: str, source: bytes, level: str = "error") -> s
         margin = " " * len(str(failure.line))
         if len(line) <= 200:
             marks = " " * (failure.column - 1) + "^" * min(failure.size, 200)
-            out += [f"{margin} |", f"{failure.line} | {printable(line)}", f"{margin} | {marks}"]
+            out += [
+                f"{margin} |",
+                f"{failure.line} | {printable(line)}",
+                f"{margin} | {marks}",
+            ]
     else:
         out.append(f"  --> {path}")
     if failure.help:
@@ -369,21 +399,43 @@ def count_matched(text: str, made: RulesFile, manifest: str) -> str:
             axes.update(n.text for n in many if isinstance(n, Name))
     for rule in made.rules:
         for spec in (rule.spec, *rule.modes.values()):
-            axes.update(n.text for entry in spec for n in entry if isinstance(n, Name) and n.is_axis)
+            axes.update(
+                n.text
+                for entry in spec
+                for n in entry
+                if isinstance(n, Name) and n.is_axis
+            )
     with tempfile.TemporaryDirectory() as folder:
-        paths = {name: os.path.join(folder, name) for name in ("mesh.yaml", "rules.yaml", "plan")}
+        paths = {
+            name: os.path.join(folder, name)
+            for name in ("mesh.yaml", "rules.yaml", "plan")
+        }
         sizes = ", ".join(f"{json.dumps(axis)}: 1" for axis in sorted(axes))
-        for name, content in (("mesh.yaml", f"axes: {{{sizes}}}\n"), ("rules.yaml", text)):
+        for name, content in (
+            ("mesh.yaml", f"axes: {{{sizes}}}\n"),
+            ("rules.yaml", text),
+        ):
             with open(paths[name], "w", encoding="utf-8") as file:
                 file.write(content)
         inputs = ["--mesh", paths["mesh.yaml"], "--rules", paths["rules.yaml"]]
         inputs += ["--manifest", manifest, "--no-project", "--quiet", "--keep-going"]
         done = run(
-            ["plan", *inputs, "--modes", "train", "--unmatched", "replicate", "-o", paths["plan"]],
+            [
+                "plan",
+                *inputs,
+                "--modes",
+                "train",
+                "--unmatched",
+                "replicate",
+                "-o",
+                paths["plan"],
+            ],
             check=False,
         )
         if not os.path.exists(paths["plan"]):
-            raise Failure(f"{manifest} cannot be matched: {done.stderr.strip()}", code="usage")
+            raise Failure(
+                f"{manifest} cannot be matched: {done.stderr.strip()}", code="usage"
+            )
         with open(paths["plan"], encoding="utf-8") as file:
             params = json.load(file)["params"]
     count = sum(one.get("rule") is not None for one in params.values())
@@ -394,7 +446,7 @@ def write(path: str | None, text: str) -> None:
     if path in (None, "-"):
         sys.stdout.write(text)
         return
-    # Written beside the file and renamed, so that no half of it is ever there.
+    # Written next to the file and renamed, so that no half of it is ever there.
     folder, name = os.path.split(os.path.abspath(str(path)))
     handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
@@ -415,8 +467,12 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="file to read; - is standard input")
-    parser.add_argument("-o", "--output", help="file for the rules (default: standard output)")
+    parser.add_argument(
+        "file", metavar="FILE", help="file to read; - is standard input"
+    )
+    parser.add_argument(
+        "-o", "--output", help="file for the rules (default: standard output)"
+    )
     parser.add_argument(
         "--symbol",
         default="",
@@ -443,11 +499,19 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="read logical axis rules of flax.linen or t5x; needs --names and --mesh",
     )
     parser.add_argument(
-        "--names", metavar="FILE", help="file with the logical names of the parameters' dimensions"
+        "--names",
+        metavar="FILE",
+        help="file with the logical names of the parameters' dimensions",
     )
-    parser.add_argument("--mesh", help="mesh of the logical axis rules, such as data:4,model:2")
-    parser.add_argument("--mesh-output", metavar="FILE", help="file to write this mesh to")
-    parser.add_argument("--manifest", help="count the names of these parameters that have a rule")
+    parser.add_argument(
+        "--mesh", help="mesh of the logical axis rules, such as data:4,model:2"
+    )
+    parser.add_argument(
+        "--mesh-output", metavar="FILE", help="file to write this mesh to"
+    )
+    parser.add_argument(
+        "--manifest", help="count the names of these parameters that have a rule"
+    )
     options = parser.parse_args(arguments)
     for one in options.set:
         if not re.match(r"[^=]+=", one):
@@ -465,7 +529,14 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def import_logical(rules: list[list[Any]], options: argparse.Namespace) -> int:
     """Lets the program apply logical axis rules to the names of parameters."""
-    flags = ["--names", options.names, "--mesh", options.mesh, "--format", options.format]
+    flags = [
+        "--names",
+        options.names,
+        "--mesh",
+        options.mesh,
+        "--format",
+        options.format,
+    ]
     flags += ["-o", options.output] if options.output else []
     flags += ["--manifest", options.manifest] if options.manifest else []
     flags += ["--mesh-output", options.mesh_output] if options.mesh_output else []
@@ -482,7 +553,9 @@ def import_logical(rules: list[list[Any]], options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     path = "<stdin>" if options.file == "-" else options.file
-    settings = {one.split("=", 1)[0]: setting(one.split("=", 1)[1]) for one in options.set}
+    settings = {
+        one.split("=", 1)[0]: setting(one.split("=", 1)[1]) for one in options.set
+    }
     source = b""
     try:
         if options.file == "-":
@@ -499,7 +572,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(count_matched(text, made, options.manifest))
         for warning in made.warnings:
             sys.stderr.write(shown(_failure(source, warning), path, source, "warning"))
-        write(options.output, text if options.format == "text" else json.dumps(data(made), indent=1) + "\n")
+        write(
+            options.output,
+            text
+            if options.format == "text"
+            else json.dumps(data(made), indent=1) + "\n",
+        )
     except Failure as error:
         sys.stderr.write(shown(error, path, source))
         return 2

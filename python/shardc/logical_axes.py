@@ -4,7 +4,6 @@ bundles, as rules files have them (shardc-rules(5))."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 # The fields of PartitionAxis without `_axis`, in the order of a rules file. The
 # second is the rule, or the mesh axis, that a rule without a value takes it from.
@@ -78,7 +77,7 @@ GENERATION = ("decode", "insert")
 class Token:
     """A logical axis. Its rule is None for `_`, an unsharded dimension."""
 
-    def __init__(self, short: str, rule: Optional[str]) -> None:
+    def __init__(self, short: str, rule: str | None) -> None:
         self.short, self.rule = short, rule
         whole = rule.upper() if rule and rule.endswith("_parallel") else short
         self.long = "_" if rule is None else f"__{whole}__"
@@ -94,34 +93,36 @@ _FOUND = {
 RESERVED = frozenset([*_TOKENS, *AXIS_RULES])
 
 
-def token_of(name: str) -> Optional[Token]:
+def token_of(name: str) -> Token | None:
     """The logical axis of a short or a long name, or of a constant of eformer."""
     return _FOUND.get(name)
 
 
-def rule_of(name: str) -> Optional[str]:
+def rule_of(name: str) -> str | None:
     """The axis rule of this name, with or without `_axis`."""
     name = name[: -len("_axis")] if name.endswith("_axis") else name
     return name if name in AXIS_RULES else None
 
 
-def decode_twin(rule: str) -> Optional[str]:
+def decode_twin(rule: str) -> str | None:
     """The axis rule that replaces one in decode and insert."""
     twin = "decode_" + rule
     return twin if twin in AXIS_RULES else None
 
 
-def bundle_of(name: str) -> Optional[str]:
+def bundle_of(name: str) -> str | None:
     """The built-in bundle of a class of eformer: HiddenState of HiddenStateSharding."""
     name = name[: -len("Sharding")] if name.endswith("Sharding") else name
     return name if name in _BUNDLES else None
 
 
-def mode_of(name: str) -> Optional[str]:
+def mode_of(name: str) -> str | None:
     return next((mode for mode, long in MODES.items() if name in (mode, long)), None)
 
 
-def axes_of_rule(rule: str, given: Mapping[str, Optional[Sequence[str]]]) -> Optional[list[str]]:
+def axes_of_rule(
+    rule: str, given: Mapping[str, Sequence[str] | None]
+) -> list[str] | None:
     """The mesh axes of an axis rule, where a file gives the values `given`."""
     if rule in given:
         value = given[rule]

@@ -155,5 +155,7 @@ def folded(
             out.append((entire_name(name), value))
         elif pattern not in done:
             done.add(pattern)
-            out.append((pattern if len(keys) > 1 else _template(name, separator, False), value))
+            out.append(
+                (pattern if len(keys) > 1 else _template(name, separator, False), value)
+            )
     return out

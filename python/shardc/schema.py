@@ -105,9 +105,7 @@ def _check(
                 _check(item, schema["items"], root, (*path, number))
 
 
-def _check_any(
-    value: Any, choices: Any, root: Mapping[str, Any], path: Path
-) -> None:
+def _check_any(value: Any, choices: Any, root: Mapping[str, Any], path: Path) -> None:
     deepest = Misfit(path, "has none of the forms that are known")
     for choice in choices:
         try:

@@ -61,9 +61,7 @@ _MOST_RANKS = 2**20  # of a pipeline: bytes are added up for each
 
 
 def _text(value: Any) -> str:
-    return json.dumps(
-        value, ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def _canonical(value: Any) -> str:
@@ -181,7 +179,9 @@ def _checked_stages(
         raise Misfit(("stages", "axis"), f"has {ranks} ranks, more than {_MOST_RANKS}")
     for number, axis in enumerate(stages.get("hidden", ())):
         if axis not in sizes:
-            raise Misfit(("stages", "hidden", number), f"is no axis of the mesh: {axis!r}")
+            raise Misfit(
+                ("stages", "hidden", number), f"is no axis of the mesh: {axis!r}"
+            )
     for number, stage in enumerate(stages["of"]):
         path = ("stages", "of", number)
         if any(rank >= ranks for rank in stage["ranks"]):
@@ -206,7 +206,9 @@ def _check_stages(param: Mapping[str, Any], stages: Mapping[str, Any]) -> None:
         raise Misfit((), "has `stages` or `slices`, one of them")
     for path, layout in _layouts(param):
         if any(stages["axis"] in _axes(entry) for entry in layout["spec"]):
-            raise Misfit((*path, "spec"), f"uses {stages['axis']!r}, the axis of the stages")
+            raise Misfit(
+                (*path, "spec"), f"uses {stages['axis']!r}, the axis of the stages"
+            )
     if "stages" in param:
         own = param["stages"]
         ascends = all(a < b for a, b in zip(own, own[1:]))
@@ -226,7 +228,9 @@ def _check_stages(param: Mapping[str, Any], stages: Mapping[str, Any]) -> None:
         if begin < after and begin == end:
             end = after
         elif begin != after:
-            raise Misfit(("slices", "of"), "does not have all layers, one after the other")
+            raise Misfit(
+                ("slices", "of"), "does not have all layers, one after the other"
+            )
     if end != _product(shape[slices["dim"] : slices["dim"] + dims]) or not end:
         raise Misfit(("slices", "of"), "does not have all layers, one after the other")
 
@@ -353,7 +357,10 @@ def check_seal(data: Mapping[str, Any]) -> None:
         shape, dtype, size = param["shape"], param["dtype"], helds[text]
         elements = None if shape is None else _product(shape)
         add("elements", elements)
-        add("bytes", None if elements is None or dtype is None else _bytes(elements, dtype))
+        add(
+            "bytes",
+            None if elements is None or dtype is None else _bytes(elements, dtype),
+        )
         known = known and size is not None
         if ranks is not None:
             ranks.add(param, size or 0)
@@ -412,12 +419,16 @@ class _Ranks:
         shares: dict[int, int] = {}
         if "slices" in param:
             ranges = param["slices"]["of"]
-            of_layer = size // max((end for begin, end in ranges if begin < end), default=1)
+            of_layer = size // max(
+                (end for begin, end in ranges if begin < end), default=1
+            )
             for stage, (begin, end) in enumerate(ranges):
                 for rank in self._of[stage] if begin < end else ():
                     shares[rank] = shares.get(rank, 0) + (end - begin) * of_layer
         else:
-            shares = {rank: size for stage in param["stages"] for rank in self._of[stage]}
+            shares = {
+                rank: size for stage in param["stages"] for rank in self._of[stage]
+            }
         for rank, share in shares.items():
             if "placement" in param:
                 place = (param["placement"]["axis"], param["placement"]["coordinate"])

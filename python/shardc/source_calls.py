@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Callable
 
 from shardc.source_expressions import Expressions, Undecidable, is_safe_format
-from shardc.source_state import MOST_SIZE, Refused, names_in
+from shardc.source_state import Refused
 from shardc.source_values import (
     Axes,
     Builtin,
@@ -34,7 +34,17 @@ SPECS = {"P", "PS", "PartitionSpec", "Ps", "PSpec"}
 _RESOLVING = {"resolve", "resolve_spec", "DynamicShardingAxes"}
 _COPIES = {"freeze", "OrderedDict", "FrozenDict", "unfreeze"}
 # What runs code in a text, or changes names that no statement binds.
-_HIDDEN = {"eval", "exec", "globals", "locals", "vars", "setattr", "delattr", "__import__", "compile"}
+_HIDDEN = {
+    "eval",
+    "exec",
+    "globals",
+    "locals",
+    "vars",
+    "setattr",
+    "delattr",
+    "__import__",
+    "compile",
+}
 # Functions of other files that change their arguments.
 _CHANGING = {"operator", "bisect", "heapq", "random", "ctypes", "gc", "types"}
 # Methods of lists, dicts and sets that change them; all others do not.
@@ -117,7 +127,9 @@ class Calls(Expressions):
             return self.unknown(node, *bad, *given, *named.values())
         return self.call(function, given, named, node)
 
-    def call(self, function: Any, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def call(
+        self, function: Any, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         self.step(node)
         if isinstance(function, Function):
             return self.entered(function, given, named, node)
@@ -142,7 +154,11 @@ class Calls(Expressions):
                 return given[0]
             if name in _COPIES and len(given) < 2 and not named:
                 of = self.seen(given[0]) if given else {}
-                return self.python(node, lambda: dict(of)) if isinstance(of, dict) else self.unknown(node, of)
+                return (
+                    self.python(node, lambda: dict(of))
+                    if isinstance(of, dict)
+                    else self.unknown(node, of)
+                )
         if name in _RESOLVING:
             return self.keep(_resolved(given, named), node)
         return self.outside_call(function, [*given, *named.values()], node)
@@ -155,7 +171,10 @@ class Calls(Expressions):
         text = self.text(called)
         why = Unknown(f"what `{text}` returns", node)
         symbol = function if isinstance(function, Symbol) else None
-        if symbol and (symbol.module in _CHANGING or symbol.name in MUTATORS - {"update", "add", "pop", "sort", "append"}):
+        if symbol and (
+            symbol.module in _CHANGING
+            or symbol.name in MUTATORS - {"update", "add", "pop", "sort", "append"}
+        ):
             self.lose_all(values, node, self.text(node), *values)
         roots = self.reach([function, *values])
         results: list[Any] = []
@@ -164,17 +183,29 @@ class Calls(Expressions):
             if isinstance(one, (Function, Method, Class)):
                 results.append(self.may_call(one, values, why))
         for one in _functions_in(values):
-            results.append(self.may_call(one, [Unknown(why.why, node, "", roots)], why, True))
+            results.append(
+                self.may_call(one, [Unknown(why.why, node, "", roots)], why, True)
+            )
         return Unknown(why.why, node, "", self.reach([*roots, *results]))
 
-    def may_call(self, of: Any, given: list[Any], why: Unknown, rest: bool = False) -> Any:
+    def may_call(
+        self, of: Any, given: list[Any], why: Unknown, rest: bool = False
+    ) -> Any:
         """The results of a call that may happen any number of times. With `rest`, the
         one argument stands for all that the call may give."""
         results: list[Any] = []
 
         def once() -> None:
             if isinstance(of, Function):
-                results.append(self.entered(of, [] if rest else given, {}, why.node, given[0] if given else why))
+                results.append(
+                    self.entered(
+                        of,
+                        [] if rest else given,
+                        {},
+                        why.node,
+                        given[0] if given else why,
+                    )
+                )
             elif isinstance(of, Class):
                 results.append(self.constructed(of, given, {}, why.node))
             elif of.name in MUTATORS:
@@ -204,7 +235,12 @@ class Calls(Expressions):
     # -- Functions and classes of the file -----------------------------------------------
 
     def entered(
-        self, of: Function, given: list[Any], named: dict[str, Any], node: Any, rest: Any = None
+        self,
+        of: Function,
+        given: list[Any],
+        named: dict[str, Any],
+        node: Any,
+        rest: Any = None,
     ) -> Any:
         """What a function returns. `rest`, if it is given, stands for every argument
         that is not."""
@@ -212,7 +248,9 @@ class Calls(Expressions):
         again = any(frame.function.node is of.node for frame in self.frames)
         if len(self.frames) >= _DEEP or (again and self.since > 0):
             why = self.forsake([of, *values], node)
-            return Unknown("what functions that call each other return", why.node, "", why.roots)
+            return Unknown(
+                "what functions that call each other return", why.node, "", why.roots
+            )
         if of.kind in ("wrapped", "cached") and rest is None:
             why = Unknown(f"what `{self.text(node)}` returns", node)
             return self.may_call(_unwrapped(of), values, why)
@@ -266,7 +304,13 @@ class Calls(Expressions):
         return Unknown(why.why, node, "", self.reach([*made, *scope.names.values()]))
 
     def arguments(
-        self, of: Function, given: list[Any], named: dict[str, Any], node: Any, rest: Any, scope: Scope
+        self,
+        of: Function,
+        given: list[Any],
+        named: dict[str, Any],
+        node: Any,
+        rest: Any,
+        scope: Scope,
     ) -> bool:
         """Binds the parameters; false where Python would refuse the call."""
         args = of.node.args
@@ -279,7 +323,10 @@ class Calls(Expressions):
             return False
         names.update(zip(every, given))
         more: dict[str, Any] = {}
-        keywords = {*every[len(args.posonlyargs) :], *(one.arg for one in args.kwonlyargs)}
+        keywords = {
+            *every[len(args.posonlyargs) :],
+            *(one.arg for one in args.kwonlyargs),
+        }
         for name, value in named.items():
             if name in keywords and name not in names:
                 names[name] = value
@@ -309,7 +356,9 @@ class Calls(Expressions):
             names[args.kwarg.arg] = self.keep(more, node) if rest is None else rest
         return True
 
-    def constructed(self, of: Class, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def constructed(
+        self, of: Class, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         values = [*given, *named.values()]
         if is_special(of):
             return self.forsake([of, *values], node)
@@ -336,16 +385,31 @@ class Calls(Expressions):
 
     # -- Python's own functions ----------------------------------------------------------
 
-    def builtin(self, name: str, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def builtin(
+        self, name: str, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         if name in _HIDDEN:
             raise Refused(Unknown(f"what `{name}` does", node))
         make = getattr(self, "builtin_" + name, None)
         if make is not None:
             return make(given, named, node)
         plain = (*given, *named.values())
-        if name in ("list", "tuple", "set", "frozenset", "sum", "any", "all", "sorted", "min", "max"):
+        if name in (
+            "list",
+            "tuple",
+            "set",
+            "frozenset",
+            "sum",
+            "any",
+            "all",
+            "sorted",
+            "min",
+            "max",
+        ):
             if not given:
-                return self.python(node, {"list": list, "tuple": tuple, "set": set}.get(name, tuple))
+                return self.python(
+                    node, {"list": list, "tuple": tuple, "set": set}.get(name, tuple)
+                )
             if name in ("min", "max") and len(given) > 1:
                 items = list(given)
             else:
@@ -354,20 +418,37 @@ class Calls(Expressions):
                 return self.outside_call(items, list(plain), node)
             if name in ("list", "tuple"):
                 return self.keep(items if name == "list" else tuple(items), node)
-            return self.collected(name, items, given[1:] if items is not given else [], named, node)
+            return self.collected(
+                name, items, given[1:] if items is not given else [], named, node
+            )
         doubt = self.doubt(node, *plain)
         symbol = next((one for one in plain if isinstance(one, Symbol)), None)
         if doubt and name == "range" and symbol:
             doubt.flag = symbol.name
         if doubt or name not in _PURE:
-            return doubt if doubt and name in _PURE else self.outside_call(Unknown(f"what `{name}` returns", node), list(plain), node)
+            return (
+                doubt
+                if doubt and name in _PURE
+                else self.outside_call(
+                    Unknown(f"what `{name}` returns", node), list(plain), node
+                )
+            )
         if name == "range":
             return self.python(node, lambda: range(*given), *given)
         return self.python(node, lambda: _PURE[name](*given, **named), *plain)
 
-    def collected(self, name: str, items: list[Any], more: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def collected(
+        self,
+        name: str,
+        items: list[Any],
+        more: list[Any],
+        named: dict[str, Any],
+        node: Any,
+    ) -> Any:
         key = named.pop("key", None)
-        keys = items if key is None else [self.call(key, [one], {}, node) for one in items]
+        keys = (
+            items if key is None else [self.call(key, [one], {}, node) for one in items]
+        )
         if name in ("any", "all"):
             wanted = name == "any"
             for one in items:
@@ -383,16 +464,29 @@ class Calls(Expressions):
         if name == "sum":
             return self.python(node, lambda: sum(items, *more), *items)
         if name in ("set", "frozenset"):
-            return self.python(node, lambda: (set if name == "set" else frozenset)(items), *items)
+            return self.python(
+                node, lambda: (set if name == "set" else frozenset)(items), *items
+            )
         order = range(len(items))
-        of: Callable[..., Any] = {"sorted": sorted, "min": min, "max": max}[name]
+        every: dict[str, Any] = {"sorted": sorted, "min": min, "max": max}
+        of = every[name]
         if not items:
-            return self.keep([], node) if name == "sorted" else named.get("default", self.unknown(node))
+            return (
+                self.keep([], node)
+                if name == "sorted"
+                else named.get("default", self.unknown(node))
+            )
         named.pop("default", None)
-        found = self.python(node, lambda: of(order, key=keys.__getitem__, **named), *items)
+        found = self.python(
+            node, lambda: of(order, key=keys.__getitem__, **named), *items
+        )
         if isinstance(found, Unknown):
             return found
-        return self.keep([items[i] for i in found], node) if name == "sorted" else items[found]
+        return (
+            self.keep([items[i] for i in found], node)
+            if name == "sorted"
+            else items[found]
+        )
 
     def builtin_dict(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
         made: dict[Any, Any] = {}
@@ -429,34 +523,68 @@ class Calls(Expressions):
     def builtin_print(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
         return None
 
-    def builtin_isinstance(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def builtin_isinstance(
+        self, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         of, kinds = (*given, None, None)[:2]
         every = kinds if isinstance(kinds, tuple) else (kinds,)
-        plain = {"str": str, "int": int, "float": float, "list": list, "tuple": tuple, "dict": dict, "bool": bool, "set": set}
-        if isinstance(of, (Unknown, Spec)) or not all(isinstance(k, Builtin) and k.name in plain for k in every):
+        plain = {
+            "str": str,
+            "int": int,
+            "float": float,
+            "list": list,
+            "tuple": tuple,
+            "dict": dict,
+            "bool": bool,
+            "set": set,
+        }
+        if isinstance(of, (Unknown, Spec)) or not all(
+            isinstance(k, Builtin) and k.name in plain for k in every
+        ):
             return self.unknown(node, *given)
         return isinstance(of, tuple(plain[k.name] for k in every))
 
-    def builtin_getattr(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def builtin_getattr(
+        self, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         if len(given) == 2 and isinstance(given[1], str):
             return self.attribute(node, given[0], str(given[1]))
-        if len(given) == 3 and isinstance(given[1], str) and isinstance(given[0], (Object, Class)):
+        if (
+            len(given) == 3
+            and isinstance(given[1], str)
+            and isinstance(given[0], (Object, Class))
+        ):
             found = self.member(node, given[0], str(given[1]))
             if type(found) is not Unknown:
                 return found
+        self.lose_all(given, node, self.text(node))
         return self.unknown(node, *given)
 
-    def lazy(self, make: Callable[[list[Any]], Any], of: list[Any], node: Any, sources: list[Any], rest: Any = tuple) -> Any:
-        return self.keep(Lazy(iter(make([self.iterate(one, node) for one in of])), sources, rest), node)
+    def lazy(
+        self,
+        make: Callable[[list[Any]], Any],
+        of: list[Any],
+        node: Any,
+        sources: list[Any],
+        rest: Any = tuple,
+    ) -> Any:
+        return self.keep(
+            Lazy(iter(make([self.iterate(one, node) for one in of])), sources, rest),
+            node,
+        )
 
     def builtin_zip(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
         def make(parts: list[Any]) -> Any:
             for pair in zip(*parts):
                 yield self.keep(pair, node)
 
-        return self.unknown(node, *given) if named else self.lazy(make, given, node, given)
+        return (
+            self.unknown(node, *given) if named else self.lazy(make, given, node, given)
+        )
 
-    def builtin_enumerate(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def builtin_enumerate(
+        self, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         start = given[1] if len(given) > 1 else named.get("start", 0)
         if not isinstance(start, int) or not given:
             return self.unknown(node, *given)
@@ -470,9 +598,15 @@ class Calls(Expressions):
     def builtin_iter(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
         if len(given) != 1 or isinstance(given[0], Unknown):
             return self.outside_call(Unknown("", node), given, node)
-        return given[0] if isinstance(given[0], Lazy) else self.lazy(lambda p: p[0], given, node, given)
+        return (
+            given[0]
+            if isinstance(given[0], Lazy)
+            else self.lazy(lambda p: p[0], given, node, given)
+        )
 
-    def builtin_reversed(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def builtin_reversed(
+        self, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         of = self.seen(given[0]) if len(given) == 1 else None
         if not isinstance(of, (list, tuple, str, range)) or isinstance(of, Spec):
             return self.unknown(node, *given)
@@ -497,7 +631,9 @@ class Calls(Expressions):
             any_of = Unknown("what is not decided here", node, "", self.reach(of))
             return [self.may_call_any(function, [any_of] * len(of), node)]
 
-        return self.lazy(make, of, node, given, rest) if of else self.unknown(node, *given)
+        return (
+            self.lazy(make, of, node, given, rest) if of else self.unknown(node, *given)
+        )
 
     def builtin_filter(self, given: list[Any], named: dict[str, Any], node: Any) -> Any:
         if len(given) != 2:
@@ -515,7 +651,11 @@ class Calls(Expressions):
 
         def rest() -> list[Any]:
             any_of = Unknown("what is not decided here", node, "", self.reach([of]))
-            return [any_of] if function is None else [self.may_call_any(function, [any_of], node)]
+            return (
+                [any_of]
+                if function is None
+                else [self.may_call_any(function, [any_of], node)]
+            )
 
         return self.lazy(make, [of], node, given, rest)
 
@@ -533,12 +673,19 @@ class Calls(Expressions):
             for item in self.iterate(of, node):
                 return item
         except Undecidable as end:
-            return Unknown(end.unknown.why, end.unknown.node, end.unknown.flag, self.reach([*given, *of.rest()]))
+            return Unknown(
+                end.unknown.why,
+                end.unknown.node,
+                end.unknown.flag,
+                self.reach([*given, *of.rest()]),
+            )
         return given[1] if len(given) > 1 else self.unknown(node)
 
     # -- Methods of Python's own types -----------------------------------------------------
 
-    def method(self, of: Method, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def method(
+        self, of: Method, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         holder, name = of.holder, of.name
         if isinstance(holder, Builtin):
             if name == "fromkeys" and holder.name == "dict" and 0 < len(given) < 3:
@@ -549,7 +696,9 @@ class Calls(Expressions):
                 return self.python(node, lambda: dict.fromkeys(keys, value), *given)
             if name in MUTATORS:
                 self.lose_all(given[:1], node, self.text(node), *given)
-            return self.outside_call(of.holder and Unknown("", node), [*given, *named.values()], node)
+            return self.outside_call(
+                of.holder and Unknown("", node), [*given, *named.values()], node
+            )
         if isinstance(holder, str):
             return self.text_method(holder, name, given, named, node)
         if name in MUTATORS:
@@ -557,9 +706,18 @@ class Calls(Expressions):
         known = self.seen(holder)
         if isinstance(known, Unknown):
             return self.unknown(node, known, *given)
-        if isinstance(known, dict) and name in ("items", "keys", "values") and not given:
+        if (
+            isinstance(known, dict)
+            and name in ("items", "keys", "values")
+            and not given
+        ):
             return View(known, name)
-        if isinstance(known, dict) and name == "get" and 0 < len(given) < 3 and not named:
+        if (
+            isinstance(known, dict)
+            and name == "get"
+            and 0 < len(given) < 3
+            and not named
+        ):
             if doubt := self.doubt(node, given[0]):
                 return self.unknown(node, doubt, known, *given)
             return self.python_get(known, given, node)
@@ -568,9 +726,17 @@ class Calls(Expressions):
             self.keys[id(made)] = dict(self.keys.get(id(known), {}))
             return made
         doubt = self.doubt(node, known, *given, *named.values())
-        if doubt or name not in ("index", "count", "union", "intersection", "difference"):
+        if doubt or name not in (
+            "index",
+            "count",
+            "union",
+            "intersection",
+            "difference",
+        ):
             return doubt or self.outside_call(Unknown("", node), [holder, *given], node)
-        return self.python(node, lambda: getattr(known, name)(*given, **named), known, *given)
+        return self.python(
+            node, lambda: getattr(known, name)(*given, **named), known, *given
+        )
 
     def python_get(self, known: dict[Any, Any], given: list[Any], node: Any) -> Any:
         try:
@@ -578,7 +744,9 @@ class Calls(Expressions):
         except TypeError:
             return self.unknown(node)
 
-    def text_method(self, text: str, name: str, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def text_method(
+        self, text: str, name: str, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         values = list(given)
         if name == "join" and len(given) == 1:
             made = self.items(given[0], node)
@@ -586,19 +754,35 @@ class Calls(Expressions):
                 return made
             values = [made]
         doubt = self.doubt(node, *values, *named.values())
-        if doubt or name not in _OF_TEXT or (name == "format" and not is_safe_format(text)):
+        if (
+            doubt
+            or name not in _OF_TEXT
+            or (name == "format" and not is_safe_format(text))
+        ):
             return doubt or self.unknown(node, *given)
         if name == "replace" and all(isinstance(one, str) for one in values):
             self.grow(node, len(text) * max([1, *map(len, values)]) // 100)
         if name == "join":
             self.grow(node, (len(text) + 1) * len(values[0]) // 100)
-        return self.python(node, lambda: getattr(str(text), name)(*values, **named), *given)
+        return self.python(
+            node, lambda: getattr(str(text), name)(*values, **named), *given
+        )
 
-    def changed(self, holder: Any, name: str, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def changed(
+        self, holder: Any, name: str, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         """Follows a method that changes a list, a dict or a set."""
         values = [*given, *named.values()]
-        if name in ("extend", "update") and given and not isinstance(self.seen(given[0]), dict):
-            made = self.items(given[0], node) if len(given) == 1 else self.unknown(node, *given)
+        if (
+            name in ("extend", "update")
+            and given
+            and not isinstance(self.seen(given[0]), dict)
+        ):
+            made = (
+                self.items(given[0], node)
+                if len(given) == 1
+                else self.unknown(node, *given)
+            )
             if isinstance(made, Unknown):
                 self.lose(holder, made, *values, *made.roots)
                 return None
@@ -628,7 +812,9 @@ class Calls(Expressions):
         except Exception:  # the program ends here
             return self.unknown(node)
 
-    def unsure(self, holder: Any, name: str, given: list[Any], named: dict[str, Any], node: Any) -> Unknown | None:
+    def unsure(
+        self, holder: Any, name: str, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Unknown | None:
         """Why a change is not what Python would make of the same call."""
         if isinstance(holder, list):
             followed = {"append", "extend", "insert", "pop", "clear", "reverse", "sort"}
@@ -647,18 +833,27 @@ class Calls(Expressions):
 
 
 _PURE: dict[str, Callable[..., Any]] = {
-    "abs": abs, "float": float, "int": int, "repr": repr, "str": str, "range": range,
+    "abs": abs,
+    "float": float,
+    "int": int,
+    "repr": repr,
+    "str": str,
+    "range": range,
 }
 
 
 def _resolved(given: list[Any], named: dict[str, Any]) -> Resolved:
     """As PartitionManager.resolve(axes, mode, dynamic_axes, shape) of eformer."""
     all_of = {**dict(zip(("axes", "mode", "dynamic_axes", "shape"), given)), **named}
-    absent = [k for k, v in all_of.items() if isinstance(v, Symbol) and v.name == "NOT_GIVEN"]
+    absent = [
+        k for k, v in all_of.items() if isinstance(v, Symbol) and v.name == "NOT_GIVEN"
+    ]
     for name in absent:
         del all_of[name]
     axes = all_of.get("axes")
-    is_list = "axes" in all_of and not isinstance(axes, (Symbol, Resolved, Class, Object))
+    is_list = "axes" in all_of and not isinstance(
+        axes, (Symbol, Resolved, Class, Object)
+    )
     dynamic = "dynamic_axes" in all_of and (
         "axes" not in all_of or (is_list and "mode" not in all_of)
     )
@@ -685,7 +880,9 @@ def _functions_in(values: Iterable[Any]) -> list[Any]:
         elif isinstance(one, Lazy):
             stack += one.sources
         elif isinstance(one, Unknown):
-            stack += [root for root in one.roots if isinstance(root, (Function, Method))]
+            stack += [
+                root for root in one.roots if isinstance(root, (Function, Method))
+            ]
     return list(out.values())
 
 
@@ -695,7 +892,9 @@ def _own(node: Any) -> Iterable[ast.AST]:
     while stack:
         one = stack.pop()
         yield one
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if not isinstance(
+            one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+        ):
             stack += ast.iter_child_nodes(one)
 
 
@@ -714,7 +913,10 @@ def is_special(of: Class) -> bool:
     """Whether the class defines how its objects are made, read or compared."""
     for one in of.order:
         if isinstance(one, Class):
-            if any(n.startswith("__") and n.endswith("__") and n not in _USUAL for n in one.names):
+            if any(
+                n.startswith("__") and n.endswith("__") and n not in _USUAL
+                for n in one.names
+            ):
                 return True
             if one.node.keywords:
                 return True
@@ -727,6 +929,8 @@ def _fields(of: Class) -> list[str]:
     for one in reversed(of.order):
         if isinstance(one, Class):
             for inside in one.node.body:
-                if isinstance(inside, ast.AnnAssign) and isinstance(inside.target, ast.Name):
+                if isinstance(inside, ast.AnnAssign) and isinstance(
+                    inside.target, ast.Name
+                ):
                     out[inside.target.id] = None
     return list(out)

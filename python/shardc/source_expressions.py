@@ -14,7 +14,7 @@ import string
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from shardc.source_state import MOST_SIZE, Refused, State, absent, lookup
+from shardc.source_state import Refused, State, absent, lookup
 from shardc.source_values import (
     Builtin,
     Class,
@@ -87,7 +87,9 @@ class Expressions(State):
     settings: dict[str, Any]
     keys: dict[int, dict[Any, Any]]  # places of the keys of dicts
 
-    def call(self, function: Any, given: list[Any], named: dict[str, Any], node: Any) -> Any:
+    def call(
+        self, function: Any, given: list[Any], named: dict[str, Any], node: Any
+    ) -> Any:
         raise NotImplementedError
 
     def value(self, node: Any, scope: Scope) -> Any:
@@ -128,7 +130,9 @@ class Expressions(State):
             self.step(node)
             if isinstance(one, Unknown):
                 return self.unknown(node, one, *values)
-            if isinstance(one, (list, tuple, set, frozenset)) and not isinstance(one, Spec):
+            if isinstance(one, (list, tuple, set, frozenset)) and not isinstance(
+                one, Spec
+            ):
                 stack += one
             elif isinstance(one, dict):
                 stack += one
@@ -196,7 +200,9 @@ class Expressions(State):
         except Undecidable as end:
             rest = value.rest() if isinstance(value, Lazy) else ()
             why = end.unknown
-            return Unknown(why.why, why.node, why.flag, self.reach([why, value, *out, *rest]))
+            return Unknown(
+                why.why, why.node, why.flag, self.reach([why, value, *out, *rest])
+            )
         self.grow(node, len(out) % 1000)
         return out
 
@@ -280,7 +286,11 @@ class Expressions(State):
                     out.update(known)
                     places.update(self.keys.get(id(known), {}))
                 else:
-                    bad.append(known if isinstance(known, Unknown) else self.unknown(value_node, made))
+                    bad.append(
+                        known
+                        if isinstance(known, Unknown)
+                        else self.unknown(value_node, made)
+                    )
             elif doubt := self.doubt(key_node, key):
                 bad += [doubt, made]
             else:
@@ -307,11 +317,17 @@ class Expressions(State):
         form = self.value(node.format_spec, scope) if node.format_spec else ""
         if isinstance(value, Unknown) and not isinstance(value, Symbol):
             return value
-        if not isinstance(value, _PLAIN) or not isinstance(form, str) or _WIDE.search(form):
+        if (
+            not isinstance(value, _PLAIN)
+            or not isinstance(form, str)
+            or _WIDE.search(form)
+        ):
             return self.unknown(node, form)
         convert: Any = {114: repr, 115: str, 97: ascii}.get(node.conversion)
         shown = str(value) if isinstance(value, str) else value
-        return self.python(node, lambda: format(convert(shown) if convert else shown, form))
+        return self.python(
+            node, lambda: format(convert(shown) if convert else shown, form)
+        )
 
     def value_of_Lambda(self, node: Any, scope: Scope) -> Any:
         return self.function(node, scope)
@@ -359,7 +375,9 @@ class Expressions(State):
         listed = type(a) is type(b) and type(a) in (list, tuple)
         plain = isinstance(a, (str, int, float)) and isinstance(b, (str, int, float))
         of = BINARY.get(op)
-        if of is None or not (listed and op is ast.Add or plain or self.doubt(node, a, b) is None):
+        if of is None or not (
+            listed and op is ast.Add or plain or self.doubt(node, a, b) is None
+        ):
             return self.unknown(node, left, right)
         if op is ast.Mult:
             for many, count in ((a, b), (b, a)):
@@ -380,7 +398,11 @@ class Expressions(State):
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             if truth is None:
-                return value if type(value) is Unknown else self.branch(node.operand, value)
+                return (
+                    value
+                    if type(value) is Unknown
+                    else self.branch(node.operand, value)
+                )
             return not truth
         if isinstance(value, (int, float)):
             return self.python(node, lambda: _UNARY[type(node.op)](value))
@@ -394,7 +416,9 @@ class Expressions(State):
             if truth is None:
                 why = made if type(made) is Unknown else self.branch(one, made)
                 with self.undecided(why):
-                    others = [self.value(other, scope) for other in node.values[i + 1 :]]
+                    others = [
+                        self.value(other, scope) for other in node.values[i + 1 :]
+                    ]
                 return Unknown(why.why, why.node, why.flag, self.reach([made, *others]))
             if truth == wanted:
                 break
@@ -429,17 +453,27 @@ class Expressions(State):
     def compared(self, node: Any, op: ast.cmpop, left: Any, right: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
             for a, b in ((left, right), (right, left)):
-                if (a is None or a is True or a is False) and not isinstance(b, Unknown):
+                if (a is None or a is True or a is False) and not isinstance(
+                    b, Unknown
+                ):
                     return (a is b) == isinstance(op, ast.Is)
             return self.unknown(node, left, right)
         if isinstance(op, (ast.In, ast.NotIn)):
-            of = self.seen(right.holder if isinstance(right, View) and right.name == "keys" else right)
+            of = self.seen(
+                right.holder
+                if isinstance(right, View) and right.name == "keys"
+                else right
+            )
             whole = not isinstance(of, dict)
             doubt = self.doubt(node, left, *([of] if whole else []))
             if isinstance(of, Unknown) or doubt:
                 return doubt or self.unknown(node, of)
             inside = self.python(node, lambda: left in of)
-            return inside if isinstance(inside, Unknown) else inside == isinstance(op, ast.In)
+            return (
+                inside
+                if isinstance(inside, Unknown)
+                else inside == isinstance(op, ast.In)
+            )
         for one in (left, right):  # a symbol's own name is the reason
             if isinstance(one, Symbol):
                 return Unknown(one.why, one.node)
@@ -450,7 +484,10 @@ class Expressions(State):
     # -- Parts ---------------------------------------------------------------------------
 
     def value_of_Slice(self, node: Any, scope: Scope) -> Any:
-        parts = [one and self.value(one, scope) for one in (node.lower, node.upper, node.step)]
+        parts = [
+            one and self.value(one, scope)
+            for one in (node.lower, node.upper, node.step)
+        ]
         return self.doubt(node, *parts) or slice(*parts)
 
     def value_of_Subscript(self, node: Any, scope: Scope) -> Any:
@@ -508,7 +545,11 @@ class Expressions(State):
             return unknown
         if isinstance(holder, Super):
             order = order[order.index(holder.of) + 1 :] if holder.of in order else []
-        if isinstance(holder, Object) and holder.is_sample and self.assigns(holder.of, name):
+        if (
+            isinstance(holder, Object)
+            and holder.is_sample
+            and self.assigns(holder.of, name)
+        ):
             return self.sample_member(holder, name) or unknown
         for one in order:
             if isinstance(one, Unknown):
@@ -531,7 +572,13 @@ class Expressions(State):
         if found.kind == "class" and isinstance(owner, Object):
             owner = owner.of
         made = Function(
-            found.node, found.scope, found.defaults, found.kind, found.within, owner, found.why
+            found.node,
+            found.scope,
+            found.defaults,
+            found.kind,
+            found.within,
+            owner,
+            found.why,
         )
         self.keep(made, found.node)
         return self.call(made, [], {}, node) if found.kind == "property" else made
@@ -558,7 +605,8 @@ class Expressions(State):
                 found = {
                     self.value(inside.value.func, begin.scope)
                     for inside in ast.walk(begin.node)
-                    if isinstance(inside, ast.Assign) and isinstance(inside.value, ast.Call)
+                    if isinstance(inside, ast.Assign)
+                    and isinstance(inside.value, ast.Call)
                     for target in inside.targets
                     if name in (getattr(target, "attr", ""), getattr(target, "id", ""))
                 }
@@ -590,13 +638,17 @@ class Expressions(State):
         if doubt:
             return self.unknown(node, doubt, *(value for _, value in made))
         out = self.python(node, lambda: dict(made), made)
-        self.keys[id(out)] = dict.fromkeys(out, node.key) if isinstance(out, dict) else {}
+        self.keys[id(out)] = (
+            dict.fromkeys(out, node.key) if isinstance(out, dict) else {}
+        )
         return out
 
     def value_of_GeneratorExp(self, node: Any, scope: Scope) -> Any:
         return self.comprehended(node, scope, lambda s: self.value(node.elt, s))
 
-    def comprehended(self, node: Any, scope: Scope, make: Callable[[Scope], Any]) -> Lazy:
+    def comprehended(
+        self, node: Any, scope: Scope, make: Callable[[Scope], Any]
+    ) -> Lazy:
         loops = node.generators
         first = self.value(loops[0].iter, scope)
         inner = Scope(scope, "comprehension", self.born())
@@ -664,8 +716,11 @@ def _assigned(node: ast.AST) -> frozenset[str]:
 def _is_normal(spec: Spec) -> bool:
     """Whether every version of JAX keeps the entries of a spec as they are given."""
     return all(
-        one is None or isinstance(one, str)
-        or (type(one) is tuple and len(one) > 1 and all(isinstance(o, str) for o in one))
+        one is None
+        or isinstance(one, str)
+        or (
+            type(one) is tuple and len(one) > 1 and all(isinstance(o, str) for o in one)
+        )
         for one in spec
     )
 
@@ -675,8 +730,11 @@ def is_safe_format(text: str) -> bool:
     if _WIDE.search(text):
         return False
     try:
-        names = [name for _, name, form, _ in string.Formatter().parse(text) if name is not None]
+        names = [
+            name
+            for _, name, form, _ in string.Formatter().parse(text)
+            if name is not None
+        ]
     except ValueError:
         return False
     return all(not name or name.isdigit() or name.isidentifier() for name in names)
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -71,10 +72,13 @@ class Named:
 
 
 class Reader(Calls):
-    def __init__(self, source: bytes, tree: ast.Module, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: bytes, tree: ast.Module, settings: Mapping[str, Any]
+    ) -> None:
         super().__init__(re.split(rb"\r\n|\r|\n", source))
         self.tree, self.settings = tree, dict(settings)
-        self.keys, self.frames, self.loops = {}, [], []
+        self.keys, self.frames = {}, []
+        self.loops: list[int] = []  # regions
         self.defaults: list[str] | None = None
         self.escaped: list[Any] = []  # what was stored in objects of other files
         self.stored: set[str] = set()  # the attributes that it was stored in
@@ -161,7 +165,11 @@ class Reader(Calls):
             if isinstance(one, ast.Starred):
                 starred = i
         bad = isinstance(items, Unknown)
-        if bad or len(items) < count - (starred >= 0) or (starred < 0 and len(items) > count):
+        if (
+            bad
+            or len(items) < count - (starred >= 0)
+            or (starred < 0 and len(items) > count)
+        ):
             part = items if bad else self.unknown(target, value, *items)
             items = [part] * count
         elif starred >= 0:
@@ -217,12 +225,25 @@ class Reader(Calls):
 
     def outside_call(self, function: Any, values: list[Any], node: Any) -> Unknown:
         called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else ""
+        if (
+            type(function) is Unknown
+            and function.flag in MUTATORS
+            and name not in MUTATORS
+        ):
+            self.through(function, node, *values)  # `getattr(x, "append")(y)`
+        elif isinstance(function, Symbol) and function.name in MUTATORS and self.stored:
+            self.lose_all(self.escaped, node, self.text(node), *values)
         if isinstance(called, ast.Attribute) and called.attr in MUTATORS:
             if isinstance(function, Unknown) and (function.roots or self.escaped):
                 # The function is the method of an unknown object.
                 owner: Unknown = function
-                if isinstance(function, Symbol) and isinstance(called.value, (ast.Name, ast.Attribute)):
-                    name = getattr(called.value, "id", getattr(called.value, "attr", ""))
+                if isinstance(function, Symbol) and isinstance(
+                    called.value, (ast.Name, ast.Attribute)
+                ):
+                    name = getattr(
+                        called.value, "id", getattr(called.value, "attr", "")
+                    )
                     owner = Symbol(name, called.value)
                 self.through(owner, node, *values)
         return super().outside_call(function, values, node)
@@ -262,11 +283,20 @@ class Reader(Calls):
     def run_Delete(self, node: Any, scope: Scope) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
-                self.bind(scope, target.id, Unknown(f"`{target.id}`, which is deleted,", target))
+                self.bind(
+                    scope,
+                    target.id,
+                    Unknown(f"`{target.id}`, which is deleted,", target),
+                )
             elif isinstance(target, ast.Attribute):
-                self.put_attribute(target, self.value(target.value, scope), self.unknown(target))
+                self.put_attribute(
+                    target, self.value(target.value, scope), self.unknown(target)
+                )
             elif isinstance(target, ast.Subscript):
-                of, index = self.value(target.value, scope), self.value(target.slice, scope)
+                of, index = (
+                    self.value(target.value, scope),
+                    self.value(target.slice, scope),
+                )
                 if isinstance(of, Unknown):
                     self.through(of, target)
                 elif not isinstance(of, (list, dict)):
@@ -275,7 +305,7 @@ class Reader(Calls):
                     if doubt := self.doubt(target, index):
                         self.lose(of, doubt)
                     else:
-                        self.python(target, lambda of=of, index=index: of.__delitem__(index))
+                        self.python(target, functools.partial(of.__delitem__, index))
 
     # -- Definitions -----------------------------------------------------------------------
 
@@ -291,17 +321,27 @@ class Reader(Calls):
     def decorated(self, made: Any, mark: Any, at: Any) -> Any:
         called = at.func if isinstance(at, ast.Call) else at
         name = getattr(called, "attr", getattr(called, "id", ""))
-        known = isinstance(mark, (Builtin, Symbol)) or type(mark) is Unknown and not mark.roots
+        known = (
+            isinstance(mark, (Builtin, Symbol))
+            or type(mark) is Unknown
+            and not mark.roots
+        )
         if not known or not isinstance(made, Function):
             return self.call(mark, [made], {}, at)
-        kinds = {"staticmethod": "static", "classmethod": "class", "property": "property"}
+        kinds = {
+            "staticmethod": "static",
+            "classmethod": "class",
+            "property": "property",
+        }
         if name in kinds:
             made.kind = kinds[name]
         elif name in ("cached_property", "cache", "lru_cache"):
             made.kind = "cached"
         elif name not in _KEEPING:
             made.kind = "wrapped"
-            made.why = Unknown(f"what the decorator `{self.text(at)}` makes of a function", at)
+            made.why = Unknown(
+                f"what the decorator `{self.text(at)}` makes of a function", at
+            )
         return made
 
     def run_ClassDef(self, node: Any, scope: Scope) -> None:
@@ -309,13 +349,21 @@ class Reader(Calls):
         bases: list[Any] = []
         is_record = False
         for one in node.bases:
-            base = self.value(one.value if isinstance(one, ast.Subscript) else one, scope)
+            base = self.value(
+                one.value if isinstance(one, ast.Subscript) else one, scope
+            )
             if isinstance(base, Builtin):
                 base = Symbol(base.name, one)
             name = base.name if isinstance(base, Symbol) else ""
-            is_record = is_record or name == "NamedTuple" or getattr(base, "is_record", False)
+            is_record = (
+                is_record or name == "NamedTuple" or getattr(base, "is_record", False)
+            )
             if name not in HARMLESS_BASES:
-                bases.append(base if isinstance(base, (Class, Unknown)) else self.unknown(one, base))
+                bases.append(
+                    base
+                    if isinstance(base, (Class, Unknown))
+                    else self.unknown(one, base)
+                )
         for keyword in node.keywords:
             self.value(keyword.value, scope)
         above: Any = scope
@@ -410,7 +458,9 @@ class Reader(Calls):
             if isinstance(node, ast.While):
                 self.value(node.test, scope)
             else:
-                self.put(node.target, Unknown(why.why, why.node, why.flag, roots), scope)
+                self.put(
+                    node.target, Unknown(why.why, why.node, why.flag, roots), scope
+                )
             self.guarded(why, node.body, scope)
 
         self.repeat(why, once)
@@ -424,7 +474,11 @@ class Reader(Calls):
                     test = self.value(node.test, scope)
                     truth = self.truth(test)
                     if truth is None or self.since > before:
-                        why = self.branch(node.test, test) if truth is None else self.reason()
+                        why = (
+                            self.branch(node.test, test)
+                            if truth is None
+                            else self.reason()
+                        )
                         self.any_times(node, scope, why, None)
                         self.may_run(why, node.orelse, scope)
                         return
@@ -484,10 +538,16 @@ class Reader(Calls):
             roots = self.reach([entered])
             # One of the file, or `suppress`, may leave out a part of the body.
             swallows = swallows or "suppress" in self.text(item.context_expr)
-            swallows = swallows or any(isinstance(r, (Function, Class, Object)) for r in roots)
+            swallows = swallows or any(
+                isinstance(r, (Function, Class, Object)) for r in roots
+            )
             if item.optional_vars:
                 text = f"what `{self.text(item.context_expr)}` enters"
-                self.put(item.optional_vars, Unknown(text, item.context_expr, "", roots), scope)
+                self.put(
+                    item.optional_vars,
+                    Unknown(text, item.context_expr, "", roots),
+                    scope,
+                )
         if swallows:
             self.may_run(Unknown("what this `with` runs", node), node.body, scope)
         else:
@@ -501,7 +561,10 @@ class Reader(Calls):
         for case in node.cases:
             with self.undecided(why):
                 for one in ast.walk(case.pattern):
-                    for name in (getattr(one, "name", None), getattr(one, "rest", None)):
+                    for name in (
+                        getattr(one, "name", None),
+                        getattr(one, "rest", None),
+                    ):
                         if name:
                             self.bind(scope, name, self.unknown(case.pattern, subject))
                 if case.guard is not None:
@@ -510,7 +573,7 @@ class Reader(Calls):
 
     def result(self, of: Function, owner: Class | None, defaults: list[str]) -> Any:
         """What a function returns that is called without arguments, on any object.
-        Afterwards `is_dirty` says whether it has changed what the module holds."""
+        Afterwards `is_dirty` states whether it has changed what the module holds."""
         if of.kind == "wrapped":
             return of.why
         self.steps = 0
@@ -522,7 +585,15 @@ class Reader(Calls):
             self.keep_alive(sample)
             bound.owner = owner if of.kind == "class" else sample
         try:
-            return self.call(bound, [], {}, of.node)
+            made = self.call(bound, [], {}, of.node)
+            # A later call may change what the module has and this one returns.
+            held = [
+                one for one in self.reach([made]) if isinstance(one, (list, dict, set))
+            ]
+            self.is_dirty = self.is_dirty or any(
+                self.age(one) < self.base for one in held
+            )
+            return made
         except Refused as end:
             self.is_dirty = True
             return end.unknown
@@ -558,7 +629,9 @@ class Definitions:
                     self.list_names(node.body, (*path, name), value.names)
                     self.list_inherited((*path, name), value)
             elif name in names and name not in seen:
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if isinstance(
+                    node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+                ):
                     continue
                 seen.add(name)
                 full = ".".join((*path, name))
@@ -584,7 +657,7 @@ class Definitions:
         for part in path:
             owner = names[part]
             names = owner.names
-        found = names.get(name)
+        found: Any = names.get(name)
         for base in owner.order[1:] if inherited else ():
             if name in base.names:
                 found = base.names[name]
@@ -607,7 +680,9 @@ def parsed(source: bytes) -> ast.Module:
     except SyntaxError as error:
         raise SourceError(error.msg, error.lineno or 1, error.offset or 1) from None
     except MemoryError:
-        raise SourceError("this file needs too much memory, or is nested too deeply", 1, 1) from None
+        raise SourceError(
+            "this file needs too much memory, or is nested too deeply", 1, 1
+        ) from None
     except RecursionError:
         raise SourceError("this file is nested too deeply", 1, 1) from None
     except ValueError as error:
@@ -628,7 +703,10 @@ def _order(of: Class, node: Any) -> list[Any]:
         else:
             return [*out, Unknown("these bases", node)]
         if isinstance(first, Unknown) or len(out) > 50:
-            return [*out, first if isinstance(first, Unknown) else Unknown("these bases", node)]
+            return [
+                *out,
+                first if isinstance(first, Unknown) else Unknown("these bases", node),
+            ]
         out.append(first)
         parts = [[one for one in part if one is not first] for part in parts]
     return out
@@ -640,7 +718,10 @@ def _bindings(body: Iterable[Any]) -> Iterable[tuple[Any, str, bool]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node, node.name, False
             continue
-        targets = [*getattr(node, "targets", ()), *([node.target] if hasattr(node, "target") else ())]
+        targets = [
+            *getattr(node, "targets", ()),
+            *([node.target] if hasattr(node, "target") else ()),
+        ]
         for i, target in enumerate(targets):
             for one in ast.walk(target):
                 if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
@@ -671,4 +752,6 @@ def _is_safe(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         return name in SPECS and all(map(_is_safe, (*node.args, *node.keywords)))
-    return isinstance(node, _SAFE_IN_TRY) and all(map(_is_safe, ast.iter_child_nodes(node)))
+    return isinstance(node, _SAFE_IN_TRY) and all(
+        map(_is_safe, ast.iter_child_nodes(node))
+    )

@@ -40,7 +40,6 @@ from shardc.source_values import (
     Resolved,
     Spec,
     Symbol,
-    Text,
     Unknown,
 )
 
@@ -61,7 +60,9 @@ NOT_GIVEN = object()
 class ImportError_(Exception):
     """Why a file cannot be imported, where, and what to do."""
 
-    def __init__(self, message: str, node: Any = None, help: str = "", code: str = "") -> None:
+    def __init__(
+        self, message: str, node: Any = None, help: str = "", code: str = ""
+    ) -> None:
         super().__init__(message)
         self.message, self.node, self.help = message, node, help
         self.code = code or "inexpressible"
@@ -121,7 +122,11 @@ class RulesFile:
 def _registered(rule: Any) -> Any:
     if isinstance(rule, list):
         return [_registered(one) for one in rule]
-    return {"axis": rule.text} if isinstance(rule, Name) and rule.is_axis else rule and rule.text
+    return (
+        {"axis": rule.text}
+        if isinstance(rule, Name) and rule.is_axis
+        else rule and rule.text
+    )
 
 
 # -- Rule sets among the values ----------------------------------------------------------
@@ -253,7 +258,9 @@ class Found:
             return {id(self.reader.place(value, None))}
         if depth >= _DEEP:
             return set()
-        return {n for _, part in self.items(value) for n in self.spec_nodes(part, depth + 1)}
+        return {
+            n for _, part in self.items(value) for n in self.spec_nodes(part, depth + 1)
+        }
 
 
 def module_mentions(module: Definitions, name: str) -> bool:
@@ -289,11 +296,16 @@ def _mentioned(body: Iterable[Any], names: Any, above: Any) -> Iterator[str]:
             continue
         for block in ("body", "orelse", "finalbody", "handlers"):
             yield from _mentioned(getattr(one, block, ()), names, above)
-        if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)) and one.value:
+        if (
+            isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr))
+            and one.value
+        ):
             target = getattr(one, "target", getattr(one.value, "func", one.value))
             if has_specs(one.value):
                 for changed in getattr(one, "targets", [target]):
-                    yield from (n.id for n in ast.walk(changed) if isinstance(n, ast.Name))
+                    yield from (
+                        n.id for n in ast.walk(changed) if isinstance(n, ast.Name)
+                    )
 
 
 def _inside(value: Any, depth: int) -> Iterator[Any]:
@@ -307,7 +319,9 @@ def _inside(value: Any, depth: int) -> Iterator[Any]:
 
 
 class RulesReader:
-    def __init__(self, source: bytes, settings: Mapping[str, Any], matching: str = "") -> None:
+    def __init__(
+        self, source: bytes, settings: Mapping[str, Any], matching: str = ""
+    ) -> None:
         self.source, self.matching = source, matching
         self.module = Definitions(source, settings)
         self.found = [Found(one) for one in self.module.all]
@@ -355,7 +369,9 @@ class RulesReader:
                 trees.append(one)
             elif one.may_have_tree():
                 trees.append(one)
-        if lists or not any(one.is_tree() or one.holds_specs(one.value) for one in trees):
+        if lists or not any(
+            one.is_tree() or one.holds_specs(one.value) for one in trees
+        ):
             return found
         return self.without_parts(trees)
 
@@ -373,7 +389,8 @@ class RulesReader:
         ]  # fmt: skip
 
     def named(self, symbol: str) -> list[Found]:
-        own, inherited = [], []
+        own: list[Found] = []
+        inherited: list[Found] = []
         for one in self.found:
             name = one.named.name
             if name == symbol or name.endswith("." + symbol):
@@ -426,14 +443,18 @@ class RulesReader:
         self.reader = found.reader
         value, name = found.value, found.named.name
         self.out.comments.append(f"From `{name}`.")
-        self.out.comments += [f"With {one}, its default." for one in found.named.defaults]
+        self.out.comments += [
+            f"With {one}, its default." for one in found.named.defaults
+        ]
         if type(value) is Unknown:
             raise not_known(value)
         self.out.separator = "/"
         if found.is_tree():
             self.read_tree(found)
         elif isinstance(value, dict):
-            self.out.separator = patterns.separator_of(k for k in value if isinstance(k, str))
+            self.out.separator = patterns.separator_of(
+                k for k in value if isinstance(k, str)
+            )
             places = self.reader.keys.get(id(value), {})
             for key, spec in value.items():
                 node = places.get(key) or self.place(spec, None)
@@ -459,7 +480,11 @@ class RulesReader:
     def read_pair(self, pair: Any, node: Any) -> None:
         if type(pair) is Unknown:
             raise not_known(pair)
-        if not isinstance(pair, (list, tuple)) or isinstance(pair, Spec) or len(pair) != 2:
+        if (
+            not isinstance(pair, (list, tuple))
+            or isinstance(pair, Spec)
+            or len(pair) != 2
+        ):
             raise self.refuse("this is no pair of a pattern and a spec", node)
         self.node = self.part_place(pair, 1)
         self.add(pair[0], pair[1], (node, node), self.part_place(pair, 0), "search")
@@ -473,7 +498,9 @@ class RulesReader:
         for name, spec, node in leaves:
             rule = self.rule(spec, (node, node), node)
             if name in seen:
-                raise ImportError_(f"{quoted(name)} is given twice", node, code="duplicate-key")
+                raise ImportError_(
+                    f"{quoted(name)} is given twice", node, code="duplicate-key"
+                )
             seen.add(name)
             named.append((name, rule))
         key = lambda rule: (rule.spec, rule.modes)  # noqa: E731
@@ -488,19 +515,27 @@ class RulesReader:
         if value is None:
             return
         parts = isinstance(value, (dict, list, tuple, Object)) and not is_spec(value)
-        if not parts or (isinstance(value, (list, tuple)) and not found.holds_specs(value, depth)):
+        if not parts or (
+            isinstance(value, (list, tuple)) and not found.holds_specs(value, depth)
+        ):
             out.append((path, value, node))
             return
         if depth >= _DEEP:
             raise self.refuse("this tree is nested more than 64 deep", node)
         places = self.reader.keys.get(id(value), {})
         for key, part in found.items(value):
-            if not isinstance(key, str) and (not isinstance(key, int) or key < 0 or isinstance(key, bool)):
-                raise self.refuse("this key of a tree is no name", places.get(key, node))
+            if not isinstance(key, str) and (
+                not isinstance(key, int) or key < 0 or isinstance(key, bool)
+            ):
+                raise self.refuse(
+                    "this key of a tree is no name", places.get(key, node)
+                )
             inner = f"{path}/{key}" if path else str(key)
             self.add_leaves(found, part, inner, depth + 1, out, places.get(key, node))
 
-    def add(self, pattern: Any, spec: Any, whole: Any, node: Any, by_default: str) -> None:
+    def add(
+        self, pattern: Any, spec: Any, whole: Any, node: Any, by_default: str
+    ) -> None:
         pattern = self.reader.seen(pattern)
         if type(pattern) is Unknown:
             raise not_known(pattern)
@@ -553,8 +588,10 @@ class RulesReader:
                 return self.spec(what, node)
             if isinstance(what, (list, tuple)) and not isinstance(what, Spec):
                 return self.entries(what, self.place(what, node), True)
-            raise not_known(what) if type(what) is Unknown else self.refuse(
-                "this names no axes to resolve", node
+            raise (
+                not_known(what)
+                if type(what) is Unknown
+                else self.refuse("this names no axes to resolve", node)
             )
         if isinstance(value, Symbol):
             bundle = bundle_of(value.name)
@@ -586,7 +623,8 @@ class RulesReader:
                 self.place(field, node),
             )
         return [
-            self.entry(one, self.part_place(value, i), resolving) for i, one in enumerate(value)
+            self.entry(one, self.part_place(value, i), resolving)
+            for i, one in enumerate(value)
         ]
 
     def entry(self, value: Any, node: Any, resolving: bool) -> tuple[Name, ...]:
@@ -604,13 +642,19 @@ class RulesReader:
             out += self.names(self.reader.seen(one), at, resolving, True)
         return tuple(out)
 
-    def names(self, value: Any, node: Any, resolving: bool, in_group: bool) -> tuple[Name, ...]:
+    def names(
+        self, value: Any, node: Any, resolving: bool, in_group: bool
+    ) -> tuple[Name, ...]:
         if value is None or value == "" and isinstance(value, str) and not resolving:
             return ()
         node = self.place(value, node)
         made: Name | None = None
         if isinstance(value, str):
-            made = self.resolved_name(str(value), node, in_group) if resolving else Name(str(value), True)
+            made = (
+                self.resolved_name(str(value), node, in_group)
+                if resolving
+                else Name(str(value), True)
+            )
         elif isinstance(value, Symbol):
             if value.name == "UNCONSTRAINED":
                 raise self.refuse(
@@ -650,11 +694,15 @@ class RulesReader:
 
     # -- Modes --------------------------------------------------------------------------------
 
-    def in_mode(self, spec: Entries, value: Any, node: Any) -> tuple[Entries, dict[str, Entries]]:
+    def in_mode(
+        self, spec: Entries, value: Any, node: Any
+    ) -> tuple[Entries, dict[str, Entries]]:
         """A spec that Python resolves in one mode has the axes of this mode in every
         mode: (spec, what decode and insert have)."""
         value = self.resolved(value)
-        while isinstance(value, Resolved) and isinstance(self.resolved(value.axes), Resolved):
+        while isinstance(value, Resolved) and isinstance(
+            self.resolved(value.axes), Resolved
+        ):
             value = self.resolved(value.axes)
         if not isinstance(value, Resolved) or not value.has_mode:
             return spec, {}
@@ -673,7 +721,9 @@ class RulesReader:
             )  # fmt: skip
         generation = mode in GENERATION
         fixed = [
-            tuple(n for name in entry for n in self.fixed(name, generation, value, node))
+            tuple(
+                n for name in entry for n in self.fixed(name, generation, value, node)
+            )
             for entry in spec
         ]
         if fixed == spec or generation:
@@ -685,16 +735,22 @@ class RulesReader:
         for keyword in getattr(at, "keywords", ()):
             if keyword.arg == "mode":
                 return keyword.value
-        args = getattr(at, "args", ())
+        args: Any = getattr(at, "args", ())
         if isinstance(at, ast.Call) and len(args) > 1:
             return args[1]
         for one in self.module.tree.body:  # the attribute of a class
             for inside in ast.walk(one):
-                if isinstance(inside, (ast.Assign, ast.AnnAssign)) and isinstance(inside.value, ast.Constant) and inside.value.value is value.mode:
+                if (
+                    isinstance(inside, (ast.Assign, ast.AnnAssign))
+                    and isinstance(inside.value, ast.Constant)
+                    and inside.value.value is value.mode
+                ):
                     return inside.value
         return at
 
-    def fixed(self, name: Name, generation: bool, value: Any, node: Any) -> tuple[Name, ...]:
+    def fixed(
+        self, name: Name, generation: bool, value: Any, node: Any
+    ) -> tuple[Name, ...]:
         """The names that have, in every mode, the axes of one: of generation, or not."""
         if name.is_axis:
             return (name,)
@@ -763,8 +819,12 @@ class RulesReader:
             self.reader = self.free
             value = self.value_of(node)
             if not isinstance(value, Axes):
-                raise not_known(value) if type(value) is Unknown else self.refuse(
-                    "the axis rules of this PartitionAxis cannot be read", node
+                raise (
+                    not_known(value)
+                    if type(value) is Unknown
+                    else self.refuse(
+                        "the axis rules of this PartitionAxis cannot be read", node
+                    )
                 )
             axes = self.axes_of(value, node)
             if read is not None and axes != read:
@@ -788,8 +848,10 @@ class RulesReader:
             at = self.place(field, places.get(name, node))
             rule = rule_of(name) if name.endswith("_axis") else None
             if rule is None:
-                raise not_known(field) if type(field) is Unknown else self.refuse(
-                    f"PartitionAxis has no field `{name}`", at
+                raise (
+                    not_known(field)
+                    if type(field) is Unknown
+                    else self.refuse(f"PartitionAxis has no field `{name}`", at)
                 )
             entry = None if field is None else self.entry(field, at, False)
             out[rule] = entry if entry is None else [one.text for one in entry]
@@ -880,7 +942,10 @@ class Registrations:
     def is_register(self, node: Any) -> bool:
         if not isinstance(node, ast.Attribute) or node.attr != "register":
             return False
-        if _called(node.value) == "PartitionAxis" or getattr(node.value, "id", "") == "PartitionAxis":
+        if (
+            _called(node.value) == "PartitionAxis"
+            or getattr(node.value, "id", "") == "PartitionAxis"
+        ):
             return True
         value = self.of.value_of(node.value)
         return isinstance(value, Axes) or getattr(value, "name", "") == "PartitionAxis"
@@ -901,7 +966,9 @@ class Registrations:
                 for function in self.functions[name]:
                     if any(self.resolves(one, seen) for one in function.body):
                         return True
-            if part is not node or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if part is not node or not isinstance(
+                node, (ast.FunctionDef, ast.AsyncFunctionDef)
+            ):
                 if any(self.resolves(one, seen) for one in ast.iter_child_nodes(part)):
                     return True
         return False
@@ -926,7 +993,9 @@ class Registrations:
             elif name == "override" and isinstance(value, bool):
                 made.override = value
             else:
-                raise self.refuse(value, "this argument of `register` cannot be read", node)
+                raise self.refuse(
+                    value, "this argument of `register` cannot be read", node
+                )
         if not {"semantic_axis", "axis_rule"} <= set(given):
             raise ImportError_("`register` needs a name and an axis rule", call)
         built_in, earlier = token_of(made.name), self.find(made.name)
@@ -940,8 +1009,14 @@ class Registrations:
         made.override = built_in is not None
         self.all.append(made)
 
-    def refuse(self, value: Any, message: str, node: Any, help: str = "") -> ImportError_:
-        return not_known(value) if type(value) is Unknown else ImportError_(message, node, help)
+    def refuse(
+        self, value: Any, message: str, node: Any, help: str = ""
+    ) -> ImportError_:
+        return (
+            not_known(value)
+            if type(value) is Unknown
+            else ImportError_(message, node, help)
+        )
 
     def name(self, value: Any, node: Any) -> str:
         token = constant(value.name) if isinstance(value, Symbol) else None
@@ -949,7 +1024,9 @@ class Registrations:
             raise self.refuse(value, "this is not the name of a logical axis", node)
         name = token.long if token else str(value).strip(" \t\n\r\f\v")
         known = token_of(name)
-        word = re.fullmatch(r"[A-Za-z0-9_]+", name) and name != "_" and not rule_of(name)
+        word = (
+            re.fullmatch(r"[A-Za-z0-9_]+", name) and name != "_" and not rule_of(name)
+        )
         if not word or (known and known.long != name):
             raise ImportError_(
                 f"a rules file cannot register the name {quoted(name)}", node,
@@ -992,13 +1069,37 @@ class Registrations:
                 continue
             of: Any = one.value
             name = getattr(of, "attr", getattr(of, "id", None))
-            value = self.of.value_of(ast.Name(name, ast.Load(), lineno=one.lineno, col_offset=0,
-                                              end_lineno=one.lineno, end_col_offset=0)) if name else None
-            harmless = name and isinstance(value, Symbol) and value.name != "PartitionAxis"
-            if harmless and value.name not in derived and not isinstance(of, ast.Call):
+            value = (
+                self.of.value_of(
+                    ast.Name(
+                        name,
+                        ast.Load(),
+                        lineno=one.lineno,
+                        col_offset=0,
+                        end_lineno=one.lineno,
+                        end_col_offset=0,
+                    )
+                )
+                if name
+                else None
+            )
+            harmless = (
+                name and isinstance(value, Symbol) and value.name != "PartitionAxis"
+            )
+            if (
+                harmless
+                and getattr(value, "name", "") not in derived
+                and not isinstance(of, ast.Call)
+            ):
                 continue
-            at = ast.Name(one.attr, ast.Load(), lineno=one.end_lineno, end_lineno=one.end_lineno,
-                          col_offset=one.end_col_offset - len(one.attr), end_col_offset=one.end_col_offset)
+            at = ast.Name(
+                one.attr,
+                ast.Load(),
+                lineno=one.end_lineno,
+                end_lineno=one.end_lineno,
+                col_offset=one.end_col_offset - len(one.attr),
+                end_col_offset=one.end_col_offset,
+            )
             raise ImportError_(
                 f"`{one.attr}` changes the registered logical axes here, in a way that cannot be"
                 " read", at,
@@ -1008,7 +1109,9 @@ class Registrations:
 
     def find(self, name: str) -> Registration | None:
         """The registration of a logical axis; `X` and `__X__` are the same one."""
-        return next((one for one in self.all[::-1] if _short(one.name) == _short(name)), None)
+        return next(
+            (one for one in self.all[::-1] if _short(one.name) == _short(name)), None
+        )
 
     def axes(self, of: Registration, generation: bool, depth: int) -> Any:
         """The mesh axes of a registered axis; MISSING where it refers to itself."""
@@ -1063,7 +1166,9 @@ def not_known(value: Unknown) -> ImportError_:
     help = "write the value in its place; nothing is run"
     if value.flag:
         help = f"give its value: `--set {value.flag}=true`, `--set {value.flag}=false` or a number"
-    return ImportError_(f"{value.why} cannot be determined from this file", value.node, help)
+    return ImportError_(
+        f"{value.why} cannot be determined from this file", value.node, help
+    )
 
 
 def _short(name: str) -> str:
@@ -1092,13 +1197,22 @@ def _unreadable(tree: ast.Module) -> Any:
     for node in _in_order(tree):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
-                if any("PartitionAxis" in (getattr(n, "id", ""), getattr(n, "attr", "")) for n in ast.walk(base)):
+                if any(
+                    "PartitionAxis" in (getattr(n, "id", ""), getattr(n, "attr", ""))
+                    for n in ast.walk(base)
+                ):
                     return node
         if isinstance(node, ast.Call) and _called(node) == "replace":
-            if any(k.arg and k.arg.endswith("_axis") and rule_of(k.arg) for k in node.keywords):
+            if any(
+                k.arg and k.arg.endswith("_axis") and rule_of(k.arg)
+                for k in node.keywords
+            ):
                 function: Any = node.func
-                return ast.copy_location(ast.Name("replace", ast.Load()), node) if isinstance(
-                    function, ast.Name) else _last_part(function)
+                return (
+                    ast.copy_location(ast.Name("replace", ast.Load()), node)
+                    if isinstance(function, ast.Name)
+                    else _last_part(function)
+                )
         if _is_method(node, _CONVERTING):
             of = getattr(node.value, "attr", getattr(node.value, "id", ""))
             if of in ("PartitionAxis", "PartitionManager"):

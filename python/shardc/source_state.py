@@ -43,7 +43,7 @@ _HOLDERS = (*_CONTAINERS, Object, Class, Function, Method)
 
 
 class Refused(Exception):
-    """The file cannot be followed; `unknown` says why and where."""
+    """The file cannot be followed; `unknown` states why and where."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown.why)
@@ -82,8 +82,9 @@ class State:
         if getattr(node, "lineno", None) is None:
             return ""
         line = self.lines[node.lineno - 1]
-        end = node.end_col_offset if node.end_lineno == node.lineno else len(line)
-        return line[node.col_offset : end].decode("utf-8", "replace").rstrip()[:60]
+        end: int = node.end_col_offset if node.end_lineno == node.lineno else len(line)
+        text: str = line[node.col_offset : end].decode("utf-8", "replace")
+        return text.rstrip()[:60]
 
     # -- Age ---------------------------------------------------------------------
 
@@ -116,7 +117,9 @@ class State:
 
     @property
     def since(self) -> int:
-        return max(self.marks)[0] if len(self.marks) < 2 else max(m[0] for m in self.marks)
+        return (
+            max(self.marks)[0] if len(self.marks) < 2 else max(m[0] for m in self.marks)
+        )
 
     def reason(self) -> Unknown:
         found: Unknown = max(self.marks, key=lambda mark: mark[0])[1]
@@ -211,7 +214,10 @@ class State:
         stack = list(values)
         while stack:
             one = stack.pop()
-            if isinstance(one, (str, int, float, type(None), Symbol)) or id(one) in seen:
+            if (
+                isinstance(one, (str, int, float, type(None), Symbol))
+                or id(one) in seen
+            ):
                 continue
             seen[id(one)] = one
             self.step(getattr(one, "node", None))
@@ -252,8 +258,12 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Symbol) and isinstance(b, Symbol):
         return (a.name, a.module) == (b.name, b.module)
     plain = isinstance(a, (str, int, float, type(None)))
-    return plain and isinstance(b, str) == isinstance(a, str) and (
-        isinstance(a, str) or type(a) is type(b)) and bool(a == b)
+    return (
+        plain
+        and isinstance(b, str) == isinstance(a, str)
+        and (isinstance(a, str) or type(a) is type(b))
+        and bool(a == b)
+    )
 
 
 def lookup(scope: Any, name: str) -> Any:

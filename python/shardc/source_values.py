@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 
 class Text(str):
@@ -68,7 +68,7 @@ class Scope:
 
     __slots__ = ("above", "born", "declared", "kind", "names")
 
-    def __init__(self, above: Optional[Scope], kind: str, born: int) -> None:
+    def __init__(self, above: Scope | None, kind: str, born: int) -> None:
         self.names: dict[str, Any] = {}
         self.declared: dict[str, Scope] = {}  # by `global` and `nonlocal`
         self.above, self.kind, self.born = above, kind, born
@@ -84,7 +84,7 @@ class Function:
     scope: Scope
     defaults: dict[str, Any]
     kind: str = "plain"
-    within: Optional[Class] = None
+    within: Class | None = None
     owner: Any = None
     why: Any = None
 

@@ -30,7 +30,6 @@ std::string Result(const TableCase& given) {
   Request request;
   request.source = MakeSource("in", given.Text("source"));
   request.symbol = given.Text("symbol");
-  request.matching = given.Text("matching");
   request.axis = given.Text("axis");
   request.contiguous = given.Find("contiguous") != nullptr;
   if (given.Find("names") != nullptr) {
@@ -39,10 +38,6 @@ std::string Result(const TableCase& given) {
   if (given.Find("mesh") != nullptr) {
     request.mesh = ReadMesh(given.Text("mesh"), {}, findings);
     REQUIRE(request.mesh.has_value());
-  }
-  if (const auto* set = given.Find("set")) {
-    const size_t at = set->text.find('=');
-    request.values[set->text.substr(0, at)] = set->text.substr(at + 1);
   }
   const Importer* importer = FindImporter(given.Text("format"));
   REQUIRE(importer != nullptr);

@@ -178,6 +178,26 @@ class Tables(unittest.TestCase):
              (r"^h\.1\.down$", 2), ("^Dense_0$", 1),
              (r"^layers_[0-9]+\.w$", 1)])
 
+    def test_layers_share_a_rule_only_where_all_of_it_is_equal(self):
+        head = ("from eformer.common_types import *\n"
+                "R = {'h': [{'w': %s}, {'w': %s}]}\n")
+        for first, second, count in (
+                ("P('tp', None)", "P('tp', None)", 1), ("P()", "P()", 1),
+                ("P('tp')", "P(None, 'tp')", 2), ("P('tp')", "P('tp', None)", 2),
+                ("P(('a', 'b'))", "P(('b', 'a'))", 2), ("P('a')", "P(A)", 0),
+                ("ColumnWise", "ColumnWise", 1), ("ColumnWise", "RowWise", 2),
+                ("ColumnWise", "P('tp')", 2), ("P(HEAD)", "P('HEAD')", 2),
+                ("m.resolve([HEAD])", "m.resolve([HEAD], MODE_DECODE)", 2),
+                ("m.resolve([HEAD], MODE_DECODE)",
+                 "m.resolve([HEAD], MODE_INSERT)", 1)):
+            source = (head % (first, second)).encode()
+            with self.subTest(source):
+                if not count:
+                    with self.assertRaises(import_python.Failure):
+                        import_python.read(source)
+                    continue
+                self.assertEqual(len(import_python.read(source).rules), count)
+
     def test_every_axis_rule_has_a_value(self):
         for rule in logical_axes.AXIS_RULES:
             logical_axes.axes_of_rule(rule, {})
