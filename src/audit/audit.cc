@@ -362,8 +362,8 @@ class Auditor {
     for (Found& one : found_) {
       metadata.push_back(DescribedBy(one));
       const auto name = hlo::MemberOf(metadata.back(), "op_name").value_or("");
-      constrains = constrains || name.find("sharding_constraint") !=
-                                     std::string_view::npos;
+      constrains = constrains ||
+                   name.find("sharding_constraint") != std::string_view::npos;
       for (Found::Operand& operand : one.operands) {
         operand.source = tracer_.SourceOf({operand.node, {}}).node;
         metadata.push_back(MetadataOf(graph_.At(operand.node)));
@@ -426,8 +426,8 @@ class Auditor {
                 int64_t runs) {
     Moved out = entry_.Of(operand.source);
     const bool sums = DefOf(found.kind).reduces && phase == Phase::kBackward;
-    const bool gathers = found.kind == Collective::kAllGather &&
-                         operand.array.dims.size() > 1;
+    const bool gathers =
+        found.kind == Collective::kAllGather && operand.array.dims.size() > 1;
     if (out.what == What::kActivation && (sums || gathers)) {
       const auto match = [&](const std::set<Node>* among) {
         return sums ? entry_.GradientOf(operand.array, runs,

@@ -5,9 +5,9 @@
 //       metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate, shape 4 x 16 x 64 on a device
 //
-// The gradient of a parameter is not a parameter itself. Its parameter is one of
-// those that its line of code uses (audit/line_parameters.h), and is found among
-// them by its shape. For example, dimension 1 of the parameter above is
+// The gradient of a parameter is not a parameter itself. Its parameter is one
+// of those that its line of code uses (audit/line_parameters.h), and is found
+// among them by its shape. For example, dimension 1 of the parameter above is
 // sharded over fsdp:2, and a loop runs over the four layers of dimension 0. In
 // the loop, the gradient of one layer is reduced over fsdp. Before the
 // reduction it has the shape 32 x 64: it has no layer dimension, and its 32
@@ -86,7 +86,8 @@ void Entry::Look(const Dims& dims, int64_t runs, const std::set<Node>* among,
     for (const Param* param : found->second) {
       // An empty name means that several parameters match.
       if (name && name->empty()) return;
-      if (!counts(*param) || (among != nullptr && !among->contains(param->node)))
+      if (!counts(*param) ||
+          (among != nullptr && !among->contains(param->node)))
         continue;
       if (name && *name != param->name) {
         name->clear();
@@ -118,9 +119,9 @@ std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
   return out;
 }
 
-std::optional<std::string> Entry::GradientOf(const hlo::Array& array,
-                                             int64_t runs, int64_t members,
-                                             const std::set<Node>* among) const {
+std::optional<std::string> Entry::GradientOf(
+    const hlo::Array& array, int64_t runs, int64_t members,
+    const std::set<Node>* among) const {
   std::optional<std::string> out = OfShape(array, runs, among);
   hlo::Array part = array;
   for (int64_t& dim : part.dims) {

@@ -466,8 +466,13 @@ class Search {
 
   void FindUnusedAxes() {
     for (const MeshAxis* axis : shardings_.Unused()) {
-      found_.push_back({&code::kAxisUnusedInProgram, Level::kWarning, nullptr,
-                        axis->size, 0, {}, axis->name});
+      found_.push_back({&code::kAxisUnusedInProgram,
+                        Level::kWarning,
+                        nullptr,
+                        axis->size,
+                        0,
+                        {},
+                        axis->name});
     }
   }
 

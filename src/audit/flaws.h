@@ -24,8 +24,8 @@ struct Report;
 // programs of CPUs and GPUs, the rules about dtypes are skipped, because these
 // back ends change dtypes.
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
-                          const Entry& entry,
-                          const LineParameters& lines, const Report& report);
+                          const Entry& entry, const LineParameters& lines,
+                          const Report& report);
 
 }  // namespace shardc::audit
 

@@ -27,8 +27,7 @@ Helpers::Helpers(const hlo::Program& program) : frames_(program.frames) {
   // The innermost line of each stack that has been read, by its number.
   std::unordered_map<std::string_view, hlo::SourceLine> known;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const std::string_view metadata =
-        hlo::MetadataOf(program.instructions[i]);
+    const std::string_view metadata = hlo::MetadataOf(program.instructions[i]);
     const auto frame = hlo::MemberOf(metadata, "stack_frame_id");
     if (!frame) continue;
     const auto [at, added] = known.try_emplace(*frame);

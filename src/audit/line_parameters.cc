@@ -26,8 +26,10 @@ namespace {
 // their operands are not values that one line uses.
 bool PassesOn(std::string_view opcode) {
   constexpr std::string_view kOpcodes[] = {
-      "tuple", "get-tuple-element", "while",       "conditional",
-      "call",  "fusion",            "opt-barrier", "optimization-barrier"};
+      "tuple",       "get-tuple-element",
+      "while",       "conditional",
+      "call",        "fusion",
+      "opt-barrier", "optimization-barrier"};
   return std::ranges::find(kOpcodes, opcode) != std::end(kOpcodes);
 }
 

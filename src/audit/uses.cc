@@ -266,9 +266,8 @@ bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
           const int64_t after = FloatBits(user);
           return after > 0 && after < before ? Verdict::kYes : Verdict::kNo;
         }
-        const bool slices =
-            use.index == 0 &&
-            (user.opcode == "slice" || user.opcode == "dynamic-slice");
+        const bool slices = use.index == 0 && (user.opcode == "slice" ||
+                                               user.opcode == "dynamic-slice");
         return IsMove(user.opcode) || slices || user.opcode == "fusion"
                    ? Verdict::kFollow
                    : Verdict::kNo;

@@ -1,7 +1,8 @@
 // Checks targets separately, several at a time, and merges their findings: a
 // finding of several targets is reported once, with their names, also if a
-// number in its message differs. Some findings state that a part of a rules file is unused. They are reported only if the
-// part is unused in every target that reads the file:
+// number in its message differs. Some findings state that a part of a rules
+// file is unused. They are reported only if the part is unused in every target
+// that reads the file:
 //
 //   a rule that applies to no parameter in target `v5e`, but to one in target
 //   `cpu`  ->  not reported
@@ -159,15 +160,15 @@ Numberless WithoutNumbers(std::string_view message) {
       continue;
     }
     const size_t begin = i;
-    while (is_digit(i) || ((message[i] == '.' || message[i] == ',') &&
-                           is_digit(i + 1))) {
+    while (is_digit(i) ||
+           ((message[i] == '.' || message[i] == ',') && is_digit(i + 1))) {
       ++i;
     }
     for (const std::string_view unit : kUnits) {
       const std::string_view rest = message.substr(i);
-      const bool ends = !rest.starts_with(unit) || rest.size() == unit.size() ||
-                        std::isalpha(static_cast<unsigned char>(
-                            rest[unit.size()])) == 0;
+      const bool ends =
+          !rest.starts_with(unit) || rest.size() == unit.size() ||
+          std::isalpha(static_cast<unsigned char>(rest[unit.size()])) == 0;
       if (rest.starts_with(unit) && ends) {
         i += unit.size();
         break;
@@ -246,9 +247,9 @@ void AddTo(std::map<Key, std::vector<size_t>>& index,
     if (one.targets.back() == target.name) continue;
     one.targets.push_back(target.name);
     std::string numbers = Differing(one.numbers, message.numbers);
-    const auto known = std::find_if(
-        one.others.begin(), one.others.end(),
-        [&](const auto& other) { return other.first == numbers; });
+    const auto known =
+        std::find_if(one.others.begin(), one.others.end(),
+                     [&](const auto& other) { return other.first == numbers; });
     if (known != one.others.end()) {
       known->second.push_back(target.name);
     } else {

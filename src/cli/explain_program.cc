@@ -90,8 +90,8 @@ int ExplainProgram(const std::string& file, const Compiled& compiled,
         compiled.plan.layouts[compiled.plan.params[i].layout];
     const auto& shape = compiled.plan.types[layout.type].shape;
     if (!shape || layout.modes.empty()) continue;
-    planned.push_back({std::string(compiled.plan.names[i]), *shape,
-                       layout.modes[0].spec});
+    planned.push_back(
+        {std::string(compiled.plan.names[i]), *shape, layout.modes[0].spec});
     has_shape = has_shape || i == param;
   }
   if (has_shape) {

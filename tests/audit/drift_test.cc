@@ -106,11 +106,12 @@ TEST_CASE("a prefix of the plan's names may be missing in arguments") {
     CAPTURE(prefix);
     const std::string up = prefix + std::string("mlp/up"),
                       down = prefix + std::string("mlp/down");
-    CHECK(ComparedWith({up, down, prefix + std::string("head")},
-                       {"s.params['mlp']['up']", "s.opt_state[0].mu['mlp']['up']",
-                        "s.opt_state[1].inner['mlp']['down']", "w['mlp']['up']",
-                        "s.step", "opt['mlp']['up']['m']"}) ==
-          Names{up, up, down, up, "", up});
+    CHECK(
+        ComparedWith({up, down, prefix + std::string("head")},
+                     {"s.params['mlp']['up']", "s.opt_state[0].mu['mlp']['up']",
+                      "s.opt_state[1].inner['mlp']['down']", "w['mlp']['up']",
+                      "s.step", "opt['mlp']['up']['m']"}) ==
+        Names{up, up, down, up, "", up});
   }
   // Two collections, and a list whose elements are numbered.
   CHECK(ComparedWith({"params/a/w", "params/b/w", "stats/a/w"},

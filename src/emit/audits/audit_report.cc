@@ -155,10 +155,10 @@ std::string DriftText(const AuditText& how) {
                Printable(drifts.skipped[i]) + "`";
   }
   if (drifts.skipped.size() > kRemarks) {
-    skipped += " and " +
-               CountText(std::ssize(drifts.skipped) -
-                         static_cast<int64_t>(kRemarks)) +
-               " more";
+    skipped +=
+        " and " +
+        CountText(std::ssize(drifts.skipped) - static_cast<int64_t>(kRemarks)) +
+        " more";
   }
   if (!skipped.empty()) skipped += "\n";
   if (drifts.all.empty()) {
@@ -171,8 +171,8 @@ std::string DriftText(const AuditText& how) {
                one.actual ? SpecText(*one.actual) : one.sharding});
   }
   const auto same = drifts.compared - std::ssize(drifts.all);
-  return table.Text() + "  " + compared + " with the plan, " +
-         CountText(same) + " sharded as planned\n" + skipped;
+  return table.Text() + "  " + compared + " with the plan, " + CountText(same) +
+         " sharded as planned\n" + skipped;
 }
 
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
