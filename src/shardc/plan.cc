@@ -25,6 +25,8 @@ IllegalPolicy PolicyOf(IfIllegal policy) {
       return IllegalPolicy::kDrop;
     case IfIllegal::kShrink:
       return IllegalPolicy::kShrink;
+    case IfIllegal::kPad:
+      return IllegalPolicy::kPad;
   }
   return IllegalPolicy::kError;
 }

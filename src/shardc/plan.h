@@ -24,6 +24,7 @@ enum class IfIllegal {
   kError,   // keep the spec and report it
   kDrop,    // leave the dimension unsharded
   kShrink,  // keep the longest legal prefix of the dimension's axes
+  kPad,  // keep axes that do not divide: the last shards are shorter or empty
 };
 // The JAX library whose behaviour Compile reproduces where that library and
 // shardc differ.
@@ -42,10 +43,10 @@ struct PlanOptions {
 // The sharding of one parameter in one mode.
 struct Placement {
   Spec spec;
-  // The shape of one device's shard; nullopt if the parameter's shape is
-  // unknown or the spec is illegal.
+  // The shape of the largest shard; nullopt if the parameter's shape is unknown
+  // or the spec is illegal. All shards have this shape except under kPad.
   std::optional<Shape> shard_shape;
-  // The bytes of one device's shard; nullopt if the parameter's shape or dtype
+  // The bytes of the largest shard; nullopt if the parameter's shape or dtype
   // is unknown, or if the spec is illegal.
   std::optional<int64_t> bytes_per_device;
   bool illegal = false;    // whether `spec` is illegal, but was kept (kError)

@@ -10,6 +10,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
+#include "source/size.h"
 
 namespace shardc {
 
@@ -40,7 +41,7 @@ void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
             ParametersText(facts, group) + " scores " +
             std::to_string(experts) + " experts and is split over " +
             GroupText(axes) + ": a device computes " +
-            std::to_string(experts / parts) +
+            std::to_string(ShareOf(experts, parts)) +
             " of the scores from which the largest are chosen",
         "leave the experts' dimension of the router unsharded"));
   }
