@@ -35,13 +35,14 @@ SRC = os.path.join(ROOT, "src")
 LIBRARIES = {"re2": "20220601+dfsg-1", "yaml-cpp": "0.7.0+dfsg-8",
              "zlib": "1:1.2.13.dfsg-1"}
 
-# The rooms that the commands of commands.cc link. Kernels that compute with
+# The rooms that the commands link. Kernels that compute with
 # vectors are left out: no command of the playground computes attention.
 ROOMS = """source devices model floats yaml parse families stored importers match
   resolve legalize roles comm step plan lint target dense exec schedule cost
   picture hlo audit emit suggest verify""".split()
-COMMANDS = """attention check cost diff explain export manifest mesh plan report
-  resolve rules show suggest""".split()
+# In the order of `shardc --help`.
+COMMANDS = """plan check explain resolve attention mesh manifest rules cost diff show
+  report suggest export""".split()
 # What those commands share with each other.
 SHARED = """attention_flag check_summary check_targets command_line committed_plan
   committed_step command
@@ -50,7 +51,7 @@ SHARED = """attention_flag check_summary check_targets command_line committed_pl
   option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
   audit_findings explain_program plan_table program_traffic ranks saved_sharding
   schedule_table settings_flags format_flags stage_flags staged_costs step_memory
-  step_self_test step_settings stray suggested target_audit verified compared_step
+  step_settings stray suggested target_audit verified compared_step
   reported_program verify_process verify_request verify_stages verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^floats/bf16_products\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
@@ -60,9 +61,9 @@ LEFT_OUT = re.compile(r"""
     | ^emit/report/(search_page|front_plot)\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$
-    | ^verify/(traces|answers)/ | ^verify/[a-z]*\.cc$
-    | ^verify/cases/(dense_inputs|grid|stress_cases)\.cc$
-    | ^verify/faults/(?!evidence) | ^verify/judge/(?!explain|given)""",
+    | ^verify/traces/ | ^verify/[a-z]*\.cc$
+    | ^verify/cases/(dense_inputs|stress_cases)\.cc$
+    | ^verify/judge/(?!explain|given)""",
                       re.VERBOSE)
 
 # libc++ is built here: the wheel's own copy would be built without exceptions,
@@ -183,6 +184,12 @@ rule pch
 rule embed
   command = {shlex.quote(sys.executable)} $embed $header $function $out $in
   description = embed $out
+rule pages
+  command = {shlex.quote(sys.executable)} {ROOT}/texts/embed_pages.py $table $
+    $made.d $out $names
+  depfile = $made.d
+  restat = 1
+  description = pages $table
 rule link
   command = env ZIG_GLOBAL_CACHE_DIR=zig ZIG_LOCAL_CACHE_DIR=zig {zig} cc $
     -target wasm32-wasi -s -Wl,--gc-sections -o $out @$out.rsp $libs
@@ -250,9 +257,15 @@ rule link
             pch = "lint" if path.startswith("lint/rules/") else "standard"
             self.compile("cxx", f"{SRC}/{path}", f"src/{path}",
                          f"-include-pch {pch}.pch {flags}",
-                         f"{pch}.pch gen/cli/version.h")
-        for path in ("commands.cc", "compat/sha256.cc",
-                     "compat/no_kernels.cc", "compat/no_stored.cc"):
+                         f"{pch}.pch gen/cli/version.h gen/lint/rules/all.h "
+                         "gen/cli/commands.h")
+        self.pages("lints", flags, "gen/lint/rules/all.h",
+                   "gen/lint/rules/lints.cc")
+        self.pages("explanations", flags, "gen/explanations.cc")
+        self.pages("commands", flags, "gen/cli/commands.h",
+                   "gen/cli/commands.cc", names=COMMANDS)
+        for path in ("compat/sha256.cc", "compat/no_kernels.cc",
+                     "compat/no_stored.cc"):
             self.compile("cxx", f"{HERE}/{path}", path,
                          f"-include-pch standard.pch {flags}", "standard.pch")
         for name, header, function, folder, ending in (
@@ -277,6 +290,15 @@ rule link
                        f"  embed = {ROOT}/rules/embed.py\n"
                        f"  header = {header}\n  function = {function}\n")
             self.compile("cxx", made, f"embedded_{name}", flags)
+
+    def pages(self, table, flags, *made, names=()):
+        """The pages of texts/ as a source, and a header if it has one."""
+        self.write(f"build {' '.join(made)}: pages | "
+                   f"{ROOT}/texts/embed_pages.py\n"
+                   f"  table = {table}\n  made = {made[0]}\n"
+                   f"  names = {' '.join(names)}\n")
+        self.compile("cxx", made[-1], f"pages_{table}", flags,
+                     "gen/lint/rules/all.h gen/cli/commands.h")
 
     def link(self):
         self.write(f"build shardc.wasm: link {' '.join(self.objects)}\n"

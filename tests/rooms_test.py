@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     "lint/analysis": {"source", "model", "parse", "match", "resolve", "legalize",
         "roles", "comm", "schedule", "step", "plan"},
     "lint/rules": {"source", "model", "match", "match/proof", "resolve",
-        "roles", "comm", "step", "lint/analysis"},
+        "roles", "comm", "step", "plan", "lint/analysis"},
     "lint": {"source", "model", "yaml", "match", "plan/difference",
         "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "stored", "importers", "plan"},
@@ -78,17 +78,11 @@ MAY_INCLUDE = {
     "verify/traces": {"source", "model", "floats", "comm", "dense",
         "exec/machine", "exec/attention", "exec/cache", "exec/pages",
         "exec/operations", "verify/cases", "verify/judge"},
-    "verify/faults": {"source", "floats", "comm", "exec/kernels",
-        "exec/machine", "exec/attention", "exec/cache", "exec/pages",
-        "exec/operations", "verify/cases", "verify/judge", "verify/traces"},
-    "verify/answers": {"dense", "exec/kernels", "exec/machine",
-        "exec/attention", "exec/cache", "exec/pages", "exec/operations",
-        "verify/cases", "verify/judge", "verify/traces"},
-    "verify": {"source", "model", "resolve", "exec/machine", "verify/cases",
-        "verify/judge", "verify/traces"},
+    "verify": {"source", "exec/machine", "verify/cases", "verify/judge",
+        "verify/traces"},
     "verify/step": {"source", "model", "comm", "schedule", "step", "plan",
         "dense", "exec/machine", "exec/step", "exec/operations", "verify/cases",
-        "verify/judge", "verify/faults"},
+        "verify/judge"},
     "cost": {"source", "devices", "model", "resolve", "legalize", "roles", "comm",
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
@@ -99,31 +93,26 @@ MAY_INCLUDE = {
         "cost"},
     "picture": {"source", "model", "roles", "comm", "plan"},
     "emit": {"source", "model", "plan"},
-    "emit/findings/pages": {"source"},
-    "emit/findings": {"source", "lint/rules", "emit", "emit/findings/pages"},
+    "emit/findings": {"source", "lint/rules", "emit"},
     "emit/verify": {"source", "model", "floats", "comm", "exec/machine",
-        "verify/cases", "verify/judge", "verify/faults", "verify/answers",
-        "verify", "verify/step"},
+        "verify/cases", "verify/judge", "verify", "verify/step"},
     "emit/exports": {"source", "model", "roles", "schedule", "plan"},
     "emit/plans": {"source", "model", "comm", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
-    "emit/costs": {"source", "devices", "cost", "search", "emit"},
+    "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},
     "emit/audits": {"source", "audit", "emit/costs", "emit/findings"},
     "emit/pictures": {"source", "model", "picture"},
     "emit/schedules": {"source", "schedule", "emit/pictures"},
-    "emit/report": {"source", "comm", "plan/difference", "cost", "audit",
+    "emit/report": {"source", "model", "comm", "plan/difference", "cost", "audit",
         "picture", "emit/costs", "emit/audits", "emit/findings",
         "emit/pictures", "emit/schedules"},
-    "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
-        "lint", "target", "exec/operations", "verify/cases", "verify",
-        "emit", "emit/findings", "emit/verify"},
     "lsp": {"source", "devices", "model", "yaml", "parse", "resolve", "plan",
         "lint/analysis", "lint/rules", "lint", "target", "emit/findings"},
     "cli": {"source", "devices", "model", "schedule", "emit/schedules", "stored", "parse", "families", "importers/rules", "match",
         "match/proof", "resolve",
         "legalize", "step", "plan", "plan/difference", "lint/analysis",
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",
-        "verify/answers", "verify", "verify/step", "eval", "emit", "emit/findings",
+        "verify", "verify/step", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
         "search", "hlo", "audit", "emit/audits", "picture", "emit/pictures", "emit/report", "suggest", "lsp"},
 #Precompiled; no source includes it.
@@ -154,7 +143,7 @@ THIRD_PARTY = {
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 #Made by the build, or next to the source that includes it.
-GENERATED = {"cli/version.h"}
+GENERATED = {"cli/commands.h", "cli/version.h", "lint/rules/all.h"}
 
 
 def room_of(path):
@@ -165,7 +154,7 @@ class Source:
     """All includes of src, read once."""
 
     def __init__(self):
-        self.files = set()
+        self.files = set(GENERATED)
         self.ours = []      # (file, its room, the room it includes, header)
         self.foreign = []   # (file, its room, header)
         for folder, _, names in os.walk(SRC):
@@ -244,8 +233,6 @@ class Rooms(unittest.TestCase):
     def test_includes_follow_the_table(self):
         self.assertTrue(self.source.ours)
         for file, room, other, header in self.source.ours:
-            if header in GENERATED:
-                continue
             self.assertIn(header, self.source.files, file)
             if other != room:
                 self.assertIn(other, MAY_INCLUDE[room],
@@ -254,7 +241,7 @@ class Rooms(unittest.TestCase):
     def test_the_table_lists_only_what_is_used(self):
         used = {room: set() for room in MAY_INCLUDE}
         for _, room, other, header in self.source.ours:
-            if other != room and header not in GENERATED:
+            if other != room:
                 used[room].add(other)
         self.assertEqual(used, MAY_INCLUDE)
 

@@ -294,6 +294,7 @@ def navigation(manual, playground):
             {"How suggest chooses": "suggest.md"},
             {"What a compiler sends": "compiler.md"},
             {"Compared with other systems": "runtimes.md"},
+            {"Detected faults": "detected-faults.md"},
             {"Security": "security.md"}]},
         {"Project": [
             {"Changes": "project/changelog.md"},

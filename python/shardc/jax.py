@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from shardc.arrays import Owner, abstract, check_mesh, map_arrays, nested, put
-from shardc.mesh import PlanError, Spec
+from shardc.mesh import PlanError, Spec, no_factors
 from shardc.tree import dtype_name
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def jax_mesh(plan: Plan, devices: Iterable[Any] | None = None) -> Mesh:
 
 
 def partition_spec(spec: Sequence[Any]) -> PartitionSpec:
+    no_factors(spec, "a PartitionSpec")
     return PartitionSpec(*spec)
 
 

@@ -6,12 +6,35 @@ The other modules build on this one, which imports none of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Union
 
 # One entry for each dimension: unsharded, an axis, or several, the first major.
 Entry = Union[None, str, tuple[str, ...]]
 Spec = tuple[Entry, ...]
+
+
+# A factor of an axis, as Shardy writes it: the factor of size 8 of which the
+# more significant factors have the product 1.
+_FACTOR = re.compile(r"(.+):\((\d+)\)(\d+)")
+
+
+def factor_of(axis: str) -> tuple[str, int, int] | None:
+    """("tp", 1, 8) for `tp:(1)8`; None for an axis."""
+    found = _FACTOR.fullmatch(axis)
+    return None if found is None else (found[1], int(found[2]), int(found[3]))
+
+
+def no_factors(spec: Iterable[Entry], what: str) -> None:
+    """Raises PlanError if the spec has a factor of an axis."""
+    for entry in spec:
+        for axis in (entry,) if isinstance(entry, str) else entry or ():
+            if factor_of(axis) is not None:
+                raise PlanError(
+                    f"{what} has no factor of an axis, such as {axis!r}, over which"
+                    " `kv_replicate` shards KV heads"
+                )
 
 
 class PlanError(ValueError):
@@ -51,11 +74,27 @@ class Mesh:
         return {axis.name: axis.size for axis in self.axes}
 
     def size(self, axis: str) -> int:
-        """Returns the axis's size; raises KeyError if the mesh lacks the axis."""
+        """Returns the size of an axis, or of a factor of one (factor_of); raises
+        KeyError if the mesh lacks the axis."""
+        factor = factor_of(axis)
+        if factor is not None:
+            name, before, size = factor
+            if self.size(name) % (before * size):
+                raise KeyError(axis)
+            return size
         for one in self.axes:
             if one.name == axis:
                 return one.size
         raise KeyError(axis)
+
+    def index(self, at: Mapping[str, int], axis: str) -> int:
+        """Returns the coordinate on an axis, or on a factor of one, of a device
+        whose coordinates along the axes are `at`."""
+        factor = factor_of(axis)
+        if factor is None:
+            return at[axis]
+        name, before, size = factor
+        return at[name] // (self.size(name) // before // size) % size
 
     def coordinates(self, device: int) -> dict[str, int]:
         """Returns the device's coordinate along each axis."""

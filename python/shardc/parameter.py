@@ -225,7 +225,7 @@ class Parameter:
             # Each axis divides what the axes before it have left, as torch.chunk.
             for axis in (entry,) if isinstance(entry, str) else entry or ():
                 share = -((begin - end) // self._mesh.size(axis))
-                begin = min(begin + at[axis] * share, end)
+                begin = min(begin + self._mesh.index(at, axis) * share, end)
                 end = min(begin + share, end)
             out.append(slice(begin, end))
         return tuple(out)

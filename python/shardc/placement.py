@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-from shardc.mesh import Mesh, Spec
+from shardc.mesh import Mesh, Spec, no_factors
 
 # The dimension that a mesh axis splits, and the parts that more major axes of
 # it make which come later on the mesh; None where the axis splits nothing.
@@ -19,6 +19,7 @@ def splits_of(spec: Spec, mesh: Mesh) -> list[Split]:
 
         (("tp", "dp"),) on dp 2, tp 4  ->  [(0, 4), (0, 1)]
     """
+    no_factors(spec, "DTensor")
     out: list[Split] = [None for _ in mesh.axes]
     for dim, entry in enumerate(spec):
         group = (entry,) if isinstance(entry, str) else entry or ()

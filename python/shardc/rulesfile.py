@@ -14,22 +14,10 @@ from typing import Any
 
 from shardc.declared import DeclarationError, Declarations
 from shardc.folding import Folded, folded
+from shardc.logical_axes import RESERVED
 from shardc.manifest import SCHEMA as MANIFEST
 from shardc.mesh import Spec
 from shardc.program import find_program, run
-
-# What a rules file reads as logical axes and axis rules (shardc-rules(5)); a mesh
-# axis of such a name is registered as itself.
-RESERVED = frozenset(
-    """BATCH LENGTH QUERY_LENGTH KV_LENGTH EMBED HEAD KV_HEAD HEAD_DIM KV_HEAD_DIM
-    MLP_INTERMEDIATE VOCAB EXPERT EXPERT_GATE BIAS_HEAD_SEQ BIAS_KV_SEQ DP FSDP TP
-    EP SP batch sequence query_sequence key_sequence hidden_state head kv_head
-    attention_dim attention_kv_dim mlp_intermediate vocab expert expert_gate
-    bias_head_sequence bias_key_sequence data_parallel fully_sharded_data_parallel
-    tensor_parallel expert_parallel sequence_parallel decode_batch decode_head
-    decode_kv_head decode_key_sequence decode_query_sequence decode_attention_dim
-    decode_attention_kv_dim""".split()
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shardc.mesh import factor_of
 from shardc.schema import Misfit, Path, check, plan_schema
 
 # Bytes of types that are stored in blocks: elements of a block, and its bytes.
@@ -104,6 +105,16 @@ def _bytes(elements: int, dtype: str) -> int | None:
 
 def _axes(entry: Any) -> list[str]:
     return [entry] if isinstance(entry, str) else list(entry or ())
+
+
+def _size(axis: str, sizes: Mapping[str, int]) -> int | None:
+    """Of an axis or a factor of one; None if the mesh lacks it."""
+    factor = factor_of(axis)
+    if factor is None:
+        return sizes.get(axis)
+    name, before, size = factor
+    whole = sizes.get(name, 0)
+    return size if before * size and whole and whole % (before * size) == 0 else None
 
 
 def check_form(data: Any) -> None:
@@ -231,7 +242,7 @@ def _check_names(param: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
     for path, layout in _layouts(param):
         for dim, entry in enumerate(layout["spec"]):
             for axis in _axes(entry):
-                if axis not in sizes:
+                if _size(axis, sizes) is None:
                     raise Misfit(
                         (*path, "spec", dim), f"names no axis of the mesh: {axis!r}"
                     )
@@ -263,10 +274,11 @@ def held(
     for dim, entry in enumerate(spec):
         parts = 1
         for axis in _axes(entry):
-            if axis in used:
+            name = (factor_of(axis) or (axis,))[0]
+            if name in used:
                 return None, None
-            used.add(axis)
-            parts *= sizes[axis]
+            used.add(name)
+            parts *= _size(axis, sizes) or 1
         block = 1
         if dim + 1 == len(shape) and dtype in _BLOCKS:
             block = _BLOCKS[dtype][0]

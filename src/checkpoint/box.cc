@@ -36,13 +36,13 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
     for (size_t i = spec[dim].size(); i > 0;) {
       --i;
       const std::string& name = spec[dim][i];
-      const auto axis = mesh.Find(name);
+      const auto axis = mesh.FindDigit(name);
       if (!axis || !seen.insert(name).second) return std::nullopt;
       // An axis that shards a dimension of size 0 makes no further parts.
       if (shape[dim] == 0) continue;
       cut.steps_.push_back({*axis, cut.parts_});
-      cut.parts_ *= mesh.axes[*axis].size;
-      cut.divisions_[dim].push_back(mesh.axes[*axis].size);
+      cut.parts_ *= axis->size;
+      cut.divisions_[dim].push_back(axis->size);
     }
     std::reverse(cut.divisions_[dim].begin(), cut.divisions_[dim].end());
   }
@@ -52,7 +52,7 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
 int64_t Partition::PartOf(const std::vector<int64_t>& coordinates) const {
   int64_t part = 0;
   for (const Step& step : steps_) {
-    part += coordinates[step.axis] * step.weight;
+    part += step.digit.Of(coordinates[step.digit.axis]) * step.weight;
   }
   return part;
 }

@@ -33,8 +33,8 @@ class Partition {
 
  private:
   struct Step {
-    size_t axis = 0;     // index into the mesh's axes
-    int64_t weight = 0;  // weight of the axis's coordinate in a part's number
+    Mesh::Digit digit;   // the axis or sub-axis
+    int64_t weight = 0;  // weight of the digit in a part's number
   };
   std::vector<Step> steps_;
   Shape shape_;  // shape of the tensor

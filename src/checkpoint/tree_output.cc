@@ -23,6 +23,7 @@
 #include "floats/convert.h"
 #include "model/name.h"
 #include "model/shard_range.h"
+#include "model/sub_axis.h"
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/wording.h"
@@ -188,7 +189,12 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
     }
   }
   if (output.index != nullptr) {
-    out.sharding = {output.index->mesh, output.index->params[index].spec};
+    // The mesh has factors in place of axes that have sub-axes in the spec,
+    // because a NamedSharding shards over complete axes.
+    const Mesh& mesh = output.index->mesh;
+    const Spec& spec = output.index->params[index].spec;
+    const Mesh refined = RefinedMesh(mesh, {&spec, 1}).value_or(mesh);
+    out.sharding = {refined, RefinedSpec(refined, spec)};
   }
   return out;
 }

@@ -108,13 +108,6 @@ Options OptionsOf(AttentionFlags& flags) {
 
 }  // namespace
 
-const Command kAttention = {
-    .name = "attention",
-    .summary = "print the specs of the tensors of attention",
-    .about = "Prints the specs of the tensors that take part in attention.",
-    .example = "shardc attention --mode decode --layout bthd --format json",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunAttention); },
-};
+Declared DeclareAttention() { return Declare(OptionsOf, RunAttention); }
 
 }  // namespace shardc::cli

@@ -206,7 +206,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
   const bool grown = how.growth && !how.growth->empty();
-  const bool drifted = how.drifts && !how.drifts->all.empty();
+  const bool drifted = how.drifts && how.drifts->Fail();
   const bool fails = std::ranges::any_of(
       found.all(),
       [&](const Finding& finding) { return selection->Fails(finding.level); });
@@ -235,7 +235,8 @@ Options OptionsOf(AuditFlags& flags) {
        .to = &flags.plan,
        .value = "FILE",
        .help = "plan file whose mesh names the axes; exit with 1 if the "
-               "program shards its parameters in another way"},
+               "program shards its parameters in another way, or has none "
+               "of them"},
       {.name = "--step",
        .to = &flags.step,
        .value = "FILE",
@@ -266,77 +267,6 @@ Options OptionsOf(AuditFlags& flags) {
 
 }  // namespace
 
-const Command kAudit = {
-    .name = "audit",
-    .summary = "list what a compiled program sends, by source line",
-    .about = R"(
-Reads the text of a program that XLA has compiled and lists its collectives:
-the mesh axes of their devices, how often they run, the bytes that the busiest
-device sends, the phase of the step, what is sent, and the line of the Python
-source.
-
-The program is the output of `jax.jit(f).lower(...).compile().as_text()`, or a
-file of `--xla_dump_to`: the optimised module, or the one right after
-partitioning, whose dtypes are the model's own on every back end. CPU, GPU and
-TPU programs are read, gzipped ones too. Nothing is run.
-
-`--mesh`, or the mesh of `--plan`, names the axes; it must be the mesh that the
-program was compiled for, its devices in the same order. Without it a group is
-shown by its device numbers.
-
-A plan's specs are also compared with the shardings of the program's arguments,
-in the mode of `--mode`. An argument is compared with the parameter whose name
-its path ends in, so states of an optimizer are compared with their parameters.
-
-`--step` compares the program with a plan's step program, which `shardc verify
-step --format json` writes for the same batch and sequence; its mesh names the
-axes if there is no `--mesh` and no `--plan`. Before that the program's
-collectives are rewritten as later passes or other back ends do: an all_reduce
-of which each device uses only its slice is a reduce_scatter, partial values are
-reduced after the operations that are linear in them, all_reduces of one value
-over several axes are one, a value that is gathered twice is gathered once, and a
-gather that is only sorted is left out. Layers are added up, in loops and
-unrolled. What is planned and not compiled, or compiled and not planned, is
-listed with the reason if one is known. Single numbers are not compared.
-
-A collective in a loop counts as often as the loop runs. A loop whose number of
-runs is unknown counts once, so the total is a lower bound; of a conditional,
-the branch that sends most counts, so the total is an upper bound. Both are
-noted below the table.
-
-What is sent is an entry parameter, named by its path in the argument; an
-input, which is an argument without a path; the gradient of a parameter; or an
-activation. Its shape is that of the device's own part.
-
-`--by` adds up the table by one property. With a profile (`--profile`, or the
-mesh's device) the time of each row is estimated as `shardc cost` does.
-
-`--against` compares with an earlier audit of the program, as `--format json`
-wrote it, for a check in CI. It lists each kind of collective over the same axes
-that now sends more, with what grew most and the function that sends it. Up to
-1 % and 4 KiB more do not count, because compilers add and remove collectives of
-a few numbers, unless nothing was sent over these axes before. Lines of source
-and numbers of collectives may change without a difference.
-
-Below the table are findings: what the program does that its author probably did
-not intend, such as an activation that is gathered over the axes of the batch, at
-the line of the Python source. `shardc explain SHD601` explains one and shows an
-example; the codes are SHD601 to SHD610; SHD611 and SHD612 are
-those of `shardc check`. Findings that compare dtypes are made of a program
-right after partitioning and of a TPU's only, because the back ends for CPUs and
-GPUs change dtypes.
-
-`--format json` is shardc.audit/v1. The other formats have the findings alone,
-as those of `shardc check`.
-
-Exits with 1 if there is a finding of the level of `--fail-on`, if `--against`
-is given and the program sends more, if `--plan` is given and an argument is
-sharded in another way, or if `--step` is given and the program sends what
-is not planned.)",
-    .example =
-        "shardc audit build/step.hlo.txt --mesh dp:2,fsdp:2,tp:2 --by line",
-    .formats = kFindingFormatNames,
-    .declare = [] { return Declare(OptionsOf, RunAudit); },
-};
+Declared DeclareAudit() { return Declare(OptionsOf, RunAudit); }
 
 }  // namespace shardc::cli

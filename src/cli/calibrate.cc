@@ -204,27 +204,6 @@ Options OptionsOf(CalibrateFlags& flags) {
 
 }  // namespace
 
-const Command kCalibrate = {
-    .name = "calibrate",
-    .summary = "fit a device profile to measured training steps",
-    .about = R"(
-Writes a device profile (shardc-profile(5)) with which `shardc cost` expects the
-times that were measured. Each `--run` is a file with the inputs of `cost` and
-the time of a step (shardc-run(5)); two or three are enough.
-
-The first two figures are the share of its peak rate that the device reaches in
-matrix products, which a short step without rematerialisation determines, and the
-share that the attention kernel reaches, which needs a step of 16,384 tokens or
-more: it is fitted if attention takes another part of one step than of another.
-Three runs on different numbers of hosts determine how a step grows with their
-number. All else is taken from the base. A single run changes the base only if
-the expected time is more than 10 % off, because it repeats its own noise.
-
-The measured and the expected times before and after are printed as a message.)",
-    .example =
-        "shardc calibrate --profile h100-sxm --run short.yaml "
-        "--run long.yaml -o our-h100.yaml",
-    .declare = [] { return Declare(OptionsOf, RunCalibrate); },
-};
+Declared DeclareCalibrate() { return Declare(OptionsOf, RunCalibrate); }
 
 }  // namespace shardc::cli

@@ -468,19 +468,6 @@ Options OptionsOf(CheckFlags& flags) {
 
 }  // namespace
 
-const Command kCheck = {
-    .name = "check",
-    .summary = "run every lint that the inputs allow",
-    .about = R"(
-Runs every lint that the inputs allow, over the targets of the project or over
-the given files, and lists the skipped lints. The comment
-`# shardc: ignore[CODE] reason`, on a line of a rules file or on the line above,
-suppresses the findings with that code for the line.)",
-    .example =
-        "shardc check --mesh fsdp:8,tp:4 --rules rules.yaml "
-        "--manifest manifest.json",
-    .formats = kFindingFormatNames,
-    .declare = [] { return Declare(OptionsOf, RunCheck); },
-};
+Declared DeclareCheck() { return Declare(OptionsOf, RunCheck); }
 
 }  // namespace shardc::cli

@@ -4,8 +4,8 @@
 // parse, families, stored, hlo, importers/rules, match, match/proof, resolve,
 // legalize, schedule, step, plan, plan/difference, lint/analysis, lint/rules,
 // lint, checkpoint, target, exec/machine, exec/operations, eval, verify/cases,
-// verify/answers, verify, verify/step, cost, suggest, search, audit, picture,
-// emit, emit/findings, emit/verify, emit/exports, emit/plans, emit/costs,
+// verify, verify/step, cost, suggest, search, audit, picture, emit,
+// emit/findings, emit/verify, emit/exports, emit/plans, emit/costs,
 // emit/audits, emit/pictures, emit/schedules, emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
@@ -58,25 +58,23 @@ Declared Declare(Options (*options)(Flags&),
           }};
 }
 
-// Describes a command. Each command has one record, in the file with the
-// command's name, and one line in commands.h.
+// Describes a command. Its texts are its page in texts/commands. The build
+// makes cli/commands.h from the pages: it declares a function for each command,
+// such as DeclareVerifyStep for `verify step`, which the file with the
+// command's name defines.
 struct Command {
-  // The name has one word, or two for a subcommand. A subcommand ("verify
-  // step") is declared after its command ("verify").
+  // The name has one word, or two for a subcommand.
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
-  // The text for the manual: paragraphs separated by empty lines. It may
-  // contain `code`, *emphasis* and names of manual pages such as
-  // shardc-rules(5).
-  std::string_view about;
+  std::string_view about;    // the text for the manual
   std::string_view example;  // example command lines for `--help`
   // Values of `--format`; empty if the command prints no result.
-  std::string_view formats = "";  // "text|json"
+  std::string_view formats;  // "text|json"
   Declared (*declare)();
 };
 
 // Returns all commands in the order of `shardc --help`.
-std::span<const Command* const> Commands();
+std::span<const Command> Commands();
 
 // Returns all options of a command: its own options, then the options that
 // every command has, with --help last.

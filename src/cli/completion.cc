@@ -28,12 +28,6 @@ Options CompletionOptions(std::string& shell) {
 
 }  // namespace
 
-const Command kCompletion = {
-    .name = "completion",
-    .summary = "print a completion script for a shell",
-    .about = "Prints a completion script for bash, fish or zsh.",
-    .example = "shardc completion bash > /etc/bash_completion.d/shardc",
-    .declare = [] { return Declare(CompletionOptions, RunCompletion); },
-};
+Declared DeclareCompletion() { return Declare(CompletionOptions, RunCompletion); }
 
 }  // namespace shardc::cli

@@ -258,58 +258,6 @@ Options OptionsOf(CostCommand& command) {
 
 }  // namespace
 
-const Command kCost = {
-    .name = "cost",
-    .summary = "compute what a plan costs: memory, communication and time",
-    .about = R"(
-Prints the memory of the fullest and of the emptiest device: parameters,
-gradients, optimizer states, the KV cache, activations under a
-rematerialisation policy, logits, and the gathered weights of one layer. In
-training these are the tensors at the peak of a step, which is in the loss or in
-the backward pass of a layer. What the software that `--stack` names adds, its
-allocator and the context of the device give the bytes to expect, with the least
-and the most; a step fits a device's memory if the most does, and may fit if the
-least does.
-
-Then it prints what each device sends in a step: each collective with its axes,
-forward and backward. If the rules describe the model (`verify step`) and
-batch and length are known, these come from the step's program, otherwise from
-formulas of a layer, with the reason. With a profile (`--profile`, or the
-mesh's device) it estimates the time of communication over the profile's links,
-and of a step. In training that is the time to expect of a real run of the
-software that `--stack` names, fitted to published runs, with its parts and
-bounds; in serving it is at peak rates. The mesh's processes, slices and memory
-override those of the profile. `--profiles` lists the accelerators, each figure
-with its source; `--profile` also takes a file that describes another one.
-
-Unknown parts are listed and left out of the total, never guessed: activations
-need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
-`--kv-len`. A matrix that neither a `model:` section nor its name describes is
-listed with its bytes under `not known`: totals are then lower bounds, and there
-is no time of a step and no free memory. `--explain` lists the assumptions of
-each figure.
-
-With `--stages AXIS`, a `stages:` section of the rules or of the target, or a
-plan file that has stages, the layers are divided into the stages of a pipeline
-over an axis that no spec uses. Each rank is printed with its layers and bytes, then the time of a step: the
-schedule's table (`shardc schedule`) is run with the times of each stage's own
-program, and what all ranks do after their tasks is added. `--assign cost`
-searches for the division whose longest stage is shortest; `--microbatches` is
-that of the schedule.
-
-`--format json` is shardc.cost/v1, and shardc.pipeline/v1 with `--stages`.
-
-Exits with 1 if a device's memory is known and a step may take more, and if a
-spec is illegal, also one of attention whose axes do not divide the heads of
-`--model`. Without a part of the memory, whether a step fits is not known unless
-the other parts exceed the memory. If the batch and a memory or a profile are
-given and a fact is missing that the answer needs, it also exits with 1.)",
-    .example =
-        "shardc cost --mesh fsdp:8,tp:8 --rules auto "
-        "--manifest model.safetensors.index.json --model config.json "
-        "--batch 64 --seq 8192 --profile h100-sxm",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunCost); },
-};
+Declared DeclareCost() { return Declare(OptionsOf, RunCost); }
 
 }  // namespace shardc::cli

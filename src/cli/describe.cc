@@ -52,8 +52,7 @@ void WriteCommand(JsonWriter& json, const Command& command) {
   json.Break(kMemberIndent);
   json.Member("summary", command.summary);
   json.Break(kMemberIndent);
-  json.Member("about",
-              command.about.substr(command.about.find_first_not_of('\n')));
+  json.Member("about", command.about);
   json.Break(kMemberIndent);
   json.Member("example", command.example);
   json.Break(kMemberIndent);
@@ -75,8 +74,8 @@ void WriteCommand(JsonWriter& json, const Command& command) {
 std::string DescribeCommands() {
   return JsonText([](JsonWriter& json) {
            json.BeginArray(JsonLayout::kLines);
-           for (const Command* command : Commands()) {
-             WriteCommand(json, *command);
+           for (const Command& command : Commands()) {
+             WriteCommand(json, command);
            }
            json.EndArray();
          }) +

@@ -154,37 +154,6 @@ Options OptionsOf(DiffFlags& flags) {
 
 }  // namespace
 
-const Command kDiff = {
-    .name = "diff",
-    .summary = "what changed between two plans",
-    .about = R"(
-Compares two plans; a plan with what the inputs give now, if one plan is given;
-two modes of one plan (`--between`); or two step programs. Parameters whose
-names differ only in numbers and that differ in the same way are one group. For
-each group it prints the spec before and after, the bytes that a device holds,
-and the collective that moves a parameter from one to the other, with the bytes
-that the busiest device sends. That includes parameters whose spec is the same
-on another mesh. Parameters that were added or removed, that have another shape
-or dtype, or that another rule matches, and attention specs follow, and last
-every other member of the plan that differs, so that `shardc diff` finds a
-difference exactly when `shardc check --locked` does.
-
-If the meshes have different numbers of devices, parameters move through a
-checkpoint, and no collective is given. None is given either if the parameter
-has another shape, or if a plan has pipeline stages and the other plan has none,
-others, or another mesh.
-
-A checkpoint of orbax is compared by the sharding that it records: what
-restoring it for a plan moves, and the names, shapes and data types that do not
-fit.
-
-`--format markdown` is a comment for a pull request, with a table of the totals
-first; `json` is shardc.diff/v1.
-
-Exits with 1 when the plans differ.)",
-    .example = "shardc diff old.plan.json new.plan.json",
-    .formats = "text|json|markdown",
-    .declare = [] { return Declare(OptionsOf, RunDiff); },
-};
+Declared DeclareDiff() { return Declare(OptionsOf, RunDiff); }
 
 }  // namespace shardc::cli

@@ -129,20 +129,6 @@ Options OptionsOf(EvalFlags& flags) {
 
 }  // namespace
 
-const Command kEval = {
-    .name = "eval",
-    .summary = "evaluate one function of the reference on given inputs",
-    .about = R"(
-Evaluates a function of eformer, EasyDeL or fjformer on a JSON input, by the
-code that the other commands run, and prints its result as JSON. Without a name
-it lists the functions and the members of their inputs.
-
-Rules are written as in shardc-rules(5) and trees as in shardc-manifest(5). A
-list of inputs gives a list of `result` or `error`, and an input that cannot be
-used does not stop the others.)",
-    .example = "echo '{\"text\": \"a\"}' | shardc eval get_safe_hash_int",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunEval); },
-};
+Declared DeclareEval() { return Declare(OptionsOf, RunEval); }
 
 }  // namespace shardc::cli

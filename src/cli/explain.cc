@@ -178,31 +178,6 @@ Options OptionsOf(ExplainFlags& flags) {
 
 }  // namespace
 
-const Command kExplain = {
-    .name = "explain",
-    .summary =
-        "explain why a parameter got its spec, or what a diagnostic means",
-    .about = R"(
-For the name of a parameter, prints how it got its spec: the rules tried, each
-logical axis resolved in each mode, corrections and bytes, and with `stages:` in
-the rules or the target the stage of the pipeline that has it. For a code such
-as `SHD203`, or the name of a code, prints what the diagnostic means and how to
-fix it.
-
-`--step` prints what a step of the model does with the parameter: the ops that
-use it, the collectives that move it, how its gradient is reduced, and what a
-device sends for it at the target's batch and 4096 tokens. This needs rules
-with a `model:` section.
-
-`--program` prints what a compiled program does with the parameter, as `shardc
-audit` reports it: each gather of it and each reduction of its gradient, with
-the line of Python, and whether the program's arguments have the plan's
-sharding. Names of stacked layers have no number.)",
-    .example =
-        "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
-        "--rules builtin:llama --manifest manifest.json",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunExplain); },
-};
+Declared DeclareExplain() { return Declare(OptionsOf, RunExplain); }
 
 }  // namespace shardc::cli

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "model/axis_rules.h"
 #include "plan/compile.h"
 #include "source/finding.h"

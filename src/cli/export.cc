@@ -328,6 +328,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
+  if (!exports::StateKvReplicas(*exporter, *plan, findings)) return kFailed;
   const auto stages = plan->stages;
   if (stages && !staged && !exporter->lists_ranks) {
     plan = exporter->of_stage
@@ -474,24 +475,6 @@ Options OptionsOf(ExportFlags& flags) {
 
 }  // namespace
 
-const Command kExport = {
-    .name = "export",
-    .summary = "write a plan in the format of another system",
-    .about = R"(
-Writes a plan, given with `--plan` or compiled from mesh, rules and manifest,
-in another system's format.
-
-If the format cannot express a part of the plan, such as a tensor that is placed
-at one coordinate of an axis, the command reports the parameters and writes
-nothing. Formats that hold one mode take it from `--mode`; `jax`, `jax-json`,
-`csv` and `markdown` hold all modes of the plan.
-
-The formats of pipelines (`torch-pipeline`, `megatron-pipeline`,
-`maxtext-pipeline`, `vllm-pipeline`) write how layers are divided into stages,
-which `--stages`, `--assign`, `--schedule` and `--microbatches` give.)",
-    .example = "shardc export jax --plan plan.json -o shardings.py",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunExport); },
-};
+Declared DeclareExport() { return Declare(OptionsOf, RunExport); }
 
 }  // namespace shardc::cli

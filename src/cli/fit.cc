@@ -311,44 +311,6 @@ Options OptionsOf(FitCommand& command) {
 
 }  // namespace
 
-const Command kFit = {
-    .name = "fit",
-    .summary = "find the mesh sizes that are legal for a model, with costs",
-    .about = R"(
-Tries each axis alone with each size. A size is legal if it divides every
-dimension that the axis shards, splits no head, no KV head and no block of
-quantised weights, and divides the rows and tokens. A legal size is shown with
-what a device holds and sends, an illegal one with the reasons.
-
-With `--devices`, tries every factorisation of that number over the axes, under
-the given rules (or a pack, `--rules auto`), and lists the meshes that fit in a
-device's memory (`--memory`, `--profile`): the fastest first if a profile gives
-times, otherwise the one that sends least; of two equal ones, the one that needs
-less memory. Meshes that may fit, because a step may take more or less memory
-than expected, are listed after those. No mesh is needed; a given mesh only
-defines the device.
-
-If the rules or the target declare `stages:`, or with `--stages AXIS`, the axis
-of the stages is one of the axes, the outermost. On each mesh the model is
-divided into stages and evaluated as `shardc cost` does; a mesh whose sizes the
-stages refuse is illegal. Another axis alone is evaluated without stages, and
-`--stages none` does so with all meshes.
-
-A mesh that shards experts is evaluated with the batch over the axes of the
-rules, and with the batch over the experts' axis too, and listed with the better
-of both; the rules then need the `batch` that is printed.
-
-The settings behind the figures are printed last. `--format json` is
-shardc.fit/v1, with all meshes that were tried.
-
-Exits with 1 if no mesh fits, and prints the one that is closest to fitting, and
-the smallest change of `--remat` and `--microbatches` with which one fits.)",
-    .example =
-        "shardc fit --devices 64 --profile h100-sxm --rules auto "
-        "--manifest model.safetensors.index.json --model config.json "
-        "--batch 64 --seq 8192",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunFit); },
-};
+Declared DeclareFit() { return Declare(OptionsOf, RunFit); }
 
 }  // namespace shardc::cli

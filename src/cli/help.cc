@@ -110,11 +110,11 @@ void AddSection(const std::string& heading, const Options& options,
 void AddSubcommands(const Command& command, std::string& out) {
   const std::string prefix = std::string(command.name) + " ";
   bool first = true;
-  for (const Command* other : Commands()) {
-    if (!other->name.starts_with(prefix)) continue;
+  for (const Command& other : Commands()) {
+    if (!other.name.starts_with(prefix)) continue;
     if (first) out += "\nSubcommands:\n";
     first = false;
-    AddRow(std::string(other->name.substr(prefix.size())), other->summary,
+    AddRow(std::string(other.name.substr(prefix.size())), other.summary,
            kSummaryColumn, out);
   }
 }
@@ -156,9 +156,9 @@ std::string ProgramHelp() {
          "and licences",
          kHelpColumn, out);
   out += "\nSubcommands:\n";
-  for (const Command* command : Commands()) {
-    if (command->name.find(' ') != std::string_view::npos) continue;
-    AddRow(std::string(command->name), command->summary, kSummaryColumn, out);
+  for (const Command& command : Commands()) {
+    if (command.name.find(' ') != std::string_view::npos) continue;
+    AddRow(std::string(command.name), command.summary, kSummaryColumn, out);
   }
   return out;
 }

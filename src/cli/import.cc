@@ -20,7 +20,6 @@ namespace {
 
 struct ImportFlags {
   std::string format, file, output, mesh_output, names;
-  Strings values;
   InputFlags inputs;
   imports::Request request;
 };
@@ -34,6 +33,17 @@ const imports::Importer* FindImporter(const std::string& format,
     names.push_back(importer->name);
     known += (known.empty() ? "`" : ", `") + std::string(importer->name) + "`";
   }
+  // Python source is read by Python.
+  const bool logical = format == "flax" || format == "t5x";
+  if (format == "python" || logical) {
+    findings.Add(code::kUsage, {},
+                 "the Python package of shardc imports `" + format + "`",
+                 "run `python3 -m shardc.import_python FILE" +
+                     std::string(logical ? " --logical` with `--names` and "
+                                           "`--mesh`"
+                                         : "`"));
+    return nullptr;
+  }
   findings.Add(code::kUsage, {}, "there is no importer `" + format + "`",
                DidYouMean(format, names, "the importers are " + known));
   return nullptr;
@@ -45,28 +55,11 @@ bool Applies(const imports::Importer& importer, const ImportFlags& flags,
              Findings& findings) {
   const std::pair<std::string_view, bool> given[] = {
       {"--symbol", !flags.request.symbol.empty()},
-      {"--set", !flags.values.empty()},
-      {"--matching", !flags.request.matching.empty()},
       {"--names", !flags.names.empty()},
       {"--mesh", !flags.inputs.asked.mesh.empty()},
       {"--axis", !flags.request.axis.empty()},
       {"--contiguous", flags.request.contiguous}};
   return TakesFlags(importer.name, importer.flags, given, findings);
-}
-
-// Reads the values of `--set`, each NAME=VALUE. Returns false after a finding.
-bool ReadValues(const Strings& given, imports::Request& request,
-                Findings& findings) {
-  for (const std::string& one : given) {
-    const size_t at = one.find('=');
-    if (at == std::string::npos || at == 0) {
-      findings.Add(code::kUsage, FlagPlace("--set", one),
-                   "this is not NAME=VALUE");
-      return false;
-    }
-    request.values[one.substr(0, at)] = one.substr(at + 1);
-  }
-  return true;
 }
 
 // Reports names that are not valid for a mesh axis, and axes that a spec names
@@ -135,7 +128,6 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
     return std::nullopt;
   }
   imports::Request request = flags.request;
-  if (!ReadValues(flags.values, request, findings)) return std::nullopt;
   request.source = ReadSource(flags.file, findings);
   if (request.source == nullptr) return std::nullopt;
   if (!flags.names.empty()) {
@@ -239,19 +231,9 @@ Options OptionsOf(ImportFlags& flags) {
       {.name = "--symbol",
        .to = &flags.request.symbol,
        .value = "NAME",
-       .help = "rule set to read from a file with several, such as "
-               "LlamaConfig.get_partition_rules"},
-      {.name = "--set",
-       .to = &flags.values,
-       .value = "NAME=VALUE",
-       .help = "value of a flag or number that the source depends on; may be "
-               "repeated"},
-      {.name = "--matching",
-       .to = &flags.request.matching,
-       .value = "search|whole|start|glob|name",
-       .help = "how the source matches names (default: search for lists, name "
-               "for dicts)",
-       .checked = true}};
+       .help = "hf-tp-plan: name of the plan in a file with several, such as "
+               "base_model_tp_plan"},
+  };
   Append(options,
          {{.name = "--names",
            .to = &flags.names,
@@ -273,23 +255,6 @@ Options OptionsOf(ImportFlags& flags) {
 
 }  // namespace
 
-const Command kImport = {
-    .name = "import",
-    .summary = "convert another system's configuration to a rules file",
-    .about = R"(
-Reads another system's rules and writes them as shardc-rules(5), and its mesh,
-if it has one, as shardc-mesh(5). Files are parsed, never run.
-
-What cannot be converted is an error with its place, and nothing is written: a
-value that is not in the file, a branch on a flag that `--set` does not give, a
-pattern that RE2 does not support. If a system does not search patterns in
-names, the written patterns are changed to match the same names. With
-`--manifest`, the command prints how many of the manifest's names have a rule.
-`hf-tp-plan` then also writes no rule for a key that matches no parameter, and
-knows the dimensions of each parameter.)",
-    .example = "shardc import eformer partition_axis.json -o axes.yaml",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunImport); },
-};
+Declared DeclareImport() { return Declare(OptionsOf, RunImport); }
 
 }  // namespace shardc::cli

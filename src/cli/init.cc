@@ -446,31 +446,6 @@ Options OptionsOf(InitFlags& flags) {
 
 }  // namespace
 
-const Command kInit = {
-    .name = "init",
-    .summary = "create a project: rules, committed plan, CI workflow",
-    .about = R"(
-Writes a project into a folder: `shardc.yaml` with one target, `rules.yaml`, the
-committed plan, a manifest if the source is not a file for a repository, and a
-workflow for GitHub at the root of the repository, or in the project's folder if
-that is in no repository. The folder is created if it does not exist. If one of
-the files exists already, the command fails and writes nothing.
-
-The workflow may only read the repository, and pins what it uses by digest: the
-checkout action by its commit, and the program by the SHA-256 of the one that
-runs. CI downloads the program from the repository's variable `SHARDC_URL`.
-
-The rules are the pack that matches the model's names, if shardc-check(1)
-reports nothing for it on the mesh; otherwise they are suggested, as by
-shardc-suggest(1). From a config.json alone, or an index without its files, the
-parameter tree is built from the configuration, as by shardc-manifest(1).
-Without `--mesh` the mesh is chosen for `--devices` of `--memory`, by default 8
-devices of 80 GiB.
-
-The files are read back before the command ends, so that
-`shardc check --locked` and `shardc plan` pass in that folder.)",
-    .example = "shardc init checkpoints/llama-3-8b --devices 64",
-    .declare = [] { return Declare(OptionsOf, RunInit); },
-};
+Declared DeclareInit() { return Declare(OptionsOf, RunInit); }
 
 }  // namespace shardc::cli

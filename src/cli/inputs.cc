@@ -65,6 +65,7 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
                                    {"fjformer", Compat::kFjformer}},
                                   findings);
   }
+  if (flags.kv_replicate) policy.kv_replicate = true;
   if (findings.errors() > before) return std::nullopt;
   return policy;
 }
@@ -264,6 +265,10 @@ Options AllInputs(InputFlags& flags) {
               .to = &flags.min_size,
               .value = "N",
               .help = "parameters with fewer elements are replicated"},
+             {.name = "--kv-replicate",
+              .to = &flags.kv_replicate,
+              .help = "replicate KV heads that are fewer than the devices of "
+                      "their axes"},
              {.name = "--compat",
               .to = &flags.compat,
               .value = "none|eformer|fjformer",
@@ -313,12 +318,19 @@ bool RefuseInputs(const InputFlags& flags, std::string_view because,
   };
   const TargetRequest& asked = flags.asked;
   const std::initializer_list<std::pair<std::string_view, std::string>> given =
-      {{"--mesh", asked.mesh},           {"--devices", flags.devices},
-       {"--processes", flags.processes}, {"--rules", first(asked.rules)},
-       {"--manifest", asked.manifest},   {"--target", asked.target},
-       {"--project", asked.project},     {"--modes", first(flags.modes)},
-       {"--unmatched", flags.unmatched}, {"--illegal", flags.illegal},
-       {"--min-size", flags.min_size},   {"--compat", flags.compat}};
+      {{"--mesh", asked.mesh},
+       {"--devices", flags.devices},
+       {"--processes", flags.processes},
+       {"--rules", first(asked.rules)},
+       {"--manifest", asked.manifest},
+       {"--target", asked.target},
+       {"--project", asked.project},
+       {"--modes", first(flags.modes)},
+       {"--unmatched", flags.unmatched},
+       {"--illegal", flags.illegal},
+       {"--min-size", flags.min_size},
+       {"--compat", flags.compat},
+       {"--kv-replicate", flags.kv_replicate ? "true" : ""}};
   for (const auto& [flag, value] : given) {
     if (value.empty()) continue;
     findings.Add(

@@ -26,7 +26,7 @@ struct InputFlags {
   TargetRequest asked;
   Strings targets;  // values of `--target`, if several are allowed
   std::string devices, processes, stdin_filename;
-  bool header_only = false;
+  bool header_only = false, kv_replicate = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
   Held held;  // A cache for commands that read the same targets several times.
@@ -45,7 +45,8 @@ Options ProjectInputs(InputFlags& flags);
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
 // Returns all options that name inputs, and those that determine how they are
-// compiled: --modes, --unmatched, --illegal, --min-size and --compat.
+// compiled: --modes, --unmatched, --illegal, --min-size, --kv-replicate and
+// --compat.
 Options AllInputs(InputFlags& flags);
 
 // Changes the option `--target` so that it can be given several times. Its

@@ -139,22 +139,6 @@ Options OptionsOf(LspFlags& flags) {
 
 }  // namespace
 
-const Command kLsp = {
-    .name = "lsp",
-    .summary = "run a language server for editors",
-    .about = R"(
-Runs a server of the Language Server Protocol over standard input and output,
-for rules, mesh and project files. It reports the findings of `shardc check` for
-the texts in the editor, saved or not; shows what a pattern matches and what a
-name means in each mode; and offers completion, definitions, references,
-symbols, renaming, formatting, fixes, and comments that ignore a finding. A
-rule with an error does not hide the findings of the others.
-
-A file belongs to the nearest `shardc.yaml` upwards, and is checked with all
-targets of that project. A rules or mesh file that no project reads is checked
-on its own. Files that are not open in the editor are read from disk.)",
-    .example = "shardc lsp --stdio",
-    .declare = [] { return Declare(OptionsOf, RunLsp); },
-};
+Declared DeclareLsp() { return Declare(OptionsOf, RunLsp); }
 
 }  // namespace shardc::cli

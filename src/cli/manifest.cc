@@ -91,15 +91,6 @@ Options OptionsOf(ManifestFlags& flags) {
 
 }  // namespace
 
-const Command kManifest = {
-    .name = "manifest",
-    .summary = "print a parameter tree with its totals",
-    .about =
-        "Prints a parameter tree with its totals: that of a file, or one built "
-        "from a model's config.json.",
-    .example = "shardc manifest --manifest model.safetensors",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunManifest); },
-};
+Declared DeclareManifest() { return Declare(OptionsOf, RunManifest); }
 
 }  // namespace shardc::cli

@@ -88,16 +88,6 @@ Options OptionsOf(MergeFlags& flags) {
 
 }  // namespace
 
-const Command kMerge = {
-    .name = "merge",
-    .summary = "join the pieces of a checkpoint to full tensors",
-    .about =
-        "Joins the files of `shardc split`, or of a checkpoint of orbax or "
-        "PyTorch DCP, to full tensors in safetensors files, or in a checkpoint "
-        "of one of these libraries (`--to`).",
-    .example = "shardc merge pieces --out model.safetensors",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunMerge); },
-};
+Declared DeclareMerge() { return Declare(OptionsOf, RunMerge); }
 
 }  // namespace shardc::cli

@@ -61,14 +61,6 @@ Options OptionsOf(MeshCommandFlags& flags) {
 
 }  // namespace
 
-const Command kMesh = {
-    .name = "mesh",
-    .summary = "print a mesh: its device grid, processes and ranks",
-    .about = R"(
-Prints a mesh: its axes, its grid of devices, its processes and their ranks.)",
-    .example = "shardc mesh --mesh dp:2,fsdp:-1,tp:4 --devices 64 --ranks",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunMesh); },
-};
+Declared DeclareMesh() { return Declare(OptionsOf, RunMesh); }
 
 }  // namespace shardc::cli

@@ -121,11 +121,11 @@ Parser::Parser(Common& common, const Strings& words) {
   app.set_version_flag("-V,--version", std::string("shardc ") + kVersion);
   app.add_flag(kLibraries);
   app.require_subcommand(1);
-  for (const Command* command : Commands()) {
-    const size_t space = command->name.find(' ');
-    const std::string_view first = command->name.substr(0, space);
+  for (const Command& command : Commands()) {
+    const size_t space = command.name.find(' ');
+    const std::string_view first = command.name.substr(0, space);
     const std::string_view last =
-        command->name.substr(space == std::string_view::npos ? 0 : space + 1);
+        command.name.substr(space == std::string_view::npos ? 0 : space + 1);
     const auto is_typed = [&](std::string_view word) {
       return std::find(words.begin(), words.end(), word) != words.end();
     };
@@ -133,9 +133,9 @@ Parser::Parser(Common& common, const Strings& words) {
     CLI::App* parent = &app;
     if (last != first) parent = app.get_subcommand(std::string(first));
     CLI::App* sub = parent->add_subcommand(std::string(last));
-    entries.push_back({sub, command, {}, {}});
-    Declared declared = command->declare();
-    Options options = WithCommon(std::move(declared.options), *command, common);
+    entries.push_back({sub, &command, {}, {}});
+    Declared declared = command.declare();
+    Options options = WithCommon(std::move(declared.options), command, common);
     const bool takes_arguments =
         std::any_of(options.begin(), options.end(),
                     [](const Option& option) { return option.IsArgument(); });
@@ -155,16 +155,16 @@ std::string CommandWord(const Strings& words) {
 
 bool IsCommand(std::string_view word) {
   const auto all = Commands();
-  return std::any_of(all.begin(), all.end(), [&](const Command* command) {
-    return command->name == word;
+  return std::any_of(all.begin(), all.end(), [&](const Command& command) {
+    return command.name == word;
   });
 }
 
 void UnknownCommand(const std::string& word, Findings& findings) {
   Strings names;
-  for (const Command* command : Commands()) {
-    if (command->name.find(' ') == std::string_view::npos) {
-      names.emplace_back(command->name);
+  for (const Command& command : Commands()) {
+    if (command.name.find(' ') == std::string_view::npos) {
+      names.emplace_back(command.name);
     }
   }
   findings.Add(code::kUsage, {},

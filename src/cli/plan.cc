@@ -248,7 +248,7 @@ int PutStep(const PlanFlags& flags, const Target& target,
       outcome.written.contains(FileIdOf(target.step))
           ? HoldsTheSame(write, target.step, target, findings)
           : MayReplace(target, target.step, "shardc.step", findings) &&
-                set.Add(target.step, write, findings);
+                set.AddWithFolders(target.step, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -295,7 +295,7 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
       outcome.written.contains(FileIdOf(path))
           ? HoldsTheSame(write, path, target, findings)
           : MayReplace(target, path, "shardc.audit-lock", findings) &&
-                set.Add(path, write, findings);
+                set.AddWithFolders(path, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -323,7 +323,7 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
     return HoldsTheSame(again, path, target, findings);
   }
   return MayReplace(target, path, "shardc.plan", findings) &&
-         set.Add(path, write, findings);
+         set.AddWithFolders(path, write, findings);
 }
 
 // Gives the committed files of a target their names. Returns false after a
@@ -464,31 +464,6 @@ Options OptionsOf(PlanFlags& flags) {
 
 }  // namespace
 
-const Command kPlan = {
-    .name = "plan",
-    .summary = "compile mesh, rules and manifest to a plan",
-    .about = R"(
-Compiles a plan and writes it as JSON, with a summary on standard error: totals,
-the largest replicated parameters, the parameters that each rule won,
-corrections, and unmatched parameters. If a parameter is unmatched or a spec is
-illegal, nothing is written unless `--keep-going` is given.
-
-The summary ends with the number of findings that `shardc check` reports. If
-most of the model is replicated on every device, a warning is printed. If the
-rules use no axis of the mesh, that is an error (SHD207), and nothing is written
-unless `--keep-going` is given.
-
-`--write-locked` writes the committed plans of the project's targets, of all or
-of those that `--target` names; `--diff` prints what it would change in them. If
-a target names a `step`, its step program is written and compared too: what
-`verify step` prints for its modes without running them, at the target's batch
-and 4096 tokens. If its `audit` names a committed summary, that is written and
-compared too: what the compiled program sends, and its findings. A file that is
-not a plan, a step program or a summary is never overwritten.)",
-    .example =
-        "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
-        "--manifest model.safetensors.index.json -o plan.json",
-    .declare = [] { return Declare(OptionsOf, RunPlan); },
-};
+Declared DeclarePlan() { return Declare(OptionsOf, RunPlan); }
 
 }  // namespace shardc::cli

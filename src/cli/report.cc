@@ -312,37 +312,6 @@ Options OptionsOf(ReportCommand& command) {
 
 }  // namespace
 
-const Command kReport = {
-    .name = "report",
-    .summary = "write a plan as one HTML page",
-    .about = R"(
-Writes one HTML page for reviewers: whether the model fits, findings, changes,
-the sharding of each parameter and what a step sends. It shows the findings of
-`shardc check`, the mesh with its hosts, memory by mode and a treemap of the
-fullest device, the parameters with a filter, a drawing of each distinct
-sharding, the rules with the parameters they won, the specs of attention, the
-owners of the KV cache, the time of a step, communication, and what was assumed;
-with `--base` also the differences to another plan, and with `--verified` the
-results of verification. Unknown values are marked or left out.
-
-`--program` adds what the compiled program sends, by line of Python, with the
-findings of `shardc audit` and the arguments that are sharded in another way than
-planned, and `--step` how it differs from the plan's step program. A target's
-program (`audit: {program: ...}` in shardc.yaml) is shown where it has been
-compiled.
-
-The page is self-contained: it loads nothing and sends nothing, and works
-without scripts, in light and dark mode, on a phone and on paper. The same
-inputs give the same bytes; the page contains no time, host or folder.
-
-Exits with 1, with the page written, if `check` reports an error, a device's
-memory is known and too small, a verification failed, or `shardc audit` of the
-program would exit with 1. Exits with 1, without a page, if a spec of the plan
-is illegal.)",
-    .example =
-        "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
-        "--manifest manifest.json --base main.plan.json -o report.html",
-    .declare = [] { return Declare(OptionsOf, RunReport); },
-};
+Declared DeclareReport() { return Declare(OptionsOf, RunReport); }
 
 }  // namespace shardc::cli

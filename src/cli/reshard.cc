@@ -40,17 +40,6 @@ Options OptionsOf(ReshardFlags& flags) {
 
 }  // namespace
 
-const Command kReshard = {
-    .name = "reshard",
-    .summary = "convert a sharded checkpoint to the pieces of another plan",
-    .about = R"(
-Converts a checkpoint that was split by one plan, or that orbax or PyTorch DCP
-saved on any number of devices, to the pieces of another plan. With `--to orbax`
-or `--to dcp` the result is a checkpoint of that library, whose chunks are the
-plan's shards.)",
-    .example = "shardc reshard pieces --plan new.plan.json --out new-pieces",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunReshard); },
-};
+Declared DeclareReshard() { return Declare(OptionsOf, RunReshard); }
 
 }  // namespace shardc::cli

@@ -303,21 +303,6 @@ Options OptionsOf(ResolveFlags& flags) {
 
 }  // namespace
 
-const Command kResolve = {
-    .name = "resolve",
-    .summary = "resolve logical axes in a mode to a spec",
-    .about = R"(
-Resolves a list of logical axes, or a bundle by its name, to mesh axes in a
-mode. With `--mode-dim` the mode follows from a shape: a size of 1 in that
-dimension means decode.
-
-With a shape and a mesh it reports illegal entries and exits with 1; with
-`--illegal drop` or `shrink` the spec is corrected like that of a parameter;
-each correction gives a warning. With a mesh and the model's config.json, a
-pack's axes that depend on the number of KV heads are those of the plan.)",
-    .example = "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunResolve); },
-};
+Declared DeclareResolve() { return Declare(OptionsOf, RunResolve); }
 
 }  // namespace shardc::cli

@@ -199,20 +199,6 @@ Options OptionsOf(RulesFlags& flags) {
 
 }  // namespace
 
-const Command kRules = {
-    .name = "rules",
-    .summary = "print rules files in the order of matching, or list the packs",
-    .about = R"(
-Prints rules files in the order of matching, with the files that they extend;
-without `--rules`, lists the packs. `--format yaml` prints one file or pack
-unchanged, with its comments, as a start for your own.
-
-`--prove` prints for each rule a name that it wins, or the earlier rules that
-match all its names. This holds for all possible names, whereas `shardc check`
-uses the names of one manifest.)",
-    .example = "shardc rules --rules builtin:llama/flax",
-    .formats = "text|json|yaml",
-    .declare = [] { return Declare(OptionsOf, RunRules); },
-};
+Declared DeclareRules() { return Declare(OptionsOf, RunRules); }
 
 }  // namespace shardc::cli

@@ -233,32 +233,6 @@ Options OptionsOf(ScheduleFlags& flags) {
 
 }  // namespace
 
-const Command kSchedule = {
-    .name = "schedule",
-    .summary = "make, prove and draw a pipeline schedule",
-    .about = R"(
-Makes the table of a pipeline schedule, or reads one from a file in the CSV of
-`torch.distributed.pipelining`: a row for each rank, with its tasks in order. A
-task such as `3F0` is the forward pass of micro-batch 0 through stage 3; `3B0`
-computes its gradients, or `3I0` those of the stage's input and later `3W0`
-those of its weights.
-
-Proves that every task runs once, on the rank that has its stage and after what
-it reads, and that no ranks wait for each other. Prints the time of a step by
-running the table, and two bubbles: `step` is until the last rank ends, and
-counts if the optimizer waits for all ranks; `longest rank` is from a rank's own
-first task to its last. Prints what each rank holds at most, and how many
-messages the channels between ranks must hold so that no rank waits for ever:
-with receives where the sender's turn puts them, as PyTorch does, or before the
-task that reads them.
-
-Exits with 1 if the schedule refuses these sizes (SHD248) or a file's table is
-unsafe (SHD249), with the line and column. `--format json` is
-shardc.schedule/v1; `--format html` is a page with the timeline, in which
-bubbles are hatched, and a table of the ranks.)",
-    .example = "shardc schedule zb-h1 --ranks 4 --microbatches 8 --picture",
-    .formats = "text|json|html",
-    .declare = [] { return Declare(OptionsOf, RunSchedule); },
-};
+Declared DeclareSchedule() { return Declare(OptionsOf, RunSchedule); }
 
 }  // namespace shardc::cli

@@ -46,15 +46,6 @@ Options SchemaOptions(std::string& name) {
 
 }  // namespace
 
-const Command kSchema = {
-    .name = "schema",
-    .summary = "print the JSON schema of a file or an output",
-    .about = R"(
-Prints the JSON schema (draft 7) of a file or an output; without a name, lists
-the names. Editors use it through a first line such as
-`# yaml-language-server: $schema=rules.schema.json`.)",
-    .example = "shardc schema rules > rules.schema.json",
-    .declare = [] { return Declare(SchemaOptions, RunSchema); },
-};
+Declared DeclareSchema() { return Declare(SchemaOptions, RunSchema); }
 
 }  // namespace shardc::cli

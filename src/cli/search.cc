@@ -134,59 +134,6 @@ int RunSearch(const SearchFlags& flags, const Common& common,
 
 }  // namespace
 
-const Command kSearch = {
-    .name = "search",
-    .summary = "find the cheapest sharding of a model on a number of devices",
-    .about = R"(
-Searches meshes of `--devices`, rules, rematerialisation policies, numbers of
-micro-batches and ZeRO stages for the training step that is expected to take the
-least time and that fits a device's memory. The figures are those of
-shardc-cost(1) and shardc-fit(1), so that `shardc cost` prints the same for the
-winner.
-
-Meshes are all factorisations of the devices over data, fully sharded data,
-expert, sequence and tensor parallelism. Rules are those that are given, or the
-pack that knows the model's names, and those that shardc-suggest(1) would write
-for each mesh; both also with the hidden states sharded over the tensor axis or
-not, and with the batch over the experts' axis. What `--remat`,
-`--microbatches` and `--zero` give is fixed; `--keep mesh` and `--keep rules`
-fix those. Pipelines of data, fully sharded data, expert and tensor parallelism
-are in the front, the ties and the alternatives, but the winner has none,
-because no time of one is calibrated. The fastest pipeline that fits is listed
-next to it; if it is more than 5 % faster, the report has a line that it would
-win, and `-o` writes it as a second target, with its stages.
-
-Choices that no measured run supports can only win with `--unmeasured`, which
-also searches pipelines under zero-bubble schedules and DualPipe, and, one of
-these at a time, orders of the axes, KV heads replicated over the tensor axis,
-and weights of attention, or of the embedding and of the head, that data axes do
-not shard. Without it these three are among the alternatives, which name the run
-that is missing. On GPUs a tensor group inside a host, and a divided sequence of
-32,768 tokens (in two parts 8,192 with `--stack megatron`), are measured; on
-TPUs one micro-batch a step.
-
-Times that differ by less than 2 % between meshes of the same axes, or 5 %
-between others, are ties: the winner is then the mesh of fewer axes and less
-memory, unless a sharding that `fit` or `suggest` would choose is faster.
-
-The winner's training step is proved at reduced sizes, as by
-shardc-verify-step(1), before anything is written. The front has the shardings
-that no other beats in both time and memory. Each alternative changes one choice
-of the winner, makes the others again, and names the parts of the step's time
-that decide. `--format json` is shardc.search/v1, with the complete front;
-`--format html` is a page with the front as a drawing, and the winner next to
-the runner-up.
-
-The same inputs give the same winner with any number of threads; with
-`--seconds` the result depends on the machine.
-
-Exits with 1 if nothing fits, with the least memory that is needed, and if a
-step of the winner may take more memory than a device has.)",
-    .example =
-        "shardc search --devices 64 --profile h100-sxm --model config.json \\\n"
-        "    --batch 128 --seq 8192 -o sharded",
-    .formats = "text|json|html",
-    .declare = [] { return Declare(OptionsOfSearch, RunSearch); },
-};
+Declared DeclareSearch() { return Declare(OptionsOfSearch, RunSearch); }
 
 }  // namespace shardc::cli

@@ -161,6 +161,7 @@ void TakePolicy(const Policy& from, Policy& to) {
   if (from.illegal) to.illegal = from.illegal;
   if (from.min_size) to.min_size = from.min_size;
   if (from.compat) to.compat = from.compat;
+  if (from.kv_replicate) to.kv_replicate = from.kv_replicate;
 }
 
 std::string PolicyAsFlags(const Policy& policy) {
@@ -170,6 +171,7 @@ std::string PolicyAsFlags(const Policy& policy) {
     std::replace(flag.begin(), flag.end(), '_', '-');
     out += " --" + flag + " " + value;
   }
+  if (policy.kv_replicate.value_or(false)) out += " --kv-replicate";
   return out;
 }
 
@@ -273,7 +275,8 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
   const auto planned =
       DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
   if (!planned) return std::nullopt;
-  return verify::StageSettings{one.axis, StageMesh(compiled.mesh, one.axis),
+  return verify::StageSettings{one.axis,
+                               StageMesh(compiled.step_mesh, one.axis),
                                compiled.mesh, planned->table, one.layers};
 }
 
@@ -398,7 +401,9 @@ bool WriteSearched(const search::Sharding& one,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});
     rules.extends = FromFolder(rules.extends, folder);
-    if (!own && PolicyMembers(policy).empty()) return RulesText(rules.extends);
+    if (!own && PolicyMembers(policy).empty() && !policy.kv_replicate) {
+      return RulesText(rules.extends);
+    }
     TakePolicy(policy, rules.own.policy);
     files.push_back({prefix + "rules.yaml", SearchedRulesYaml(rules)});
     return prefix + "rules.yaml";

@@ -312,29 +312,6 @@ Options OptionsOf(ShowCommand& command) {
 
 }  // namespace
 
-const Command kShow = {
-    .name = "show",
-    .summary = "draw a plan: a layout, the mesh, memory, rules or the KV cache",
-    .about = R"(
-Draws a plan, from its file (`--plan`) or from the inputs.
-
-`layout PARAM` draws a box for each shard of a parameter, with the devices that
-hold it; two dimensions are rows and columns (`--dims`), other sharded
-dimensions are panels. `mesh` draws the grid of devices with its hosts, and how
-each axis spans them. `memory` draws the memory of the fullest device in each
-mode, compared with a device's memory, as computed by shardc-cost(1). `rules`
-draws the parameters that each rule won, and the rules that win nothing. `cache`
-draws which device owns which part of the KV cache.
-
-Output to a terminal uses its width, characters and colour; other output is
-UTF-8 in 80 columns. `--ascii`, `--width` and `--color` override that.
-
-Exits with 1 if a device's memory is known and `memory` does not fit, or if
-a spec is illegal and `layout` or `memory` is drawn.)",
-    .example =
-        "shardc show layout model.layers.0.mlp.up_proj.weight --mesh "
-        "dp:2,fsdp:8,tp:4 --rules builtin:llama --manifest manifest.json",
-    .declare = [] { return Declare(OptionsOf, RunShow); },
-};
+Declared DeclareShow() { return Declare(OptionsOf, RunShow); }
 
 }  // namespace shardc::cli

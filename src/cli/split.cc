@@ -53,20 +53,6 @@ Options OptionsOf(SplitFlags& flags) {
 
 }  // namespace
 
-const Command kSplit = {
-    .name = "split",
-    .summary = "split a checkpoint into the pieces of a plan",
-    .about = R"(
-Splits a checkpoint of safetensors, orbax or PyTorch DCP by a plan into one file
-per device, `device-00000.safetensors` and so on in row-major order, with an
-index `shards.json`. With `--to orbax` or `--to dcp` the result is a checkpoint
-of that library, whose chunks are the plan's shards. shardc-shards(5) describes
-the files, runs on several machines and interrupted runs.)",
-    .example =
-        "shardc split --plan plan.json --checkpoint model.safetensors "
-        "--out pieces",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunSplit); },
-};
+Declared DeclareSplit() { return Declare(OptionsOf, RunSplit); }
 
 }  // namespace shardc::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/cost_flags.h"
 #include "cli/ranks.h"
 #include "cli/stage_flags.h"
@@ -21,8 +21,7 @@ struct StepFlags {
   std::string batch, length, policy, part, remat, microbatches, reduce, seed,
       dump;
   StepDtypeFlags step_dtypes;
-  bool keep_gathered = false, reduce_each = false;
-  bool full = false, self_test = false;
+  bool keep_gathered = false, reduce_each = false, full = false;
   StageFlags stages;
 };
 

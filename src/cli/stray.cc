@@ -96,10 +96,10 @@ std::string_view FirstWord(std::string_view name) {
 // is not empty, only commands with `first` as their first word are considered.
 const Command* CommandWith(const std::string& flag, const Command& own,
                            std::string_view first) {
-  for (const Command* command : Commands()) {
-    const bool may = first.empty() || FirstWord(command->name) == first;
-    if (command != &own && may && Has(command->declare().options, flag)) {
-      return command;
+  for (const Command& command : Commands()) {
+    const bool may = first.empty() || FirstWord(command.name) == first;
+    if (&command != &own && may && Has(command.declare().options, flag)) {
+      return &command;
     }
   }
   return nullptr;

@@ -157,49 +157,6 @@ Options OptionsOf(SuggestFlags& flags) {
 
 }  // namespace
 
-const Command kSuggest = {
-    .name = "suggest",
-    .summary = "propose a rules file for a model without a pack",
-    .about = R"(
-Reads the parameters of a model, and its config.json if given, and writes a
-rules file for a mesh, shardc-rules(5), with a comment on each rule.
-
-The role of a parameter follows from its name, its sizes and its neighbours: the
-hidden size, heads, the vocabulary, experts, fused projections, layer stacks,
-quantisation scales. Tensor parallelism shards inner dimensions, such as heads
-or the feed-forward width, and never splits a head, a fused projection or a
-quantisation block; data axes shard the hidden size. Parameters that tensor
-parallelism cannot shard in this way are stored in slices, which are gathered
-before use. Parameters with unknown names still get a legal and balanced plan.
-
-Without a mesh, `--devices` and `--memory` choose one: the fastest of all
-factorisations over dp, fsdp, ep and tp that divide the sizes of the model and
-hold its training with Adam states and rematerialised activations. Each is
-evaluated as by shardc-fit(1), under the rules that are suggested for it, with the
-settings that are printed, and with the step that the model's pack describes if
-there is one. Without a manifest, `--model` builds the parameter tree, as by
-shardc-manifest(1).
-
-A dimension that all parameters of a subtree share counts scanned layers, if
-their norms, their names or their number show that it does. It is never sharded.
-Where nothing shows it, the command prints what it assumes, and `--scan-axis`
-decides. The comment of each rule has a confidence and its evidence.
-
-The rules are proven before they are written: every parameter is won by the rule
-that is meant for it, and shardc-check(1) reports no error and no warning. If
-that is impossible, for example on a mesh that does not divide the model, the
-command prints the findings and that nothing is written, and exits with 1;
-`--force` writes the rules all the same.
-
-What neither names nor sizes nor the config.json show is printed as not known:
-the roles of parameters, the number of heads. Nothing about them is stated in
-the file, and no mesh is chosen, because the traffic of activations, which
-decides between meshes, is then not known either: the command exits with 1.)",
-    .example =
-        "shardc suggest --mesh fsdp:16,tp:4 --manifest model/ "
-        "--model model/config.json -o rules.yaml",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunSuggest); },
-};
+Declared DeclareSuggest() { return Declare(OptionsOf, RunSuggest); }
 
 }  // namespace shardc::cli

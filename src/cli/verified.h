@@ -21,7 +21,7 @@ struct Verified {
 
 // Reads a file of results. Returns nullopt after a finding in these cases: the
 // file or its JSON cannot be read, the schema or the mesh in it is not valid,
-// or the results are for another mesh than `mesh` or of a self-test.
+// or the results are for another mesh than `mesh`.
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

@@ -32,23 +32,6 @@ verify::Progress ProgressLine(const Common& common, std::string_view what) {
   };
 }
 
-std::function<void(size_t, size_t)> FaultProgressLine(const Common& common) {
-  const verify::Progress line = ProgressLine(common, "faults");
-  if (!line) return {};
-  return [line](size_t done, size_t all) { line(done, all, ""); };
-}
-
-bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings) {
-  if (ranks.count() == 1 || !self_test) return true;
-  if (ranks.Leads()) {
-    findings.Add(code::kUsage, {},
-                 "`--self-test` runs in one process, and " +
-                     std::to_string(ranks.count()) + " were started",
-                 "start it without mpirun or srun");
-  }
-  return false;
-}
-
 void ReportMovedBytes(const MovedBytes& bytes, const Ranks& ranks,
                       const Common& common) {
   if (ranks.count() == 1) return;

@@ -19,15 +19,6 @@ namespace shardc::cli {
 // for the counted items, such as "cases". With --quiet, or if stderr is not a
 // terminal, the function is empty.
 verify::Progress ProgressLine(const Common& common, std::string_view what);
-// Returns a function that redraws a progress bar for a self-test and counts
-// faults.
-std::function<void(size_t done, size_t all)> FaultProgressLine(
-    const Common& common);
-
-// A self-test runs in one process. If `self_test` is true and several processes
-// were started, adds a finding on the first rank and returns false. Otherwise
-// returns true.
-bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
 // Numbers of bytes, summed over all cases or steps of a run. `recorded`: bytes
 // that the simulated mesh recorded for its collectives. `moved`: bytes that

@@ -16,6 +16,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/projections.h"
+#include "model/sub_axis.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -54,11 +55,12 @@ std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
   for (const Mode mode : work.request.modes) {
     verify::Case test;
     test.mode = mode;
-    test.mesh = work.compiled->mesh;
+    test.mesh = work.compiled->step_mesh;
     test.sizes = verify::SizesOfMode(work.request.sizes, mode);
     const auto specs = verify::ResolveSpecs(*work.compiled->resolver, test,
                                             work.request.illegal);
-    out.push_back({mode, HeadsOf(specs.query), HeadsOf(specs.key)});
+    out.push_back({mode, JoinedGroup(HeadsOf(specs.query)),
+                   JoinedGroup(HeadsOf(specs.key))});
   }
   return out;
 }

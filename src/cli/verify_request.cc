@@ -16,7 +16,9 @@
 #include "cli/attention_flag.h"
 #include "cli/dtype_help.h"
 #include "cli/output.h"
+#include "model/sub_axis.h"
 #include "parse/project.h"
+#include "resolve/attention.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
 
@@ -305,6 +307,24 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
   return true;
 }
 
+// Returns the mesh with factors in place of axes over which KV heads are
+// replicated.
+Mesh MeshOfHeads(const RuleSet& rules, const Resolver& resolver,
+                 const Mesh& mesh, const verify::Request& request) {
+  if (!rules.policy.kv_replicate.value_or(false)) return mesh;
+  constexpr size_t kHeads = 2;  // index in [batch, length, heads, head size]
+  std::vector<Spec> specs;
+  for (const Mode mode : request.modes) {
+    for (const AttentionTensor& one : AttentionSpecs(resolver, mode, {})) {
+      if (one.name != "key") continue;
+      const auto axes = KvHeadAxes(mesh, AxesAt(one.resolved.spec, kHeads),
+                                   request.sizes.key_heads);
+      if (axes) specs.push_back({*axes});
+    }
+  }
+  return RefinedMesh(mesh, specs).value_or(mesh);
+}
+
 }  // namespace
 
 const exec::Operation* NamedOperation(const std::string& name,
@@ -344,65 +364,61 @@ Options OptionsOf(VerifyFlags& flags) {
            .help = "operations to run (default: all)",
            .several = Several::kCommas}});
   Append(options, OptionsOf(flags.settings));
-  Append(
-      options,
-      {{.name = "--mode",
-        .to = &flags.mode,
-        .value = "MODE,...",
-        .help = "train, prefill, decode, insert (default: all)",
-        .several = Several::kCommas,
-        .words = ModeNames()},
-       {.name = "--layout",
-        .to = &flags.layouts,
-        .value = "LAYOUT,...",
-        .help = "bthd, bhtd, thd (default: all)",
-        .several = Several::kCommas},
-       {.name = "--dtype",
-        .to = &flags.dtypes,
-        .value = "DTYPE,...",
-        .help = "float32, bfloat16, float16 (default: all)",
-        .several = Several::kCommas},
-       {.name = "--features",
-        .to = &flags.features,
-        .value = "NAME,...",
-        .help = "all, none, or some of them in cases of their own, such as "
-                "bias,segments,sinks (default: the model's, and large "
-                "logits)",
-        .several = Several::kCommas},
-       {.name = "--kv-dtype",
-        .to = &flags.kv_dtype,
-        .value = "DTYPE",
-        .help = "of the cache: float32, bfloat16, float16, int8 (default: "
-                "as --dtype)"},
-       {.name = "--steps",
-        .to = &flags.steps,
-        .value = "N",
-        .help = "decoding steps over a cache (default 4)"},
-       {.name = "--seed",
-        .to = &flags.seed,
-        .value = "N",
-        .help = "of the test data (default 0)"},
-       {.name = "--full",
-        .to = &flags.full,
-        .help = "run the sizes given, not the smallest that keep their "
-                "structure"},
-       {.name = "--list",
-        .to = &flags.list,
-        .help = "list what each operation does with a split dimension, "
-                "and run nothing"},
-       {.name = "--self-test",
-        .to = &flags.self_test,
-        .help = "inject every fault of the catalogue and count those detected"},
-       {.name = "--dump",
-        .to = &flags.dump,
-        .value = "DIR",
-        .help = "write each case's tensors and settings to this folder"},
-       {.name = "--metrics",
-        .to = &flags.metrics,
-        .value = "reduced|stacked",
-        .help = "per-device metrics in JSON: reduced to minimum, mean and "
-                "maximum (default), or stacked",
-        .checked = true}});
+  Append(options,
+         {{.name = "--mode",
+           .to = &flags.mode,
+           .value = "MODE,...",
+           .help = "train, prefill, decode, insert (default: all)",
+           .several = Several::kCommas,
+           .words = ModeNames()},
+          {.name = "--layout",
+           .to = &flags.layouts,
+           .value = "LAYOUT,...",
+           .help = "bthd, bhtd, thd (default: all)",
+           .several = Several::kCommas},
+          {.name = "--dtype",
+           .to = &flags.dtypes,
+           .value = "DTYPE,...",
+           .help = "float32, bfloat16, float16 (default: all)",
+           .several = Several::kCommas},
+          {.name = "--features",
+           .to = &flags.features,
+           .value = "NAME,...",
+           .help = "all, none, or some of them in cases of their own, such as "
+                   "bias,segments,sinks (default: the model's, and large "
+                   "logits)",
+           .several = Several::kCommas},
+          {.name = "--kv-dtype",
+           .to = &flags.kv_dtype,
+           .value = "DTYPE",
+           .help = "of the cache: float32, bfloat16, float16, int8 (default: "
+                   "as --dtype)"},
+          {.name = "--steps",
+           .to = &flags.steps,
+           .value = "N",
+           .help = "decoding steps over a cache (default 4)"},
+          {.name = "--seed",
+           .to = &flags.seed,
+           .value = "N",
+           .help = "of the test data (default 0)"},
+          {.name = "--full",
+           .to = &flags.full,
+           .help = "run the sizes given, not the smallest that keep their "
+                   "structure"},
+          {.name = "--list",
+           .to = &flags.list,
+           .help = "list what each operation does with a split dimension, "
+                   "and run nothing"},
+          {.name = "--dump",
+           .to = &flags.dump,
+           .value = "DIR",
+           .help = "write each case's tensors and settings to this folder"},
+          {.name = "--metrics",
+           .to = &flags.metrics,
+           .value = "reduced|stacked",
+           .help = "per-device metrics in JSON: reduced to minimum, mean and "
+                   "maximum (default), or stacked",
+           .checked = true}});
   return options;
 }
 
@@ -456,8 +472,9 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
   if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
-  auto matrix = verify::BuildReducedMatrix(request, *rules, *resolver, *mesh,
-                                           processes, findings);
+  auto matrix = verify::BuildReducedMatrix(
+      request, *rules, *resolver,
+      MeshOfHeads(*rules, *resolver, *mesh, request), processes, findings);
   if (!matrix) return std::nullopt;
   VerifyWork out;
   out.has_rules = !target->rules.empty();

@@ -26,7 +26,7 @@ struct VerifyFlags {
   std::vector<std::string> operations, layouts, dtypes, features;
   Strings mode;
   std::string kv_dtype, steps, seed, dump, metrics = "reduced";
-  bool full = false, self_test = false, list = false;
+  bool full = false, list = false;
 };
 
 Options OptionsOf(VerifyFlags& flags);

@@ -73,7 +73,7 @@ std::optional<verify::StageSettings> StagesToVerify(
   if (!divided) return std::nullopt;
   verify::StageSettings out;
   out.axis = planned.axis;
-  out.mesh = StageMesh(compiled.mesh, planned.axis);
+  out.mesh = StageMesh(compiled.step_mesh, planned.axis);
   out.all_mesh = compiled.mesh;
   out.table = divided->table;
   for (const cost::StageCost& stage : divided->stages) {

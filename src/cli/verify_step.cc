@@ -22,7 +22,6 @@
 #include "cli/schedule_table.h"
 #include "cli/stage_flags.h"
 #include "cli/step_memory.h"
-#include "cli/step_self_test.h"
 #include "cli/step_settings.h"
 #include "cli/verify_process.h"
 #include "cli/verify_request.h"
@@ -159,9 +158,6 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "prove the step at the sizes given, where memory holds them"},
-       {.name = "--self-test",
-        .to = &flags.self_test,
-        .help = "inject every fault of the catalogue and count those detected"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
@@ -219,8 +215,6 @@ MovedBytes MovedIn(const std::vector<verify::StepReport>& reports) {
 
 int VerifySteps(const StepFlags& flags, const Common& common,
                 const Ranks& ranks, Findings& findings) {
-  if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
-  if (flags.self_test) return RunStepSelfTest(common, findings);
   bool found = false;
   const auto work = OpenStep(flags, common, ranks, found, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
@@ -283,81 +277,6 @@ int RunVerifyStep(const StepFlags& flags, const Common& common,
 
 }  // namespace
 
-const Command kVerifyStep = {
-    .name = "verify step",
-    .summary = "run a whole step of the model on a simulated mesh",
-    .about = R"(
-Runs a whole step of the model on a simulated mesh, from the embedding to the
-optimizer, as the `model:` section of the rules describes it, and compares every
-value with the dense model's. The step is lowered to ops on shards and the
-collectives that the plan's specs and the logical axes of the mode require. The
-report lists the collectives with the bytes that the busiest device sends at
-real sizes (`--batch`, `--seq`), one line for layers that send the same, and the
-ops in which one axis could serve several dimensions, where a compiler may
-choose differently.
-
-With `--policy published` parameters are resharded over the axes of batch,
-sequence and fully sharded data, and activations over the other axes. Where that
-does not decide, and with `--policy cost`, the operand is resharded that sends
-the fewest bytes; ties go to fewer collectives, then to less work a device, then
-to the first in the order of the mesh's axes and the op's dimensions.
-
-The same program then runs at reduced sizes: every value, gradient, updated
-parameter and cache must equal the dense model's, to 1e-12 in float64, and in
-narrower dtypes to four times the error of one device up to that op plus 18
-roundings of float32 (in 16 bits experts are chosen as the reference chooses
-them). Replicas must agree in bits, gradients must have the sharding of their
-parameters, each partial value must be reduced once, and the bytes sent must
-equal closed formulas. `--full` runs the proof at the sizes given on the whole
-mesh, of up to 64 devices, and exits with 2 where memory does not hold it.
-
-With `--operation` the named attention operation runs forward and backward: it
-reshards queries and keys to the layout it needs, exchanges lengths for heads,
-or passes keys round a ring, and does the same with their gradients. A step is
-unsupported if the operation cannot run with the plan's specs; paged operations
-have no step. `--part 'layer 3'` (or `encoder 3`, `model`, `optimizer`) limits
-lines, sharding conflicts and totals to that part; a layer is then proved alone,
-between the model's first and last ops. `--dump` writes every input, and every
-value that was compared with its reference, numbered in the order of the ops,
-with settings that name each number.
-
-With `--remat` the backward phase of a training step recomputes what a layer
-does not keep, and proves it like the rest. With `--microbatches` the batch is
-split into parts that run one after the other, each forward and backward; losses
-are divided by the tokens of all parts, and gradients are added. Over the axes
-that shard a gradient each part is reduced, over others the sum of all parts;
-`--reduce once` and `--reduce each` reduce over all axes once, or in each part.
-With `--zero` replicas shard optimizer states, gradients and parameters beyond
-the plan.
-
-Bytes are those of `--activation-dtype`, of the parameters' own dtypes, of
-`--grad-dtype` and of `--kv-dtype`; parameters in integers or 8-bit floats have
-no gradients. The memory of the fullest device is that of `shardc cost`, and the
-most that it would hold if no op were fused follows.
-
-With `--stages AXIS`, or a `stages:` section of the rules or of the target, the
-layers are divided into the stages of a pipeline over an axis of the mesh, as
-`shardc cost` divides them. The order of the schedule's table, its sends and
-receives, and the micro-batches that ranks hold are proved at the real size. A
-step then runs on the ranks of a smaller table of
-the same schedule, each with its own memory: losses, gradients in the order in
-which ranks add them, the global norm and all updates must equal the dense
-step's.
-
-With `--self-test` faults are injected into small steps that the program
-carries, ten on one mesh and one under each schedule of a pipeline: into
-collectives, ops, programs, inputs, tables and messages. Each must be detected
-by the checks that its row names.
-
-With a build that has MPI, `mpirun -n N shardc verify step` (or `srun`) spreads
-the devices over N processes; see `shardc verify`.
-
-Exits with 1 when a step fails or is unsupported.)",
-    .example =
-        "shardc verify step --mode train --mesh dp:2,fsdp:2,tp:2 --rules auto "
-        "\\\n    --manifest model.safetensors.index.json --model config.json",
-    .formats = "text|json",
-    .declare = [] { return Declare(OptionsOf, RunVerifyStep); },
-};
+Declared DeclareVerifyStep() { return Declare(OptionsOf, RunVerifyStep); }
 
 }  // namespace shardc::cli

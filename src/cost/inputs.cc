@@ -27,6 +27,8 @@
 #include "cost/unknown_roles.h"
 #include "cost/unusual_words.h"
 #include "model/name.h"
+#include "model/sub_axis.h"
+#include "plan/kv_replicas.h"
 #include "plan/mode_layout.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
@@ -276,6 +278,34 @@ Spec Sound(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
+// With replicated KV heads, shards the keys and values over as many devices as
+// the configuration states heads. If layers have different numbers, this is the
+// usual number, and `kv_parts` keeps the devices of all axes.
+void ReplicateStatedHeads(CostInputs& work) {
+  work.kv_parts = work.Parts(work.key[2]);
+  if (!work.model || !work.model->heads) return;
+  const int64_t heads = work.model->kv_heads.value_or(*work.model->heads);
+  for (Spec* spec : {&work.key, &work.value}) {
+    const auto axes = KvHeadAxes(work.mesh, (*spec)[2], heads);
+    if (axes) (*spec)[2] = *axes;
+  }
+}
+
+// Writes all axes as the factors in a refined mesh.
+void Refine(const Mesh& mesh, CostInputs& work) {
+  work.mesh = mesh;
+  for (ParamClass& param : work.params) {
+    param.spec = RefinedSpec(mesh, param.spec);
+  }
+  for (Spec* spec : {&work.query, &work.key, &work.value, &work.output}) {
+    *spec = RefinedSpec(mesh, *spec);
+  }
+  work.hidden = RefinedGroup(mesh, work.hidden);
+  if (work.expert_axes) {
+    work.expert_axes = RefinedGroup(mesh, *work.expert_axes);
+  }
+}
+
 void TakeSpec(CostInputs& work, std::string_view tensor, const Spec& spec) {
   const std::pair<std::string_view, Spec*> known[] = {{"query", &work.query},
                                                       {"key", &work.key},
@@ -456,6 +486,12 @@ CostInputs MakeCostInputs(const Compiled& compiled,
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
   }
+  if (compiled.rules.policy.kv_replicate.value_or(false)) {
+    for (Spec* spec : {&out.key, &out.value}) {
+      (*spec)[2] = AttentionKvAxes(compiled.rules, out.mesh, (*spec)[2]);
+    }
+    ReplicateStatedHeads(out);
+  }
   DropUnevenHeads(compiled, out);
   if (compiled.rules.model != nullptr) {
     // The mask is assumed to be causal if the model has the mode decode,
@@ -468,6 +504,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
+  Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
   return out;
 }
@@ -482,6 +519,9 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
   out.model = std::move(model);
   out.params =
       ClassesOf(plan, separator, whole.mode, &chosen, slices, whole.uses.get());
+  for (ParamClass& param : out.params) {
+    param.spec = RefinedSpec(out.mesh, param.spec);
+  }
   OrientAll(out, separator);
   ShareBlocksAs(whole, out);
   return out;
@@ -509,6 +549,13 @@ CostInputs MakeCostInputs(const PlanView& plan,
   out.params = folder.Take();
   for (const PlanView::Attention& one : plan.attention) {
     if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
+  }
+  std::vector<Spec> specs = {out.key, out.value};
+  for (const ParamClass& param : out.params) specs.push_back(param.spec);
+  if (std::any_of(specs.begin(), specs.end(), HasSubAxis)) {
+    ReplicateStatedHeads(out);
+    specs.insert(specs.end(), {out.key, out.value});
+    if (const auto mesh = RefinedMesh(out.mesh, specs)) Refine(*mesh, out);
   }
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);

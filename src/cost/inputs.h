@@ -116,6 +116,8 @@ struct ParamClass {
 };
 
 struct CostInputs {
+  // The mesh, with factors in place of axes over which KV heads are replicated
+  // (RefinedMesh() in model/sub_axis.h).
   Mesh mesh;
   // The mesh of all stages of a pipeline, if `mesh` is that of one stage. It
   // determines on which hosts the stage's devices are.
@@ -133,6 +135,10 @@ struct CostInputs {
   bool causal = true;
   // The specs of attention's operands and result, in dimension order bthd.
   Spec query, key, value, output;
+  // With replicated KV heads (`kv_replicate`), the number of devices over which
+  // the heads are divided or replicated. A device has one head in layers with
+  // fewer heads than this. nullopt if no KV heads are replicated.
+  std::optional<int64_t> kv_parts;
   // The axes that shard the hidden state's width. `hidden_known` is false if
   // the axes are unknown because there are no rules.
   AxisGroup hidden;

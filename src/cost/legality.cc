@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "legalize/legalize.h"
+#include "plan/kv_replicas.h"
 #include "plan/like.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -68,6 +69,10 @@ std::string EditText(const std::string& name, const Edit& edit) {
       return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
     case Reason::kRepeatedAxis:
       return Printable(name) + ": axis `" + edit.axis + "` is used twice";
+    case Reason::kKvHeads:
+      return Printable(name) + ": dimension " +
+             std::to_string(edit.dim.value_or(0)) + " over " +
+             GroupText(edit.from) + ", " + KvProblemText(edit);
     default:
       return Printable(name) + ": " + std::string(ReasonName(edit.reason));
   }

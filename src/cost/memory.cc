@@ -233,7 +233,7 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   }
   return CacheBytesPerDevice(*caches,
                              {work.Parts(work.key[0]), work.Parts(work.key[1]),
-                              work.Parts(work.key[2])});
+                              work.kv_parts.value_or(work.Parts(work.key[2]))});
 }
 
 void Sum(Held& held) {

@@ -356,7 +356,7 @@ std::optional<Communication> StepTraffic::Lowered(
   if (!why.empty()) return std::nullopt;
   lowered_ops_ += static_cast<int64_t>(graph.ops.size());
   const auto program = LowerStep(inputs, graph, sized.sizes, std::move(specs),
-                                 compiled.mesh, why);
+                                 compiled.step_mesh, why);
   if (!program) return std::nullopt;
   std::vector<int64_t> times;
   if (!fold.runs.empty()) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cost/legality.h"
+#include "model/sub_axis.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -194,7 +195,7 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program) {
   Report out;
   out.mode = work.mode;
-  out.mesh = work.mesh;
+  out.mesh = JoinedMesh(work.mesh);
   out.settings = settings;
   if (out.settings.profile == nullptr && work.mesh.device) {
     out.settings.profile = FindDeviceProfile(work.mesh.device->profile);

@@ -24,6 +24,7 @@
 
 #include "model/name.h"
 #include "roles/role.h"
+#include "roles/words.h"
 
 namespace shardc::cost {
 namespace {
@@ -31,12 +32,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kCrossAttention = {
     "EncDecAttention", "encoder_attn", "cross_attn", "crossattention",
     "encoder_decoder_attention"};
-// The names of vision and audio towers. The vision tower is called `img` in
-// big_vision's PaliGemma, and `vision_backbone` in Molmo.
-constexpr std::array<std::string_view, 9> kTowers = {
-    "visual",      "vision_tower",          "vision_model",
-    "img",         "vision_encoder",        "vision_backbone",
-    "audio_tower", "multi_modal_projector", "mm_projector"};
 constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
 constexpr std::array<std::string_view, 1> kText = {"text_model"};
 
@@ -64,7 +59,7 @@ void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;
   for (ParamClass& param : work.params) {
-    if (HasPart(param, separator, kTowers)) {
+    if (HasPart(param, separator, kTowerWords)) {
       towers.push_back(&param);
       continue;
     }

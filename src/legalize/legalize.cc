@@ -28,6 +28,7 @@
 
 #include "legalize/blocks.h"
 #include "model/block_types.h"
+#include "model/sub_axis.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -39,7 +40,7 @@ using Axes = std::set<std::string_view>;
 // group.size() if the mesh has all axes.
 size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
   size_t i = 0;
-  while (i < group.size() && mesh.Find(group[i])) ++i;
+  while (i < group.size() && mesh.FindDigit(group[i])) ++i;
   return i;
 }
 
@@ -48,7 +49,7 @@ size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
 size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   Axes seen = used;
   size_t i = 0;
-  while (i < group.size() && seen.insert(group[i]).second) ++i;
+  while (i < group.size() && seen.insert(WholeAxis(group[i])).second) ++i;
   return i;
 }
 
@@ -127,7 +128,7 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
     Axes seen = used;
     AxisGroup kept;
     for (const std::string& axis : group) {
-      if (seen.insert(axis).second) kept.push_back(axis);
+      if (seen.insert(WholeAxis(axis)).second) kept.push_back(axis);
     }
     edits.push_back(MakeEdit(Reason::kRepeatedAxis, dim, group, kept, mesh));
     edits.back().axis = group[i];
@@ -202,6 +203,8 @@ std::string_view ReasonName(Reason reason) {
       return "min_size";
     case Reason::kScalar:
       return "scalar";
+    case Reason::kKvHeads:
+      return "kv_heads";
   }
   return "indivisible";
 }
@@ -242,7 +245,8 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     }
     for (const std::string& axis : spec[i]) {
       if (std::find(group.begin(), group.end(), axis) != group.end()) {
-        used.insert(axis);  // a view into `spec`, which outlives `used`
+        // A view into `spec`, which outlives `used`.
+        used.insert(WholeAxis(axis));
       }
     }
     legal.spec.push_back(std::move(group));

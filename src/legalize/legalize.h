@@ -28,7 +28,10 @@ enum class Reason : uint8_t {
   kRepeatedAxis,
   kTooLong,
   kMinSize,
-  kScalar
+  kScalar,
+  // With `kv_replicate`, the KV heads of a dimension cannot be replicated over
+  // its axes. Only a problem has this reason.
+  kKvHeads
 };
 std::string_view ReasonName(Reason reason);  // such as "missing_axis"
 
@@ -42,7 +45,8 @@ struct Edit {
   // one.
   std::string axis;
   // The size of the dimension, or the number of elements if `dim` is nullopt; 0
-  // if the size is unknown.
+  // if the size is unknown. With the reason kKvHeads, the number of KV heads, 0
+  // if it is unknown, and -1 if the dimension also holds other heads.
   int64_t size = 0;
   // The product of the sizes of the axes in `from`; 0 if the product overflows.
   int64_t parts = 1;

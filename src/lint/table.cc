@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <vector>
 
-#include "lint/rules/all.h"
 #include "lint/rules/lint.h"
 #include "source/audit_code.h"
 #include "source/stage_code.h"
@@ -11,15 +9,9 @@
 namespace shardc {
 namespace {
 
-constexpr std::array kLints = {
-#define SHARDC_LINT(name) &name,
-#include "lint/rules/table.h"
-#undef SHARDC_LINT
-};
-
 std::vector<const Code*> MakeCodes() {
   std::vector<const Code*> out(ReadingCodes().begin(), ReadingCodes().end());
-  for (const Lint* lint : kLints) out.push_back(&lint->code);
+  for (const Lint* lint : AllLints()) out.push_back(&lint->code);
   out.insert(out.end(), StageCodes().begin(), StageCodes().end());
   out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
   // The numbers of the stage codes are between those of the lints, so all codes
@@ -31,8 +23,6 @@ std::vector<const Code*> MakeCodes() {
 }
 
 }  // namespace
-
-std::span<const Lint* const> AllLints() { return kLints; }
 
 std::span<const Code* const> AllCodes() {
   static const std::vector<const Code*> codes = MakeCodes();
@@ -57,10 +47,10 @@ const Code* FindCode(std::string_view text) {
 }
 
 const Lint* FindLint(const Code& code) {
-  const auto* at =
-      std::find_if(kLints.begin(), kLints.end(),
-                   [&](const Lint* lint) { return &lint->code == &code; });
-  return at == kLints.end() ? nullptr : *at;
+  for (const Lint* lint : AllLints()) {
+    if (&lint->code == &code) return lint;
+  }
+  return nullptr;
 }
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Stores a text as blocks of lines, so that many changes can be applied fast,
-// one after the other. The first change makes the blocks. Each later change
-// copies and searches only the blocks that it touches.
+// Stores a text as blocks, so that many changes can be applied fast, one after
+// the other. The first change makes the blocks. Each later change copies and
+// searches only the blocks that it touches.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 
@@ -28,7 +28,7 @@ class EditBuffer {
   // Applies one change. Its positions refer to the text after all earlier
   // changes. A position outside of the text is replaced by the nearest position
   // in the text, as in Lines::OffsetOf. An end before the start is replaced by
-  // the start.
+  // the start. All changes must have the same encoding.
   void Apply(Change change, Encoding encoding);
   // Returns the text and leaves the buffer empty.
   std::string Take();
@@ -38,11 +38,15 @@ class EditBuffer {
   int64_t work() const { return work_; }
 
  private:
-  // Complete lines of the text. Only the last block may end without a line
-  // break. A \r\n is never divided.
+  // Complete lines of the text, or a part of a line that is longer than a
+  // block. Neither a \r\n nor a character is divided. Only the last block may
+  // be empty.
   struct Block {
     std::string text;
     size_t breaks = 0;
+    // The number of units of the encoding in a block without line breaks; 0 for
+    // the others.
+    int64_t units = 0;
   };
   struct Spot {
     size_t block = 0;
@@ -50,13 +54,14 @@ class EditBuffer {
     auto operator<=>(const Spot&) const = default;
   };
 
-  void Divide();
-  std::vector<Block> Blocks(std::string text);
-  Spot SpotOf(const Position& position, Encoding encoding);
+  void Divide(Encoding encoding);
+  std::vector<Block> Blocks(std::string_view text);
+  Spot SpotOf(const Position& position);
   void Replace(Spot start, const Spot& end, std::string_view text);
 
   std::string text_;  // the complete text while `blocks_` is empty
   std::vector<Block> blocks_;
+  Encoding encoding_ = Encoding::kUtf16;  // of the positions of all changes
   int64_t work_ = 0;
 };
 

@@ -78,6 +78,16 @@ size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding) {
   return at;
 }
 
+int64_t UnitsOf(std::string_view text, Encoding encoding) {
+  int64_t out = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Units units = UnitsAt(text, at, encoding);
+    at += units.bytes;
+    out += units.units;
+  }
+  return out;
+}
+
 Lines::Lines(std::string_view text) : text_(text), starts_{0} {
   for (size_t at = FindBreak(text, 0); at < text.size();
        at = FindBreak(text, at)) {

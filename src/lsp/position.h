@@ -38,6 +38,9 @@ size_t FindBreak(std::string_view text, size_t at);
 // the character.
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding);
 
+// Returns the number of units of a text in an encoding.
+int64_t UnitsOf(std::string_view text, Encoding encoding);
+
 // The lines of a text. A line ends at \n, \r\n or \r. Offsets are in bytes. An
 // object must be used by only one thread at a time.
 class Lines {

@@ -51,9 +51,4 @@ Spec LogicalRules::Resolve(std::span<const AxisGroup> names,
   return spec;
 }
 
-Spec ResolveLogical(std::span<const LogicalRule> rules,
-                    std::span<const AxisGroup> names, const Mesh& mesh) {
-  return LogicalRules(rules).Resolve(names, mesh);
-}
-
 }  // namespace shardc

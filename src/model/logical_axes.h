@@ -38,8 +38,12 @@ class LogicalRules {
   // The rules must outlive this object.
   explicit LogicalRules(std::span<const LogicalRule> rules);
 
-  // Returns the same spec as ResolveLogical() for a parameter whose dimensions
-  // have these logical names.
+  // Returns the spec of a parameter whose dimensions have these logical names.
+  // The rules apply in the order of the list, not of the dimensions. A rule
+  // concerns the first dimension that has the rule's logical name. The rule
+  // sets that dimension's axes if no earlier rule has set them and no other
+  // dimension uses one of the rule's axes. A missing mesh axis is treated like
+  // an axis of size 1: a dimension uses it, and the spec leaves it out.
   Spec Resolve(std::span<const AxisGroup> names, const Mesh& mesh) const;
 
  private:
@@ -47,14 +51,6 @@ class LogicalRules {
   // For each logical name, the indices of its rules, ascending.
   std::unordered_map<std::string_view, std::vector<size_t>> by_name_;
 };
-
-// Applies the rules in the order of the list, not of the dimensions. A rule
-// concerns the first dimension that has the rule's logical name. The rule sets
-// that dimension's axes if no earlier rule has set them and no other dimension
-// uses one of the rule's axes. A missing mesh axis is treated like an axis of
-// size 1: a dimension uses it, and the spec leaves it out.
-Spec ResolveLogical(std::span<const LogicalRule> rules,
-                    std::span<const AxisGroup> names, const Mesh& mesh);
 
 }  // namespace shardc
 

@@ -6,6 +6,7 @@
 //   Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"
 
+#include "model/sub_axis.h"
 #include "source/checked.h"
 #include "source/json_writer.h"
 
@@ -30,9 +31,29 @@ std::optional<size_t> Mesh::Find(std::string_view axis) const {
   return std::nullopt;
 }
 
+std::optional<Mesh::Digit> Mesh::FindDigit(std::string_view name) const {
+  if (const auto index = Find(name)) return Digit{*index, 1, axes[*index].size};
+  const auto sub = ParseSubAxis(name);
+  const auto index = sub ? Find(sub->axis) : std::nullopt;
+  if (!index) return std::nullopt;
+  const int64_t all = axes[*index].size;
+  if (all % sub->size != 0 || all / sub->size % sub->before != 0) {
+    return std::nullopt;
+  }
+  return Digit{*index, all / sub->size / sub->before, sub->size};
+}
+
 int64_t Mesh::SizeOf(std::string_view axis) const {
-  auto index = Find(axis);
-  return index ? axes[*index].size : 1;
+  const auto digit = FindDigit(axis);
+  if (digit) return digit->size;
+  // In a refined mesh, an axis is the product of its factors.
+  int64_t size = 1;
+  for (const MeshAxis& part : axes) {
+    if (part.name.size() > axis.size() && WholeAxis(part.name) == axis) {
+      size *= part.size;
+    }
+  }
+  return size;
 }
 
 std::optional<int64_t> Mesh::Parts(const AxisGroup& group) const {

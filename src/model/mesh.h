@@ -54,7 +54,17 @@ struct Mesh {
   std::optional<Device> device;
 
   std::optional<size_t> Find(std::string_view axis) const;
-  // Returns the size of an axis; 1 if the mesh lacks it.
+  // A device's coordinate on an axis or on a sub-axis (model/sub_axis.h) is its
+  // coordinate on axes[`axis`], divided by `below`, modulo `size`.
+  struct Digit {
+    size_t axis = 0;
+    int64_t below = 1, size = 1;
+    int64_t Of(int64_t coordinate) const { return coordinate / below % size; }
+  };
+  // Returns nullopt if the mesh lacks the axis, or if the sub-axis is not a
+  // factor of it.
+  std::optional<Digit> FindDigit(std::string_view name) const;
+  // Returns the size of an axis or sub-axis; 1 if the mesh lacks it.
   int64_t SizeOf(std::string_view axis) const;
   // Returns the product of the sizes of a group's axes, where an absent axis
   // has size 1. Returns nullopt on overflow, which only a group with repeated

@@ -98,8 +98,9 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
                    const AxisGroup& axes) {
   int64_t index = 0;
   for (const std::string& axis : axes) {
-    const auto at = mesh.Find(axis);
-    if (at) index = index * mesh.axes[*at].size + coordinates[*at];
+    const auto digit = mesh.FindDigit(axis);
+    if (digit)
+      index = index * digit->size + digit->Of(coordinates[digit->axis]);
   }
   return index;
 }

@@ -178,6 +178,16 @@ struct Policy {
   std::optional<IllegalPolicy> illegal;
   std::optional<int64_t> min_size;
   std::optional<Compat> compat;
+  // Whether KV heads that are fewer than the devices of their axes are
+  // replicated: each device then has the head that its query heads use. It is a
+  // key of the file itself and not of `policy`.
+  std::optional<bool> kv_replicate;
+};
+
+// A number of KV heads and their size.
+struct KvHeads {
+  int64_t heads = 0, head_dim = 0;
+  bool operator==(const KvHeads&) const = default;
 };
 
 // A pattern for parameter names that is not part of a rule, from a file or a
@@ -204,6 +214,10 @@ struct RuleSet {
   // The bundles of the files; names are distinct.
   std::vector<Bundle> bundles;
   Policy policy;
+  // The KV heads of the model, by which `kv_replicate` finds them in
+  // parameters; several if layers differ. Empty without `kv_replicate`, or if
+  // they are unknown.
+  std::vector<KvHeads> kv_heads;
   WeightDecayExclusions weight_decay_exclude;
   // The `model:` section of the first file of `sources` that has one; or null.
   std::shared_ptr<const ModelDescription> model;

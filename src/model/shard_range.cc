@@ -59,8 +59,10 @@ ShardRange RangeAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
                       const AxisGroup& group, int64_t size) {
   ShardRange out{0, size};
   for (const std::string& axis : group) {
-    const auto at = mesh.Find(axis);
-    if (at) out = PartOf(out, mesh.axes[*at].size, coordinates[*at]);
+    const auto digit = mesh.FindDigit(axis);
+    if (digit) {
+      out = PartOf(out, digit->size, digit->Of(coordinates[digit->axis]));
+    }
   }
   return out;
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "model/sub_axis.h"
 #include "source/json_writer.h"
 
 namespace shardc {
 
-void WriteGroup(JsonWriter& json, const AxisGroup& group) {
+void WriteGroup(JsonWriter& json, const AxisGroup& written) {
+  const AxisGroup group = JoinedGroup(written);
   if (group.empty()) {
     json.Null();
   } else if (group.size() == 1) {

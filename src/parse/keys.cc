@@ -15,10 +15,10 @@ constexpr std::array<Name, 7> kMeshKeys = {
 constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
 // `not_known` and `at_least` are facts that the program which wrote the file
 // lacked. They are not read.
-constexpr std::array<Name, 13> kRulesKeys = {
-    "version", "extends",   "separator", "axes",         "register",
-    "bundles", "rules",     "policy",    "weight_decay", "model",
-    "stages",  "not_known", "at_least"};
+constexpr std::array<Name, 14> kRulesKeys = {
+    "version",  "extends", "separator", "axes",    "kv_replicate",
+    "register", "bundles", "rules",     "policy",  "weight_decay",
+    "model",    "stages",  "not_known", "at_least"};
 constexpr std::array<Name, 7> kRuleKeys = {
     "match", "spec", "modes", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};

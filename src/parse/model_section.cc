@@ -247,6 +247,7 @@ class SectionReader {
   void ReadSkip(const YamlNode& node) {
     auto& skip = out_->skip.emplace();
     const auto add = [&](const YamlNode& item) {
+      if (context_.findings.Full()) return;
       auto text = ReadText(context_, item, "an entry of `skip`", true);
       if (text) skip.push_back({std::move(*text), PlaceOf(item)});
     };
@@ -283,6 +284,7 @@ class SectionReader {
       return out;
     }
     for (const YamlNode& item : node.items) {
+      if (context_.findings.Full()) break;
       if (auto op = ReadOp(item)) out.push_back(std::move(*op));
     }
     return out;

@@ -85,6 +85,9 @@ class RuleFileReader {
     if (const YamlNode* node = fields->Find("policy")) {
       file_.policy = ReadPolicy(context_, *node);
     }
+    if (const YamlNode* node = fields->Find("kv_replicate")) {
+      file_.policy.kv_replicate = ReadBool(context_, *node, "`kv_replicate`");
+    }
     if (const YamlNode* node = fields->Find("weight_decay")) {
       file_.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
@@ -124,6 +127,7 @@ class RuleFileReader {
   void ReadExtends(const YamlNode& node) {
     if (node.IsNull()) return;
     const auto add = [&](const YamlNode& item) {
+      if (context_.findings.Full()) return;
       auto name = ReadText(context_, item, "an entry of `extends`", true);
       if (!name) return;
       if (name->empty()) {

@@ -244,6 +244,7 @@ class Collector {
     if (!policy.illegal) policy.illegal = file.policy.illegal;
     if (!policy.min_size) policy.min_size = file.policy.min_size;
     if (!policy.compat) policy.compat = file.policy.compat;
+    if (!policy.kv_replicate) policy.kv_replicate = file.policy.kv_replicate;
   }
 
   void CheckSource(const SpecSource& source) {

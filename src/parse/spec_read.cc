@@ -123,6 +123,7 @@ bool ReadEntry(const YamlContext& context, const YamlNode& node,
   entry.is_group = true;
   bool good = true;
   for (const YamlNode& item : node.items) {
+    if (context.findings.Full()) return false;
     NameResult result = ReadName(context, item, "a group of a spec");
     good &= result.good;
     if (result.name) entry.names.push_back(std::move(*result.name));
@@ -189,6 +190,7 @@ std::optional<SpecList> ReadSpecList(const YamlContext& context,
   list.place = context.document.PlaceOf(node);
   bool good = true;
   for (const YamlNode& item : node.items) {
+    if (context.findings.Full()) return std::nullopt;
     SpecEntry entry;
     good &= ReadEntry(context, item, entry);
     list.entries.push_back(std::move(entry));
@@ -232,6 +234,7 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
   bool good = true;
   for (const YamlNode& item : node.items) {
     if (item.IsNull()) continue;
+    if (context.findings.Full()) return std::nullopt;
     auto name = ReadAxisName(context, item, "an entry of " + std::string(what));
     good &= name.has_value();
     if (!name) continue;
@@ -257,6 +260,7 @@ std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
   rule.is_list = node.IsSequence();
   if (rule.is_list) {
     for (const YamlNode& item : node.items) {
+      if (context.findings.Full()) return std::nullopt;
       good &= ReadRegisteredName(context, item, rule);
     }
   } else {

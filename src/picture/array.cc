@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "model/shard_range.h"
+#include "model/sub_axis.h"
 #include "source/size.h"
 
 namespace shardc::picture {
@@ -30,8 +31,22 @@ std::optional<std::pair<int64_t, int64_t>> ArrayDim::Range(
   return std::pair(range.begin, range.end());
 }
 
+namespace {
+
+// Returns the mesh with factors in place of axes of which the spec has
+// sub-axes, and writes the spec with them, so that each dimension has complete
+// axes of the mesh. The devices keep their numbers.
+Mesh RefineMesh(ArrayInput& input) {
+  auto mesh = RefinedMesh(input.mesh, {&input.spec, 1});
+  if (!mesh) return std::move(input.mesh);
+  input.spec = RefinedSpec(*mesh, input.spec);
+  return std::move(*mesh);
+}
+
+}  // namespace
+
 ArrayPicture::ArrayPicture(ArrayInput input)
-    : mesh_(std::move(input.mesh)),
+    : mesh_(RefineMesh(input)),
       digits_(mesh_),
       dims_(std::move(input.dims)),
       placement_(std::move(input.placement)),

@@ -24,6 +24,7 @@
 #include "model/shard_range.h"
 #include "model/tensor_names.h"
 #include "plan/fingerprint.h"
+#include "plan/kv_replicas.h"
 #include "plan/like.h"
 #include "plan/placement.h"
 #include "plan/rule_patterns.h"
@@ -57,6 +58,8 @@ Mesh WithNamedAxes(const RuleSet& rules, Mesh mesh) {
 }
 
 constexpr uint32_t kNoLayout = UINT32_MAX;
+// The dimension of the heads in the specs of keys and values.
+constexpr size_t kKvHeadDim = 2;
 
 // Returns train, followed by the other requested modes in the order of
 // kAllModes.
@@ -102,6 +105,7 @@ class Compiler {
   bool CompilePatterns();
   void ResolveRules();
   void MatchNames();
+  void FindKvHeads();
   void PlanParams();
   void PlanRules();
   void PlanAttention();
@@ -113,9 +117,10 @@ class Compiler {
   std::optional<int64_t> CoordinateOf(uint32_t tensor, int32_t rule);
   uint32_t LayoutFor(uint32_t tensor, int32_t rule);
   ParamLayout MakeLayout(int32_t rule, uint32_t type,
-                         const std::vector<SpecOrigin>& origins);
+                         const std::vector<SpecOrigin>& origins, uint32_t kv);
   ModeLayout MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
-                      bool is_like, const TensorType& type);
+                      bool is_like, const TensorType& type,
+                      const KvHeadsDim* kv);
 
   Compiled& c_;
   const Compiled* const matched_;
@@ -125,7 +130,9 @@ class Compiler {
   // Indexed by rule: the resolved spec of each mode. A mode is absent if its
   // spec is copied from another parameter (`like`).
   std::vector<std::map<Mode, Resolved>> resolved_;
-  using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
+  // The last part is the number of the dimension of KV heads (KvHeadDims).
+  using LayoutKey =
+      std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>, uint32_t>;
   std::map<LayoutKey, uint32_t> layouts_;
   // The layouts of parameters whose rule has no `like`, keyed by rule and type
   // (shape and dtype). The small cache `last_layouts_` is searched first.
@@ -148,6 +155,10 @@ class Compiler {
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
+  // The dimensions of KV heads; nullopt without `kv_replicate`.
+  std::optional<KvHeadDims> kv_heads_;
+  // The axes of the axis rule for KV heads in each mode.
+  std::map<Mode, AxisGroup> kv_axes_;
   // The patterns that exclude parameters from weight decay, if there are any.
   std::optional<Matcher> decay_exclusions_;
 };
@@ -223,7 +234,8 @@ void Compiler::MatchNames() {
 }
 
 ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
-                              bool is_like, const TensorType& type) {
+                              bool is_like, const TensorType& type,
+                              const KvHeadsDim* kv) {
   ModeLayout out;
   out.mode = mode;
   if (origin.rule != kNoRule) {
@@ -240,7 +252,21 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   options.illegal = c_.IllegalFor(rule);
   options.min_size = c_.MinSizeFor(rule);
   options.compat = c_.CompatMode();
-  Legal legal = LegalizeStored(out.resolved, type, c_.mesh, options);
+  Spec wanted = out.resolved;
+  KvReplication replication;
+  if (kv != nullptr) {
+    replication = ReplicateKvHeads(*kv, c_.mesh, kv_axes_.at(mode), wanted);
+  }
+  Legal legal = LegalizeStored(wanted, type, c_.mesh, options);
+  // An axis that the mesh lacks is reported by Legalize, and small tensors are
+  // replicated.
+  if (replication.problem && !IsReplicated(legal.spec) &&
+      std::none_of(
+          legal.problems.begin(), legal.problems.end(),
+          [](const Edit& one) { return one.reason == Reason::kMissingAxis; })) {
+    legal.problems.insert(legal.problems.begin(),
+                          std::move(*replication.problem));
+  }
   out.spec = std::move(legal.spec);
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
@@ -251,6 +277,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     return out;
   }
   if (!type.shape) return out;
+  if (replication.replicas && !out.spec.empty()) out.kv = replication.replicas;
 
   out.shard_shape = ShardShape(c_.mesh, *type.shape, out.spec);
   if (!type.dtype) return out;
@@ -269,7 +296,8 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
 }
 
 ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
-                                 const std::vector<SpecOrigin>& origins) {
+                                 const std::vector<SpecOrigin>& origins,
+                                 uint32_t kv) {
   ParamLayout layout;
   layout.rule = rule;
   layout.type = type;
@@ -278,8 +306,9 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
     const bool is_like =
         rule != kNoRule && std::holds_alternative<SpecLike>(SourceOf(
                                c_.rules.rules[AsIndex(rule)], modes_[m]));
-    const ModeLayout& mode = layout.modes.emplace_back(MakeMode(
-        modes_[m], rule, origins[m], is_like, c_.manifest.types[type]));
+    const ModeLayout& mode = layout.modes.emplace_back(
+        MakeMode(modes_[m], rule, origins[m], is_like, c_.manifest.types[type],
+                 kv_heads_ ? kv_heads_->At(kv) : nullptr));
     layout.uneven =
         layout.uneven ||
         (mode.shard_shape &&
@@ -290,7 +319,8 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
 
 uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   const uint32_t type = c_.manifest.tensors[tensor].type;
-  const bool plain = rule == kNoRule || !has_like_[AsIndex(rule)];
+  const uint32_t kv = kv_heads_ ? kv_heads_->Of(tensor) : 0;
+  const bool plain = kv == 0 && (rule == kNoRule || !has_like_[AsIndex(rule)]);
   const uint64_t key = (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
   Known& last = last_layouts_[((key >> 32) * 31 + type) % last_layouts_.size()];
   if (plain) {
@@ -313,11 +343,24 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
     origins.push_back(*origin);
   }
   const auto [at, inserted] =
-      layouts_.try_emplace(LayoutKey{rule, type, origins},
+      layouts_.try_emplace(LayoutKey{rule, type, origins, kv},
                            static_cast<uint32_t>(c_.plan.layouts.size()));
-  if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, origins));
+  if (inserted) {
+    c_.plan.layouts.push_back(MakeLayout(rule, type, origins, kv));
+  }
   if (plain) plain_layouts_.emplace(key, at->second);
   return at->second;
+}
+
+void Compiler::FindKvHeads() {
+  kv_heads_.emplace(c_);
+  for (const Mode mode : modes_) {
+    for (const AttentionTensor& one : AttentionSpecs(*c_.resolver, mode, {})) {
+      if (one.name == "key") {
+        kv_axes_[mode] = AxesAt(one.resolved.spec, kKvHeadDim);
+      }
+    }
+  }
 }
 
 void Compiler::PlanParams() {
@@ -396,6 +439,11 @@ void Compiler::PlanAttention() {
       layout.problems = std::move(legal.problems);
       layout.spec =
           layout.problems.empty() ? std::move(legal.spec) : layout.why.spec;
+      const bool keys = layout.tensor == "key" || layout.tensor == "value";
+      if (keys && layout.problems.empty() && layout.spec.size() > kKvHeadDim) {
+        AxisGroup& heads = layout.spec[kKvHeadDim];
+        heads = AttentionKvAxes(c_.rules, c_.mesh, heads);
+      }
       if (!layout.problems.empty()) layout.edits.clear();
       attention.tensors.push_back(std::move(layout));
     }
@@ -448,11 +496,22 @@ bool Compiler::Run() {
   plan.types = c_.manifest.types;
   plan.by_name = std::move(c_.manifest.by_name);
   plan.plain_names = c_.manifest.plain_names;
+  if (c_.rules.policy.kv_replicate.value_or(false)) FindKvHeads();
   PlanParams();
   if (findings_.HasErrors()) return false;
   PlanRules();
   PlanAttention();
   MarkWeightDecay();
+  if (auto refined = RefinedMeshOf(plan)) {
+    c_.step_mesh = std::move(*refined);
+  } else {
+    findings_.Add(code::kUsage, {},
+                  "`kv_replicate`: layers with different numbers of KV heads "
+                  "need factors of one axis that do not divide each other",
+                  "give these layers different axes, or leave out "
+                  "`kv_replicate`");
+    return false;
+  }
   plan.summary = Summarize(plan);
   return true;
 }

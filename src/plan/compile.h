@@ -43,6 +43,10 @@ struct Compiled {
   Compiled& operator=(Compiled&&) = default;
 
   Mesh mesh;
+  // The mesh with factors in place of axes that have sub-axes in the plan's
+  // specs (RefinedMesh() in model/sub_axis.h). The program of a step runs on
+  // this mesh. Without `kv_replicate` it is `mesh`.
+  Mesh step_mesh;
   RuleSet rules;
   Manifest manifest;
   CompileOptions options;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/dtype.h"
+#include "model/sub_axis.h"
 #include "plan/step_specs.h"
 #include "plan/zero.h"
 #include "source/index.h"
@@ -59,6 +60,14 @@ AxisGroup TokenAxes(const step::ShardingConstraints& constraints) {
     }
   }
   return out;
+}
+
+void RefineConstraints(const Mesh& mesh, step::ShardingConstraints& of) {
+  for (AxisGroup& axes : of.by_axis) axes = RefinedGroup(mesh, axes);
+  of.data = RefinedGroup(mesh, of.data);
+  for (step::ShardingConstraintOverride& one : of.overrides) {
+    one.axes = RefinedGroup(mesh, one.axes);
+  }
 }
 
 bool AccumulateAll(step::Graph& graph, int64_t micro_batches,
@@ -175,6 +184,8 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());
+  RefineConstraints(mesh, lower.constraints);
+  for (Spec& spec : lower.parameters) spec = RefinedSpec(mesh, spec);
   if (inputs.mode == Mode::kTrain && inputs.zero > 0) {
     ZeroSpecs zero =
         ShardOverReplicas(graph, sizes, mesh, TokenAxes(lower.constraints),

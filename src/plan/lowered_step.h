@@ -100,8 +100,10 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
 std::optional<step::StepModel> BuildStepModel(
     const StepInputs& inputs, const std::vector<int32_t>& layers,
     Findings& findings, const step::AttentionForm& form = {});
-// Lowers the graph for a mesh. Returns nullopt and sets `why` if the step has
-// no program on this mesh.
+// Lowers the graph for a mesh, which is usually Compiled::step_mesh. If some of
+// its axes are factors of the axes of the specs, the specs and the sharding
+// constraints are written with the factors. Returns nullopt and sets `why` if
+// the step has no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);

@@ -9,6 +9,7 @@
 #include "plan/pack_axes.h"
 
 #include "model/pack_name.h"
+#include "plan/kv_replicas.h"
 
 namespace shardc {
 namespace {
@@ -27,6 +28,7 @@ bool ChoosesByModel(const RuleSet& rules) {
 
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
                     const Mesh& mesh) {
+  FindKvHeads(rules, model);
   if (model == nullptr || !ChoosesByModel(rules)) return;
   std::optional<AxisValue>& given = rules.axes.given[kAt];
   // An earlier call of this function, for another mesh, may have set the axis
@@ -37,7 +39,11 @@ void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
   const int64_t heads = model->kv_heads.value_or(1);
   const int64_t parts =
       mesh.Parts(rules.axes.Value(AxisRule::kKvHead).axes).value_or(1);
-  if (parts == 1 || heads % parts != 0) given = AxisValue{};
+  // With `kv_replicate`, heads that are fewer than the devices are divided over
+  // them too.
+  const bool divides =
+      heads % parts == 0 || rules.policy.kv_replicate.value_or(false);
+  if (parts == 1 || !divides) given = AxisValue{};
 }
 
 }  // namespace shardc

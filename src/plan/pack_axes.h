@@ -17,7 +17,9 @@ bool ChoosesByModel(const RuleSet& rules);
 // on this mesh. If the tensor-parallel axes have several devices and divide the
 // model's number of KV heads, the axis rule is removed, and KV heads are
 // sharded over these axes. Otherwise the axis rule is kept, or set again if a
-// call for an earlier mesh has removed it. Does nothing if the axis rule is not
+// call for an earlier mesh has removed it. With `kv_replicate`, the rule is
+// removed for any number of devices above 1, and the model's KV heads are set
+// (FindKvHeads). Otherwise does nothing if the axis rule is not
 // from a pack, if it names axes, or if `model` is null.
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
 

@@ -27,6 +27,15 @@
 
 namespace shardc {
 
+// KV heads that are replicated over a part of the devices of their axes
+// (kv_replicas.h).
+struct KvReplicas {
+  int dim = 0;
+  AxisGroup axes;     // the axes of the dimension before the replication
+  int64_t heads = 0;  // the number of KV heads
+  bool operator==(const KvReplicas&) const = default;
+};
+
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // How the names in the rule's spec became mesh axes.
@@ -48,6 +57,9 @@ struct ModeLayout {
   // The bytes per device if legalization had not changed the spec. The plan's
   // member `bytes_per_device_added` is the difference from `bytes_per_device`.
   std::optional<int64_t> uncorrected_bytes_per_device;
+  // With `kv_replicate`: the replicated KV heads; nullopt for parameters whose
+  // KV heads are not replicated, or that have none.
+  std::optional<KvReplicas> kv;
 };
 
 struct ParamLayout {

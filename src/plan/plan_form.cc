@@ -215,6 +215,7 @@ constexpr Field kParamFields[] = {
     {"rule", IsCountOrNull, kCountOrNull},
     {"shard_shape", IsShape, kShape},
     {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"kv_replicate", IsObject, kObject, false},
     {"modes", IsObject, kObject, false},
     {"corrections", IsArray, kList, false},
     {"placement", IsObject, kObject, false},
@@ -225,7 +226,11 @@ constexpr Field kParamFields[] = {
 constexpr Field kLayoutFields[] = {
     {"spec", IsSpec, kSpec},
     {"shard_shape", IsShape, kShape},
-    {"bytes_per_device", IsCountOrNull, kCountOrNull}};
+    {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"kv_replicate", IsObject, kObject, false}};
+constexpr Field kReplicasFields[] = {{"dim", IsCount, kCount},
+                                     {"axes", IsGroup, kGroup},
+                                     {"heads", IsPositive, kPositive}};
 constexpr Field kCorrectionFields[] = {
     {"dim", IsCountOrNull, kCountOrNull},
     {"from", IsGroupOrSpec, kGroup},
@@ -338,12 +343,15 @@ class FormChecker {
   }
 
   bool Param(const JsonValue& param) {
-    if (!Object(param, "a parameter", kParamFields)) return false;
+    if (!Object(param, "a parameter", kParamFields) || !Replicas(param)) {
+      return false;
+    }
     for (const JsonMember member : param.members()) {
       if (member.name() == "modes") {
         for (const JsonMember mode : member.value.members()) {
           if (!IsMode(mode.key)) return NoMode(mode.key);
-          if (!Object(mode.value, "a mode of a parameter", kLayoutFields)) {
+          if (!Object(mode.value, "a mode of a parameter", kLayoutFields) ||
+              !Replicas(mode.value)) {
             return false;
           }
         }
@@ -363,6 +371,11 @@ class FormChecker {
       }
     }
     return true;
+  }
+
+  bool Replicas(const JsonValue& layout) {
+    const auto replicas = layout.Find("kv_replicate");
+    return !replicas || Object(*replicas, "`kv_replicate`", kReplicasFields);
   }
 
   bool Attention(const JsonMember& mode) {

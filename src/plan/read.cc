@@ -134,7 +134,7 @@ class PlanReader {
     if (!value.IsString()) {
       return Refuse(code::kSchema, value, "an axis is a name");
     }
-    if (!plan_.mesh.Find(value.string())) {
+    if (!plan_.mesh.FindDigit(value.string())) {
       return Refuse(
           code::kUnknownName, value,
           "the plan's mesh has no axis `" + std::string(value.string()) + "`");

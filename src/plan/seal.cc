@@ -21,6 +21,7 @@
 #include "comm/memory.h"
 #include "legalize/blocks.h"
 #include "model/shard_range.h"
+#include "model/sub_axis.h"
 #include "plan/fingerprint.h"
 #include "plan/plan_form.h"
 #include "source/checked.h"
@@ -216,6 +217,31 @@ class Checker {
     return Equal(written, name, TextOfNumber(number));
   }
 
+  // Checks the member `kv_replicate` of a layout: its heads over its axes give
+  // the spec.
+  bool CheckReplicas(const JsonValue& layout, const Spec& spec) {
+    const auto replicas = layout.Find("kv_replicate");
+    if (!replicas) return true;
+    AxisGroup axes;
+    const JsonValue written = *replicas->Find("axes");
+    if (written.IsString()) axes.emplace_back(written.string());
+    if (written.IsArray()) {
+      for (const JsonValue axis : written.items()) {
+        axes.emplace_back(axis.string());
+      }
+    }
+    const auto dim = static_cast<size_t>(replicas->Find("dim")->integer());
+    const auto divided =
+        KvHeadAxes(plan_.mesh, axes, replicas->Find("heads")->integer());
+    if (divided && *divided == AxesAt(spec, dim)) return true;
+    findings_.Add(code::kSchema, replicas->place(),
+                  "the plan was edited: `kv_replicate` is " +
+                      NormalText(*replicas) + ", and the spec is " +
+                      SpecText(spec),
+                  std::string(kHelp));
+    return false;
+  }
+
   bool CheckHeld(const JsonValue& layout, const Held& held) {
     const std::string shape = held.shape ? TextOf([&](Sink& out) {
       JsonWriter json(out);
@@ -248,14 +274,16 @@ class Checker {
     for (const JsonMember param : root_.Find("params")->members()) {
       const ReadParam& read = plan_.params[i];
       const Held train = HeldOf(read, read.spec, plan_.mesh);
-      if (!CheckHeld(param.value, train) || !CheckUneven(param.value, read)) {
+      if (!CheckHeld(param.value, train) || !CheckUneven(param.value, read) ||
+          !CheckReplicas(param.value, read.spec)) {
         return false;
       }
       if (const auto modes = param.value.Find("modes")) {
         size_t mode = 0;
         for (const JsonMember member : modes->members()) {
           const Spec& spec = read.modes[mode++].second;
-          if (!CheckHeld(member.value, HeldOf(read, spec, plan_.mesh))) {
+          if (!CheckHeld(member.value, HeldOf(read, spec, plan_.mesh)) ||
+              !CheckReplicas(member.value, spec)) {
             return false;
           }
         }

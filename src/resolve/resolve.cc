@@ -457,6 +457,9 @@ std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
     std::vector<NameTrace> traces;
     for (const SpecName& name : entry.names) {
       auto trace = Lookup(name, mode, findings);
+      if (findings.errors() - errors >= Findings::kErrorLimit) {
+        return std::nullopt;
+      }
       if (!trace) continue;
       for (const std::string& axis : trace->axes) {
         if (compat_ == Compat::kEformer || !IsAbsentParallelism(axis))

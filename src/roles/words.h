@@ -2,6 +2,7 @@
 #ifndef SHARDC_ROLES_WORDS_H_
 #define SHARDC_ROLES_WORDS_H_
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -29,6 +30,13 @@ Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 // parameter's module is. Such words name positions, adapters, attention sinks,
 // and norms of queries, keys and latents. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
+
+// The parts of names that are vision and audio towers. The vision tower is
+// called `img` in big_vision's PaliGemma, and `vision_backbone` in Molmo.
+inline constexpr std::array<std::string_view, 9> kTowerWords = {
+    "visual",      "vision_tower",          "vision_model",
+    "img",         "vision_encoder",        "vision_backbone",
+    "audio_tower", "multi_modal_projector", "mm_projector"};
 
 bool Contains(std::string_view part, std::string_view text);
 bool NamesAttention(std::string_view part);

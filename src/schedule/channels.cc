@@ -14,8 +14,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <tuple>
+#include <utility>
 
 namespace shardc::schedule {
 namespace {
@@ -26,28 +26,113 @@ std::string MessageText(const Message& message) {
          std::to_string(message.stage);
 }
 
-// A send or a receive that its rank has posted.
-struct Posted {
-  Message message;
-  int32_t rank = 0;
-  bool complete = false;
+// The k-th send of a channel meets its k-th receive, whatever the order in
+// which the ranks continue, because messages arrive in order and each end is
+// one rank. The lists are therefore known before a run, and a run only counts.
+struct Channel {
+  int32_t from = 0, to = 0;
+  std::vector<Message> sends, receives;
 };
 
-struct Channel {
-  std::deque<Posted> sends, receives;
-  // The number of sends that are complete although no receive has taken their
-  // messages, because the channel had room for these.
-  int64_t complete_sends = 0;
+// The channels of the programs.
+struct Wiring {
+  std::vector<Channel> channels;
+  // Indexed as the programs: the channel of a send or a receive.
+  std::vector<std::vector<uint32_t>> channel_of;
 };
+
+// Gives the channels of one rank by the rank at the other end, in constant time
+// for each operation also where a rank has many peers.
+class Peers {
+ public:
+  Peers(size_t ranks, ChannelScope scope)
+      : by_kind_(scope == ChannelScope::kPairAndKind),
+        known_(2 * ranks, kNone) {}
+
+  uint32_t& At(int32_t peer, const Message& message) {
+    return At(peer, by_kind_ && message.forward);
+  }
+  uint32_t& At(int32_t peer, bool forward) {
+    const size_t at = 2 * static_cast<size_t>(peer) + (forward ? 1 : 0);
+    if (known_[at] == kNone) used_.push_back(at);
+    return known_[at];
+  }
+  void Clear() {
+    for (const size_t at : used_) known_[at] = kNone;
+    used_.clear();
+  }
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+ private:
+  bool by_kind_;
+  std::vector<uint32_t> known_;
+  std::vector<size_t> used_;
+};
+
+Wiring Wire(const Programs& programs, ChannelScope scope) {
+  Wiring out;
+  out.channel_of.resize(programs.size());
+  // Indexed by the receiving rank: its channels, and whether they are for
+  // activations alone.
+  std::vector<std::vector<std::pair<uint32_t, bool>>> incoming(programs.size());
+  const bool by_kind = scope == ChannelScope::kPairAndKind;
+  Peers peers(programs.size(), scope);
+  const auto add = [&](int32_t from, int32_t to, const Message& message) {
+    const auto channel = static_cast<uint32_t>(out.channels.size());
+    out.channels.push_back({from, to, {}, {}});
+    incoming[static_cast<size_t>(to)].emplace_back(channel,
+                                                   by_kind && message.forward);
+    return channel;
+  };
+  const auto each = [&](size_t rank, OperationKind kind, const auto& visit) {
+    const auto& program = programs[rank];
+    for (size_t i = 0; i < program.size(); ++i) {
+      if (program[i].kind == kind) visit(program[i], out.channel_of[rank][i]);
+    }
+  };
+  for (size_t rank = 0; rank < programs.size(); ++rank) {
+    out.channel_of[rank].resize(programs[rank].size(), Peers::kNone);
+    each(rank, OperationKind::kSend,
+         [&](const Operation& operation, uint32_t& channel) {
+           uint32_t& known = peers.At(operation.peer, operation.message);
+           if (known == Peers::kNone) {
+             known = add(static_cast<int32_t>(rank), operation.peer,
+                         operation.message);
+           }
+           channel = known;
+           out.channels[channel].sends.push_back(operation.message);
+         });
+    peers.Clear();
+  }
+  for (size_t rank = 0; rank < programs.size(); ++rank) {
+    for (const auto& [channel, forward] : incoming[rank]) {
+      peers.At(out.channels[channel].from, forward) = channel;
+    }
+    each(rank, OperationKind::kReceive,
+         [&](const Operation& operation, uint32_t& channel) {
+           uint32_t& known = peers.At(operation.peer, operation.message);
+           if (known == Peers::kNone) {
+             known = add(operation.peer, static_cast<int32_t>(rank),
+                         operation.message);
+           }
+           channel = known;
+           out.channels[channel].receives.push_back(operation.message);
+         });
+    peers.Clear();
+  }
+  return out;
+}
 
 class Runner {
  public:
-  Runner(const Programs& programs, int64_t capacity, ChannelScope scope)
+  Runner(const Programs& programs, const Wiring& wiring, int64_t capacity)
       : programs_(programs),
+        wiring_(wiring),
         capacity_(capacity),
-        scope_(scope),
         next_(programs.size()),
-        open_(programs.size()) {}
+        open_(programs.size()),
+        counts_(wiring.channels.size()) {}
 
   ChannelRun Run() {
     for (size_t rank = 0; rank < programs_.size(); ++rank) {
@@ -70,15 +155,12 @@ class Runner {
   }
 
  private:
-  using Key = std::tuple<int32_t, int32_t, bool>;
-
-  // Returns the channel of one of the rank's sends or receives.
-  Channel& ChannelOf(int32_t rank, const Operation& operation) {
-    const bool sends = operation.kind == OperationKind::kSend;
-    return channels_[Key{
-        sends ? rank : operation.peer, sends ? operation.peer : rank,
-        scope_ == ChannelScope::kPairAndKind && operation.message.forward}];
-  }
+  // The operations of one channel that ranks have posted, the pairs that have
+  // met, and the sends that are complete: those that have met, and those whose
+  // messages the channel had room for.
+  struct Counts {
+    int64_t sends = 0, receives = 0, met = 0, complete = 0;
+  };
 
   // Posts one batch of the rank after the other, until the rank must wait for
   // an operation of a batch.
@@ -95,67 +177,65 @@ class Runner {
       for (size_t i = first; i < next_[r]; ++i) {
         if (program[i].kind != OperationKind::kTask) ++open_[r];
       }
-      for (size_t i = first; i < next_[r]; ++i) Post(rank, program[i]);
+      for (size_t i = first; i < next_[r]; ++i) Post(r, i);
       if (out_.mismatch) return;
     }
   }
 
-  void Post(int32_t rank, const Operation& operation) {
-    if (operation.kind == OperationKind::kTask) return;
-    Channel& channel = ChannelOf(rank, operation);
-    const bool sends = operation.kind == OperationKind::kSend;
-    (sends ? channel.sends : channel.receives)
-        .push_back({operation.message, rank, false});
-    Match(channel);
+  void Post(size_t rank, size_t position) {
+    const OperationKind kind = programs_[rank][position].kind;
+    if (kind == OperationKind::kTask) return;
+    const uint32_t channel = wiring_.channel_of[rank][position];
+    Counts& counts = counts_[channel];
+    ++(kind == OperationKind::kSend ? counts.sends : counts.receives);
+    Match(wiring_.channels[channel], counts);
   }
 
   void Complete(int32_t rank) {
     if (--open_[static_cast<size_t>(rank)] == 0) ready_.push_back(rank);
   }
 
-  void Match(Channel& channel) {
-    while (!channel.sends.empty() && !channel.receives.empty()) {
-      const Posted sent = channel.sends.front();
-      const Posted received = channel.receives.front();
-      if (!(sent.message == received.message)) {
+  void Match(const Channel& channel, Counts& counts) {
+    while (counts.met < std::min(counts.sends, counts.receives)) {
+      const auto at = static_cast<size_t>(counts.met);
+      if (!(channel.sends[at] == channel.receives[at])) {
         out_.mismatch = true;
-        out_.rank = received.rank;
-        out_.text = "rank " + std::to_string(received.rank) + " receives " +
-                    MessageText(sent.message) + " from rank " +
-                    std::to_string(sent.rank) + " where it expects " +
-                    MessageText(received.message);
+        out_.rank = channel.to;
+        out_.text = "rank " + std::to_string(channel.to) + " receives " +
+                    MessageText(channel.sends[at]) + " from rank " +
+                    std::to_string(channel.from) + " where it expects " +
+                    MessageText(channel.receives[at]);
         return;
       }
-      channel.sends.pop_front();
-      channel.receives.pop_front();
-      if (sent.complete) {
-        --channel.complete_sends;
-      } else {
-        Complete(sent.rank);
+      if (counts.complete == counts.met++) {
+        ++counts.complete;
+        Complete(channel.from);
       }
-      Complete(received.rank);
+      Complete(channel.to);
     }
-    const auto waiting = static_cast<int64_t>(channel.sends.size());
+    const int64_t waiting = counts.sends - counts.met;
     out_.most_waiting = std::max(out_.most_waiting, waiting);
-    while (channel.complete_sends < std::min(waiting, capacity_)) {
-      Posted& sent =
-          channel.sends[static_cast<size_t>(channel.complete_sends++)];
-      sent.complete = true;
-      Complete(sent.rank);
+    while (counts.complete - counts.met < std::min(waiting, capacity_)) {
+      ++counts.complete;
+      Complete(channel.from);
     }
   }
 
   // Returns whether the rank has posted this send or receive, and the operation
   // is not complete.
-  bool IsOpen(int32_t rank, const Operation& operation) {
+  bool IsOpen(size_t rank, size_t position) const {
+    const Operation& operation = programs_[rank][position];
     if (operation.kind == OperationKind::kTask) return false;
-    const Channel& channel = ChannelOf(rank, operation);
-    const auto& posted = operation.kind == OperationKind::kSend
-                             ? channel.sends
-                             : channel.receives;
-    return std::any_of(posted.begin(), posted.end(), [&](const Posted& one) {
-      return !one.complete && one.message == operation.message;
-    });
+    const uint32_t at = wiring_.channel_of[rank][position];
+    const Channel& channel = wiring_.channels[at];
+    const Counts& counts = counts_[at];
+    const bool sends = operation.kind == OperationKind::kSend;
+    const auto& all = sends ? channel.sends : channel.receives;
+    const auto begin = all.begin();
+    return std::find(begin + (sends ? counts.complete : counts.met),
+                     begin + (sends ? counts.sends : counts.receives),
+                     operation.message) !=
+           begin + (sends ? counts.sends : counts.receives);
   }
 
   // Reports the first incomplete operation of the batch that the rank posted
@@ -165,7 +245,7 @@ class Runner {
     const auto& program = programs_[r];
     size_t at = next_[r] - 1;
     while (at > 0 && program[at].batched) --at;
-    while (at + 1 < next_[r] && !IsOpen(rank, program[at])) ++at;
+    while (at + 1 < next_[r] && !IsOpen(r, at)) ++at;
     const Operation& operation = program[at];
     out_.rank = rank;
     out_.text =
@@ -179,28 +259,38 @@ class Runner {
   // Returns true if every message was received. Otherwise reports one message
   // that was not received, and returns false.
   bool LeftOver() {
-    for (const auto& [key, channel] : channels_) {
-      if (channel.sends.empty()) continue;
-      const Posted& sent = channel.sends.front();
-      out_.rank = sent.rank;
-      out_.text = MessageText(sent.message) + ", which rank " +
-                  std::to_string(sent.rank) + " sends to rank " +
-                  std::to_string(std::get<1>(key)) + ", is never received";
-      return false;
+    const Channel* first = nullptr;
+    Message message;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i].sends == counts_[i].met) continue;
+      const Channel& channel = wiring_.channels[i];
+      const Message& left = channel.sends[static_cast<size_t>(counts_[i].met)];
+      const auto order = [](const Channel& one, const Message& sent) {
+        return std::tuple(one.from, one.to, sent.forward);
+      };
+      if (!first || order(channel, left) < order(*first, message)) {
+        first = &channel;
+        message = left;
+      }
     }
-    return true;
+    if (!first) return true;
+    out_.rank = first->from;
+    out_.text = MessageText(message) + ", which rank " +
+                std::to_string(first->from) + " sends to rank " +
+                std::to_string(first->to) + ", is never received";
+    return false;
   }
 
   const Programs& programs_;
+  const Wiring& wiring_;
   int64_t capacity_;
-  ChannelScope scope_;
   // Indexed by rank: the index of its next operation.
   std::vector<size_t> next_;
   // Indexed by rank: the number of its incomplete operations.
   std::vector<int64_t> open_;
   // The ranks that can continue.
   std::deque<int32_t> ready_;
-  std::map<Key, Channel> channels_;
+  std::vector<Counts> counts_;  // indexed as the channels
   ChannelRun out_;
 };
 
@@ -208,19 +298,29 @@ class Runner {
 
 ChannelRun RunChannels(const Programs& programs, int64_t capacity,
                        ChannelScope scope) {
-  return Runner(programs, capacity, scope).Run();
+  return Runner(programs, Wire(programs, scope), capacity).Run();
 }
 
 std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope) {
-  const ChannelRun unbounded = RunChannels(programs, kUnbounded, scope);
+  const Wiring wiring = Wire(programs, scope);
+  const auto run = [&](int64_t capacity) {
+    return Runner(programs, wiring, capacity).Run();
+  };
+  if (run(0).passes) return 0;
+  const ChannelRun unbounded = run(kUnbounded);
   if (!unbounded.passes) return std::nullopt;
-  // Programs that run with one capacity also run with every larger one.
-  // Bisection therefore finds the least capacity.
-  int64_t low = 0, high = unbounded.most_waiting;
+  // Programs that run with one capacity also run with every larger one. Most
+  // run with one or two, and a run that blocks ends early: the capacity is
+  // doubled until one suffices, and bisected below that.
+  int64_t low = 1, high = 1;
+  while (high < unbounded.most_waiting && !run(high).passes) {
+    low = high + 1;
+    high = std::min(2 * high, unbounded.most_waiting);
+  }
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
-    if (RunChannels(programs, middle, scope).passes) {
+    if (run(middle).passes) {
       high = middle;
     } else {
       low = middle + 1;

@@ -116,15 +116,4 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   return out;
 }
 
-std::vector<Point> AllPoints(const Pricer& pricer,
-                             const std::vector<Candidate>& candidates) {
-  std::vector<Point> out;
-  for (uint32_t i = 0; i < candidates.size(); ++i) {
-    if (!pricer.BoundOf(candidates[i], 0).reasons.empty()) continue;
-    const auto points = pricer.PointsOf(candidates[i], i, 0, {}, 0);
-    out.insert(out.end(), points.begin(), points.end());
-  }
-  return out;
-}
-
 }  // namespace shardc::search

@@ -37,11 +37,6 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
                         const Deadline& deadline, ThreadPool& threads);
 
-// Returns the points of all legal candidates with every setting that fits.
-// Bounds exclude no point. Used by tests.
-std::vector<Point> AllPoints(const Pricer& pricer,
-                             const std::vector<Candidate>& candidates);
-
 }  // namespace shardc::search
 
 #endif  // SHARDC_SEARCH_BRANCH_AND_BOUND_H_

@@ -37,8 +37,7 @@ std::span<const Code* const> ReadingCodes() {
       &code::kHeader,        &code::kDtype,         &code::kOffsets,
       &code::kSize,          &code::kAlignment,     &code::kPath,
       &code::kTensorMissing, &code::kTensorExtra,   &code::kWrite,
-      &code::kReference,     &code::kInexpressible, &code::kPythonSyntax,
-      &code::kForeignSyntax,
+      &code::kReference,     &code::kInexpressible, &code::kForeignSyntax,
   };
   return kCodes;
 }

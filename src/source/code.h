@@ -114,8 +114,6 @@ inline constexpr Code kReference{
 inline constexpr Code kInexpressible{62, "inexpressible", Level::kError,
                                      "another system's format cannot express"
                                      " this"};
-inline constexpr Code kPythonSyntax{63, "python-syntax", Level::kError,
-                                    "a file is not well-formed Python"};
 inline constexpr Code kForeignSyntax{64, "foreign-syntax", Level::kError,
                                      "another system's text is malformed"};
 }  // namespace code

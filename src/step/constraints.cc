@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/sub_axis.h"
 #include "source/index.h"
 
 namespace shardc::step {
@@ -136,7 +137,10 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
     }
     parts *= axes.sizes[axis];
     if (size % parts != 0) {
-      if (size > 1 || token == "BATCH") {
+      // Only KV heads that are replicated shard the first factors of an axis
+      // alone, as `kv_replicate` asks for.
+      const bool factor = ParseSubAxis(axes.names[axis]).has_value();
+      if (!factor && (size > 1 || token == "BATCH")) {
         Note(notes, where + ": " + axes.names[axis] + " does not divide " +
                         std::to_string(size) + " and is left out");
       }

@@ -407,6 +407,9 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;
   }
+  if (options.policy.kv_replicate) {
+    rules->policy.kv_replicate = options.policy.kv_replicate;
+  }
   ChoosePackAxes(*rules, out.model ? &*out.model : nullptr, *mesh);
   out.mesh = std::move(*mesh);
   out.manifest = std::move(*manifest);

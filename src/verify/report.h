@@ -1,7 +1,7 @@
 // Directory: verify. Runs selected cases on the simulated mesh and reports
 // their verdicts.
-// Its files include headers of these directories: source, model, resolve,
-// exec/machine, verify/cases, verify/judge, verify/traces.
+// Its files include headers of these directories: source, exec/machine,
+// verify/cases, verify/judge, verify/traces.
 //
 // The results of a run, in the order of its cases.
 #ifndef SHARDC_VERIFY_REPORT_H_

@@ -79,6 +79,7 @@ std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
   }
   bool good = true;
   for (const YamlNode& item : node.items) {
+    if (context.findings.Full()) return std::nullopt;
     auto text =
         ReadText(context, item, "an entry of " + std::string(what), true);
     good &= text.has_value();

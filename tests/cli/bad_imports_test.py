@@ -20,15 +20,6 @@ DUMP = {"mesh": {"axis_names": ["data", "model"],
 # Of every format a good file, its flags, and files that other versions or
 # other programs write, which are not to be read as something else.
 FORMATS = {
-    "python": ("class C:\n    def rules(self, full=True):\n"
-               "        return (('up/kernel', PS('data', ('model',))),\n"
-               "                (r'.*', PS(None)))\n", [],
-               ["print 'rules'\n", "match x:\n case 1: R = 2\n",
-                "RULES: tuple[Rule, ...]\n"]),
-    "flax": ("R = [('embed', 'data'), ('mlp', ('model',)), ('norm', None)]\n",
-             NAMED, ["R = {'embed': 'data'}\n", "R = [('a', 'b', 'c')]\n"]),
-    "t5x": ("def rules():\n  return [('embed', 'data'), ('mlp', 'model')]\n",
-            NAMED, ["def rules():\n  return standard_rules()\n"]),
     "maxtext": ("mesh_axes: [data, model]\nlogical_axis_rules: [\n"
                 "  ['mlp', ['model']], ['embed', 'data']]\n", NAMED,
                 ["logical_axis_rules: {mlp: model}\n",

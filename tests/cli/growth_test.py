@@ -98,8 +98,8 @@ class Inputs:
         names = self.write("names.json", json.dumps(
             {f"block_{word(i)}": [f"axis_{word(i)}", "embed"]
              for i in range(n)}))
-        rules = self.write("rules.py", "R = [\n" + "".join(
-            f"    ('axis_{word(i)}', 'tp'),\n" for i in range(n)) + "]\n")
+        rules = self.write("rules.yml", "logical_axis_rules: [\n" + "".join(
+            f"    ['axis_{word(i)}', 'tp'],\n" for i in range(n)) + "]\n")
         return [rules, "--names", names, "--mesh", "fsdp:4,tp:2"]
 
     def shapes_of_one_name(self, n):
@@ -144,11 +144,13 @@ class Inputs:
             ("textDocument/didOpen", {"textDocument": {
                 **document, "languageId": "yaml", "version": 1,
                 "text": text}}),
-            ("textDocument/" + method, {"textDocument": document, **params}),
+            ("textDocument/" + method,
+             {"textDocument": {**document, "version": 2}, **params}),
             ("shutdown", None), ("exit", None)]
         for number, (name, given) in enumerate(messages):
             message = {"jsonrpc": "2.0", "method": name}
-            if name not in ("textDocument/didOpen", "exit"):
+            if name not in ("textDocument/didOpen", "textDocument/didChange",
+                            "exit"):
                 message["id"] = number
             if given is not None:
                 message["params"] = given
@@ -221,6 +223,14 @@ def used_rules(command, *more):
                                 for i in range(n)]), *more]
 
 
+def rule_for_each_layer(command):
+    """A rule for each of n layers, of four parameters each."""
+    return lambda files, n: [
+        command, "--manifest", files.llama(4 * n), *MESH, "--no-project",
+        "--rules", files.rules([f"layers\\.{i}\\..*weight$"
+                                for i in range(n)])]
+
+
 def gaps(command):
     """n rules, all of which may still match after the first part of a name."""
     return lambda files, n: [
@@ -262,6 +272,19 @@ def references(files, n):
                          "references",
                          {"position": {"line": 4, "character": 11},
                           "context": {"includeDeclaration": True}})
+
+
+def edits_of_one_line(files, n):
+    """One change of a document with n edits, in a line of n rules."""
+    files.distinct(8)
+    text = json.dumps({"version": 1, "separator": ".", "rules": [
+        {"match": f"block_{word(i)}", "spec": []} for i in range(n)]})
+    rules = files.write("rules.yaml", text)
+    at = [found.start() for found in re.finditer("block_", text)]
+    return files.session(rules, "didChange", {"contentChanges": [
+        {"text": "x", "range": {"start": {"line": 0, "character": one},
+                                "end": {"line": 0, "character": one + 1}}}
+        for one in at]})
 
 
 def hints_in_one_line(files, n):
@@ -314,8 +337,8 @@ CASES = [
     ("rules of a `like` chain", "plan", 500,
      lambda files, n: ["plan", "--manifest", files.distinct(n), *MESH,
                        "--no-project", "--rules", files.likes(n)]),
-    ("logical axes and parameters", "import flax", 1000,
-     lambda files, n: ["import", "flax", *files.logical(n)]),
+    ("logical axes and parameters", "import maxtext", 1000,
+     lambda files, n: ["import", "maxtext", *files.logical(n)]),
     ("weight decay patterns and names", "plan", 250,
      lambda files, n: [*distinct("plan")(files, n),
                        *(text for i in range(n)
@@ -346,6 +369,28 @@ CASES = [
     ("ignore comments", "check", 1000,
      lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
                        "--no-project", "--rules", files.ignored_rules(n)]),
+    ("layers, each with a rule", "check", 250, rule_for_each_layer("check")),
+    ("wrong entries of one spec", "check", 2000,
+     lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
+                       "--no-project", "--rules", files.write(
+                           "rules.yaml", "version: 1\nrules:\n"
+                           "  - match: '.'\n    spec: ["
+                           + ", ".join(f"{{no: {i}}}" for i in range(n))
+                           + "]\n")]),
+    ("unknown axes of one spec", "check", 2000,
+     lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
+                       "--no-project", "--rules", files.write(
+                           "rules.yaml", "version: 1\nrules:\n"
+                           "  - match: '.'\n    spec: ["
+                           + ", ".join(f"x{word(i)}" for i in range(n))
+                           + "]\n")]),
+    ("unrelated names", "suggest", 500,
+     lambda files, n: ["suggest", "--manifest", files.manifest(
+         [(f"{word(7 * i)}.{word(11 * i + 3)}.w", [64, 64])
+          for i in range(n)]), *MESH, "--no-project", "--force"]),
+    ("tasks", "schedule", 64,
+     lambda files, n: ["schedule", "1f1b", "--ranks", "64", "--microbatches",
+                       n]),
     ("rules with gaps and names", "plan", 500, gaps("plan")),
     ("rules with gaps and names", "check", 500, gaps("check")),
     ("rules", "rules", 250,
@@ -376,6 +421,7 @@ CASES = [
          "mixtral-8x7b", num_hidden_layers=2, num_local_experts=n),
          "--mesh", "ep:8", "--no-project"]),
     ("uses of a name", "lsp", 1000, references),
+    ("edits of one change", "lsp", 500, edits_of_one_line),
     ("rules in one line", "lsp", 500, hints_in_one_line),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
@@ -399,8 +445,8 @@ CASES = [
 ]
 
 
-def instructions(arguments, stdin=b""):
-    """The number of instructions of a run that succeeds."""
+def instructions(arguments, stdin=b"", status=1):
+    """The number of instructions of a run that ends with `status` at most."""
     done = subprocess.run(
         ["valgrind", "--tool=cachegrind", "--cache-sim=no",
          "--cachegrind-out-file=/dev/null", BIN, *map(str, arguments),
@@ -408,19 +454,21 @@ def instructions(arguments, stdin=b""):
         input=stdin, capture_output=True, check=False)
     errors = done.stderr.decode()
     found = re.search(r"I\s+refs:\s+([\d,]+)", errors)
-    if done.returncode > 1 or not found:
+    if done.returncode > status or not found:
         raise AssertionError(f"{arguments}: rc={done.returncode}\n"
                              f"{done.stdout[-500:]}\n{errors[-1500:]}")
     return int(found.group(1).replace(",", ""))
 
 
 def works(case):
-    _, _, n, arguments = case
+    what, _, n, arguments = case
+    status = 2 if what.startswith(("wrong ", "unknown ")) else 1
     out = []
     for size in (n, 2 * n, 4 * n):
         with tempfile.TemporaryDirectory() as folder:
             files = Inputs(folder)
-            out.append(instructions(arguments(files, size), files.stdin))
+            out.append(instructions(arguments(files, size), files.stdin,
+                                    status))
     return out
 
 

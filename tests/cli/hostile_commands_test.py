@@ -108,7 +108,7 @@ OTHERS = [
     f"init {MANIFEST} --mesh {{F}}",
     f"import gguf {{F}} --mesh {{F}} -o {{O}}/i",
     f"import shardy {{F}} --manifest {{F}} -o {{O}}/i",
-    "import eformer {F} --names {F} -o {O}/i", "import python {F} -o {O}/i",
+    "import eformer {F} --names {F} -o {O}/i",
     "import hlo {F} -o {O}/i", "import hf-tp-plan {F} -o {O}/i",
     "import maxtext {F} -o {O}/i",
     "eval get_safe_hash_int --input {F}",

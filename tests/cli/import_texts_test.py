@@ -10,6 +10,7 @@ import time
 import unittest
 
 from driver import ROOT, TESTDATA, Case, run
+from python_rules import imported
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "runtimes"))
 
@@ -327,10 +328,12 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                     ("maxtext", yaml, True),
                     ("maxtext-dump", json.dumps(dump), False)):
                 more = ["--names", names, "--mesh", mesh_file] if flags else []
-                self.check(run("import", form, self.path("source", text),
-                               "--manifest", manifest, "-o",
-                               self.path("r.yaml"), "--mesh-output",
-                               self.path("mesh2.yaml"), *more), 0)
+                source = [self.path("source", text), "--manifest", manifest,
+                          "-o", self.path("r.yaml"), "--mesh-output",
+                          self.path("mesh2.yaml"), *more]
+                self.check(imported(*source, "--logical")
+                           if form in ("flax", "t5x") else
+                           run("import", form, *source), 0)
                 plan = self.plan(self.path("mesh2.yaml"), self.path("r.yaml"),
                                  manifest, "plan.json")
                 for p in case["params"]:
@@ -382,12 +385,15 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                      line=1)
         self.refused("maxtext", "logical_axis_rules: [[a, b]]\n", "--names")
         self.refused("maxtext", "logical_axis_rules: [[a, b]\n", "error")
-        self.refused("flax", "R = [('a', 'b'), 3]", "no pair", "--symbol",
-                     "R", line=1)
-        self.refused("flax", "x = 1", "no such list")
         names = self.path("n.json", {"w": ["a", "a"]})
-        self.refused("flax", "R = [('a', 'b')]", "one logical name",
-                     "--names", names, "--mesh", "b:2")
+        for source, said in (("R = [('a', 'b'), 3]", "no pair"),
+                             ("x = 1", "no such list"),
+                             ("R = [('a', 'b')]", "one logical name")):
+            done = imported(self.path("m.py", source), "--logical", "--names",
+                            names, "--mesh", "b:2")
+            self.check(done, 2)
+            self.assertIn(said, done.err)
+            self.assertEqual(done.out, "")
         self.refused("maxtext-dump", "[]", "no parameters", line=1)
         self.refused("maxtext-dump", '{"w": {"partition_spec": []}}', "mesh",
                      line=1)

@@ -70,9 +70,13 @@ FLAGS = [
         ("",
          "SHD001 1:36 `--output` and `--save` name one file"),
     ], INPUTS),
-    Reader("flags", "import flax r.yaml --set full", [
+    Reader("flags", "import python r.py", [
         ("",
-         "SHD001 1:1 this is not NAME=VALUE"),
+         "SHD001 1:15 the Python package of shardc imports `python`"),
+    ], INPUTS),
+    Reader("flags", "import t5x r.py", [
+        ("",
+         "SHD001 1:15 the Python package of shardc imports `t5x`"),
     ], INPUTS),
     Reader("flags", "import none r.yaml", [
         ("",

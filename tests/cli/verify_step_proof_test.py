@@ -1,5 +1,5 @@
-"""`shardc verify step`: what is proved of a step: injected faults, pipeline
-stages, one part of a step, real sizes, and the tensors that --dump writes."""
+"""`shardc verify step`: what is proved of a step: pipeline stages,
+one part of a step, real sizes, and the tensors that --dump writes."""
 
 import json
 import os
@@ -14,24 +14,6 @@ from verify_step_case import CONFIGS, GEMMA, LLAMA, StepCase
 
 
 class ProvedStep(StepCase):
-    def test_self_test(self):
-        args = ("verify", "step", "--no-project", "--mode", "train", "--self-test")
-        value = self.check(run(*args, "--format", "json"), 0).json()
-        self.assertEqual(list(self.schema.iter_errors(value)), [])
-        self.assertEqual(value["unsound"], [])
-        self.assertGreaterEqual(value["planted"], 75)
-        self.assertEqual(value["injected"], value["planted"])
-        self.assertEqual(value["caught"], value["planted"])
-        text = self.check(run(*args), 0).out
-        for fault in value["faults"]:
-            at = f" at {fault['at']}" if fault["at"] else ""
-            (line,) = [line for line in text.splitlines()
-                       if line.startswith(fault["name"] + " ")]
-            self.assertIn(f" detected by {fault['by']}{at}  ", line)
-            self.assertTrue(line.endswith("  " + fault["breaks"]), line)
-        value["faults"][0]["by"] = "luck"
-        self.assertFalse(self.schema.is_valid(value))
-
     def test_stages(self):
         """Proved under each schedule, with what the table's own proofs find."""
         args = ("--mesh", "pp:4,fsdp:2,tp:2", *LLAMA, "--batch", "64",

@@ -60,9 +60,9 @@ std::vector<std::string> TextsOf(const LintInputs& inputs, size_t& names) {
 TEST_CASE("the text of a finding does not depend on whether names are listed") {
   size_t listed = 0;
   size_t not_listed = 0;
-  for (const Lint* lint : AllLints()) {
-    CAPTURE(lint->code.Id());
-    TestTarget target = Build(lint->bad);
+  for (const LintExamples& examples : AllExamples()) {
+    CAPTURE(examples.lint);
+    TestTarget target = Build(examples.bad);
     if (target.compiled == nullptr) continue;
     if (target.model) target.inputs.model = &*target.model;
     const std::vector<std::string> texts = TextsOf(target.inputs, listed);
@@ -243,7 +243,7 @@ TEST_CASE("ignoring a lint suppresses no other") {
 
 TEST_CASE(
     "heads that do not divide are reported by any of the selected lints") {
-  const LintExample& split = FindLint(*FindCode("SHD220"))->bad;
+  const LintExample& split = ExamplesOf("head-split").bad;
   const LintExample heads{.mesh = "tp:8",
                           .rules = R"(version: 1
 axes: {head: tp}
@@ -261,7 +261,7 @@ rules:
 
 TEST_CASE(
     "rules for other names are reported one by one if their lint is selected") {
-  const LintExample& names = FindLint(*FindCode("SHD102"))->bad;
+  const LintExample& names = ExamplesOf("other-naming").bad;
   const auto all = CodesWithout(names, {});
   CHECK(all.count("SHD102") == 1);
   CHECK(all.count("SHD105") == 0);

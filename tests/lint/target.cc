@@ -52,6 +52,14 @@ std::vector<ZigZagRing> RingsIn(std::string_view keys,
 
 }  // namespace
 
+const LintExamples& ExamplesOf(std::string_view lint) {
+  for (const LintExamples& examples : AllExamples()) {
+    if (examples.lint == lint) return examples;
+  }
+  FAIL("no lint has this name: ", lint);
+  return AllExamples().front();
+}
+
 LintExample Filled(const LintExample& bad, const LintExample& good) {
   LintExample out = good;
   if (out.mesh.empty()) out.mesh = bad.mesh;

@@ -6,9 +6,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lint/analysis/facts.h"
+#include "lint/example.h"
 #include "lint/rules/lint.h"
 #include "lint/run.h"
 #include "model/project.h"
@@ -22,6 +24,9 @@ struct TestTarget {
   LintInputs inputs;
   std::string errors;  // findings of reading, if any
 };
+
+// Returns the examples of a lint, given its name ("dead-rule").
+const LintExamples& ExamplesOf(std::string_view lint);
 
 // Returns `good`, with its empty members copied from `bad`.
 LintExample Filled(const LintExample& bad, const LintExample& good);

@@ -14,7 +14,7 @@ std::string Resolved(const std::vector<LogicalRule>& rules,
   Mesh mesh;
   mesh.axes = {{"dp", 2}, {"tp", 4}};
   mesh.devices = 8;
-  return SpecText(ResolveLogical(rules, names, mesh));
+  return SpecText(LogicalRules(rules).Resolve(names, mesh));
 }
 
 TEST_CASE("logical names take the axes of the first rule that is free") {

@@ -200,10 +200,6 @@ class Refusals(unittest.TestCase):
         self.one_line(4, verify("--mesh", "tp:2", "--attention", SIZES),
                       "4 processes for 2 devices")
 
-    def test_one_process_only(self):
-        self.one_line(2, verify("--self-test"),
-                      "`--self-test` runs in one process, and 2 were started")
-
     def test_a_step_on_fewer_devices_than_ranks(self):
         self.one_line(4, verify_step(*LLAMA, "--mesh", "tp:2"),
                       "4 processes for 2 devices, which the proof needs")

@@ -127,22 +127,27 @@ class Compiler:
         with open(os.path.join(BUILD, "compile_commands.json"),
                   encoding="utf-8") as file:
             listed = json.load(file)
-        if any(entry["file"].endswith(".unit.cc") for entry in listed):
-            sys.exit("sources are compiled together here; run "
-                     f"meson configure {BUILD} -Dunits=files")
         self.commands = {
             os.path.normpath(os.path.join(entry["directory"], entry["file"])):
             shlex.split(entry["command"]) for entry in listed}
+        # By a source below src, the unit that compiles it together with others
+        # of its folder.
+        self.unit_of = {
+            name: unit for unit in self.commands if unit.endswith(".unit.cc")
+            for name in re.findall(r'#include "([^"]+)"', self.read(unit))}
         os.makedirs(TRIAL, exist_ok=True)
         self.write(os.path.join(TRIAL, "mutant.h"), HEADER)
 
     @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    @staticmethod
     def write(path, text):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                if file.read() == text:
-                    return
+        if os.path.exists(path) and Compiler.read(path) == text:
+            return
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(path + ".new", path)
@@ -150,14 +155,40 @@ class Compiler:
     def files(self):
         return sorted({m.file for m in self.mutants})
 
+    def units(self):
+        """One source of each unit that has changes."""
+        return sorted({self.unit_of.get(path, path): path
+                       for path in reversed(self.files())}.values())
+
+    def with_its_unit(self, path):
+        """The sources with changes that are compiled together with this one."""
+        unit = self.unit_of.get(path, path)
+        return [f for f in self.files() if self.unit_of.get(f, f) == unit]
+
+    def command(self, path):
+        return list(self.commands[
+            self.unit_of.get(path, os.path.join(ROOT, "src", path))])
+
     def compiled(self, path, mutants, *more):
-        """(object, errors) of a source with its mutants."""
-        name = path.replace("/", "_")
-        copy = os.path.join(TRIAL, "src", path)
-        self.write(copy, Place(path).put(
-            [(self.numbers[m], m) for m in mutants]))
-        target = os.path.join(TRIAL, name + ".o")
-        command = list(self.commands[os.path.join(ROOT, "src", path)])
+        """(object, errors) of a source with its mutants, or of its unit with
+        those of all its sources."""
+        copies = {}
+        for changed in sorted({path, *(m.file for m in mutants)}):
+            copies[changed] = os.path.join(TRIAL, "src", changed)
+            self.write(copies[changed], Place(changed).put(
+                [(self.numbers[m], m) for m in mutants if m.file == changed]))
+        unit = self.unit_of.get(path)
+        if unit:
+            text = self.read(unit)
+            for changed, copy in copies.items():
+                text = text.replace(f'"{changed}"', f'"{copy}"')
+            copy = os.path.join(TRIAL, os.path.basename(unit))
+            self.write(copy, text)
+        else:
+            copy = copies[path]
+        target = os.path.join(TRIAL, os.path.basename(copy) if unit
+                              else path.replace("/", "_")) + ".o"
+        command = self.command(path)
         command[command.index("-o") + 1] = target
         command[command.index("-c") + 1] = copy
         for flag in ("-MF", "-MQ"):
@@ -197,17 +228,17 @@ class Compiler:
 
     def replaced(self):
         """The build's own objects of the changed sources."""
-        commands = [self.commands[os.path.join(ROOT, "src", path)]
-                    for path in self.files()]
+        commands = [self.command(path) for path in self.files()]
         return {command[command.index("-o") + 1] for command in commands}
 
     def build(self, programs):
         """Links each program of the build's with the changed objects."""
         def work(path):
+            together = self.with_its_unit(path)
             return self.compiled(path,
-                                 [m for m in self.mutants if m.file == path])
+                                 [m for m in self.mutants if m.file in together])
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            made = list(pool.map(work, self.files()))
+            made = list(pool.map(work, self.units()))
         for _, errors in made:
             if errors:
                 raise Broken(errors[:2000])

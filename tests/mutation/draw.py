@@ -197,6 +197,10 @@ class Draw(Compiler):
 
     def __init__(self, mutants, threads):
         super().__init__(mutants)
+        # Each source's own changes are kept apart from those of others.
+        if self.unit_of:
+            raise Broken("sources are compiled together here; run "
+                         f"meson configure {BUILD} -Dunits=files")
         self.threads = threads
 
     def compile(self):

@@ -1,4 +1,4 @@
-"""Whether `shardc verify`, its self-test or a test detects the change that is
+"""Whether `shardc verify`, its fault catalogue or a test detects the change that is
 switched on."""
 
 import json
@@ -56,9 +56,10 @@ class Judges:
         return any(self.verdicts(number, matrix) != right
                    for matrix, right in zip(MATRICES, self.right))
 
-    def self_test(self, number):
-        done = self.run(number, [self.shardc, "verify", "--self-test",
-                                 "--threads", "1"])
+    def catalogue(self, number):
+        """An injected fault that is missed, or a known answer that is wrong."""
+        done = self.run(number, [os.path.join(compiling.TRIAL, "detected_faults"),
+                                 "attention"])
         return done is None or done.returncode != 0
 
     def tests(self, number):

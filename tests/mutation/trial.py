@@ -1,4 +1,4 @@
-"""Measures whether `verify`, its self-test and the tests detect small changes to
+"""Measures whether `verify`, its fault catalogue and the tests detect small changes to
 the executor, the judge and the dense reference; with `--rooms`, whether each
 other room's tests detect changes to that room.
 
@@ -8,7 +8,7 @@ other room's tests detect changes to that room.
 Each of their changes, which changes/ lists, becomes `(Mutant(17) ? new : old)`
 in a copy of its source; the copies are compiled and linked once, before the
 build's own library, and SHARDC_MUTANT=17 switches one on. A line reports what
-detected it: the matrices of `shardc verify`, its self-test, or the tests of
+detected it: the matrices of `shardc verify`, tests/detected_faults, or the tests of
 exec, dense and verify; only the first of them without `--all`. Verify itself must detect those
 that have no reason in the list, the tests those whose reason is that only they
 do, and nothing may detect the others; otherwise the exit status is 1.
@@ -112,7 +112,7 @@ def sample(mutants, count):
 def who(judges, number, every, only_verify):
     names = []
     for name, judge in (("matrix", judges.matrix),
-                        ("self-test", judges.self_test),
+                        ("catalogue", judges.catalogue),
                         ("tests", judges.tests)):
         if only_verify and name == "tests":
             break
@@ -150,14 +150,14 @@ def main():
     if args.sample:
         mutants = sample(mutants, args.sample)
     compiler = Compiler(mutants)
-    compiler.build(["src/cli/shardc"] + (
+    compiler.build(["src/cli/shardc", "tests/detected_faults"] + (
         [] if args.sample else [f"tests/{name}_test" for name in TESTS]))
     judges = Judges(args.seconds)
     if any(right is None or "fail" in [status for _, status in right]
            for right in judges.right):
         raise Broken("the unchanged program fails")
     started = time.monotonic()
-    missed, count = [], {"matrix": 0, "self-test": 0, "tests": 0}
+    missed, count = [], {"matrix": 0, "catalogue": 0, "tests": 0}
 
     def work(mutant):
         return mutant, who(judges, compiler.numbers[mutant], args.all,
@@ -177,9 +177,9 @@ def main():
                   + ("" if names else f"; {mutant.reason}"), flush=True)
     same = sum(1 for m in mutants if m.noticers() == "")
     changing = len(mutants) - same
-    by_verify = count["matrix"] + count["self-test"]
+    by_verify = count["matrix"] + count["catalogue"]
     print(f"{changing} changes of a result: matrices detected {count['matrix']}, "
-          f"the self-test {count['self-test']}, tests {count['tests']}"
+          f"the catalogue {count['catalogue']}, tests {count['tests']}"
           + ("" if args.all else " of those left")
           + ("" if args.all or args.sample or not changing else
              f"; {100 * by_verify / changing:.1f} % by verify itself")

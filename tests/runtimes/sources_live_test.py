@@ -1,14 +1,16 @@
-"""Rule sets of published packages: what `shardc import python` reads is what
+"""Rule sets of published packages: what `shardc.import_python` reads is what
 Python gets by running the one function that holds them."""
 
 import copy
 import json
 import os
+import subprocess
 import sys
 import sysconfig
 import unittest
 
 import python_rules
+import records
 import shardc_answers
 
 NAME = "get_partition_rules"
@@ -47,11 +49,14 @@ class Sources(unittest.TestCase):
                               python_rules.rules_of(function, flags)]
                 except Exception:  # what it returns is no list of pairs
                     wanted = None
-                done = shardc_answers.run(
-                    "import", "python", path, "--symbol", symbol, "--format",
-                    "json", *[word for name, value in flags.items() for word
-                              in ("--set", f"{name}={str(value).lower()}")],
-                    check=False)
+                done = subprocess.run(
+                    [sys.executable, "-m", "shardc.import_python", path,
+                     "--symbol", symbol, "--format", "json",
+                     *[word for name, value in flags.items() for word in (
+                         "--set", f"{name}={str(value).lower()}")]],
+                    capture_output=True, encoding="utf-8", check=False,
+                    env=dict(os.environ, SHARDC=shardc_answers.BIN,
+                             PYTHONPATH=os.path.join(records.ROOT, "python")))
                 if wanted is None:
                     self.assertEqual(done.returncode, 2, (path, symbol))
                     not_rules += 1

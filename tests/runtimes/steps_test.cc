@@ -13,6 +13,7 @@
 #include "runtimes/drawn.h"
 #include "runtimes/records.h"
 #include "step/build.h"
+#include "step/derivatives.h"
 #include "step/described.h"
 #include "step/sizes.h"
 #include "step/vjp.h"

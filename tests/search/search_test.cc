@@ -58,6 +58,19 @@ void CheckBound(const Bound& bound, const std::vector<Point>& points) {
   CHECK(bytes >= bound.bytes);
 }
 
+// Returns the points of all legal candidates with every setting that fits.
+// Bounds exclude no point.
+std::vector<Point> AllPoints(const Pricer& pricer,
+                             const std::vector<Candidate>& candidates) {
+  std::vector<Point> out;
+  for (uint32_t i = 0; i < candidates.size(); ++i) {
+    if (!pricer.BoundOf(candidates[i], 0).reasons.empty()) continue;
+    const auto points = pricer.PointsOf(candidates[i], i, 0, {}, 0);
+    out.insert(out.end(), points.begin(), points.end());
+  }
+  return out;
+}
+
 TEST_CASE("branch and bound finds what an enumeration finds") {
   int64_t feasible = 0, excluded = 0, all = 0;
   const std::vector<uint64_t> seeds = Seeds();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "step/derivatives.h"
 #include "step/described.h"
 #include "step/optimizer.h"
 #include "step/small_models.h"

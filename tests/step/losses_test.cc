@@ -12,6 +12,7 @@
 #include "model/model_description.h"
 #include "source/index.h"
 #include "step/accumulate.h"
+#include "step/derivatives.h"
 #include "step/described.h"
 #include "step/sizes.h"
 #include "step/vjp.h"

@@ -1,23 +1,21 @@
-"""Compares `import python` with the Python interpreter on random programs.
+"""Compares shardc.import_python with the Python interpreter on random programs.
 
-Usage: python_programs.py [COUNT [SEED]]; SHARDC_BIN is the program. Each
-program makes a list of rules, shares it between names, and changes it through
+Usage: python_programs.py [COUNT [SEED]]. Each program makes a list of rules, shares it between names, and changes it through
 functions, branches, loops, classes and containers. Some conditions are known
 only when the program runs. Imported functions do not change their arguments,
 which the importer assumes. It may refuse a program. The status is 1 if it
 accepts one and reads other rules than the interpreter makes."""
 
 import collections
-import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
 import types
 
-BIN = os.environ.get("SHARDC_BIN", "build/src/cli/shardc")
-CHUNK = 50
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+from shardc import import_python  # noqa: E402
 
 
 class Spec(tuple):
@@ -137,7 +135,31 @@ class Writer:
             f"{self.condition()} and {name}.append({rule})",
             f"q = p = {name}; p += {self.rules()}",
             f"(q := {name}).append({rule})",
-            f"*q, = [{name}]; q[0].append({rule})"]
+            f"*q, = [{name}]; q[0].append({rule})",
+            f"del {name}[:1]", f"{name}[:] = {self.rules()}",
+            f"{name}.sort(key=lambda r: r[0])", f"{name}.pop(0)",
+            f"q = (r for r in {name}); {name}.append({rule}); "
+            f"{self.name(local)}.extend(list(q))",
+            f"q = map(lambda r: (r[0] + 'm', r[1]), {name}); "
+            f"{name}[:] = list(q)",
+            f"q = iter({name}); next(q); {name}.extend(list(q)[:2])",
+            f"q = {{r[0]: r for r in {name}}}; {name}[:] = q.values()",
+            f"q = [[]] * 2; q[0].append({rule}); {name}.extend(q[1])",
+            f"q, {name}[0] = 1, {rule}",
+            f"q = dict(k={name}); q.setdefault('k', []).append({rule})",
+            f"q = lambda x=[]: x.append({rule}) or x; q(); "
+            f"{name}.extend(q())",
+            f"{name}.extend(sum([[{rule}], {name}[:1]], []))",
+            f"{name}.append(('{{}}/{{}}'.format('a', len({name})), P()))",
+            f"{name}.append((f'{{len({name})}}', P()))",
+            f"{name}.append(('%d' % len({name}), P()))",
+            f"[{name}.append((str(i), P())) for i in range(9) "
+            f"if i % 4 == {self.rng.randrange(4)}]",
+            f"{name} += ({rule},) * {self.rng.randrange(3)}",
+            f"q = {name} is {self.name(local)}; "
+            f"{name}.append({rule}) if q else None",
+            f"{name}.extend(r for r in list({name}) "
+            f"if any(r[0] == s[0] for s in {self.name(local)}))"]
         calls = []
         for function, kind in self.functions:
             if kind in ("change", "pass"):
@@ -172,7 +194,14 @@ class Writer:
                 if self.rng.random() < 0.5:
                     lines.append("else:")
                     lines += self.block(self.body(local, depth + 1), 4)
-            elif kind < 0.93:
+            elif kind < 0.89:
+                inner = self.rng.choice(["break", "continue"])
+                lines += [
+                    f"for i, r in enumerate(list({self.name(local)})):",
+                    f"    if {self.condition()} and i: {inner}",
+                    f"    {self.name(local)}.append({self.rule()})",
+                    "else:", f"    {self.name(local)}.append({self.rule()})"]
+            elif kind < 0.94:
                 over = self.rng.choice(
                     ["range(2)", "flags.some()", "('a', 'b')",
                      self.name(local) + "[:2]"])
@@ -221,6 +250,13 @@ class Writer:
             inside.append(f"def {inner}():")
             inside.append(f"    {self.name(local)}.append({self.rule()})")
             inside.append(f"{inner}()")
+        if local and rng.random() < 0.2:
+            inner = self.fresh("g")
+            inside += [f"def {inner}(y):", f"    nonlocal {local[0]}",
+                       f"    {local[0]} = {local[0]} + y",
+                       f"{inner}({self.rules()})"]
+        if local and rng.random() < 0.2:
+            inside.append(f"if {self.condition()}: return {local[0]}")
         if kind in ("pass", "pick", "default", "both"):
             inside.append(f"return {rng.choice(local)}")
         self.functions.append((name, kind))
@@ -237,6 +273,20 @@ class Writer:
                       "        return self.rules"]
             if self.rng.random() < 0.6:
                 lines.append(f"{name}().grow()")
+        if self.rng.random() < 0.4:
+            lower = self.fresh("C")
+            lines += [f"class {lower}({name}):",
+                      f"    def __init__(self, x={self.name()}):",
+                      "        self.own = x",
+                      "        self.rules = self.rules" +
+                      self.rng.choice(["", "[:]", " + x"]),
+                      "    @staticmethod", "    def fixed():",
+                      f"        return {self.name()}",
+                      "    @property", "    def both(self):",
+                      "        return self.own + self.rules",
+                      f"{self.name()}.extend({lower}().both)",
+                      f"{lower}().rules.append({self.rule()})",
+                      f"{lower}.fixed().append({self.rule()})"]
         lines.append(self.rng.choice(
             [f"{name}.rules.append({self.rule()})", "pass",
              f"q = {name}.rules; q.append({self.rule()})",
@@ -301,45 +351,44 @@ def run(text, wanted, seed):
                 sys.modules[name] = module
 
 
-def imported(path, wanted):
-    done = subprocess.run(
-        [BIN, "import", "python", path, "--symbol", wanted, "--format",
-         "json", "--quiet"], capture_output=True, encoding="utf-8",
-        check=False, timeout=60)
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(f"{path}: status {done.returncode}\n{done.stderr}")
-    if done.returncode:
-        return None, done.stderr
+def imported(text, wanted):
+    """What the package reads; nothing if it refuses the program."""
+    try:
+        made = import_python.data(import_python.read(text.encode(), wanted))
+    except import_python.Failure:
+        return None
     return [(rule["match"], [[] if axis is None else
                              axis if isinstance(axis, list) else [axis]
                              for axis in rule["spec"]])
-            for rule in json.loads(done.stdout).get("rules", [])], ""
+            for rule in made.get("rules", [])]
+
+
+def compared(numbers):
+    """How often the package reads what the interpreter makes, and the programs
+    where it reads something else."""
+    counts, wrong = collections.Counter(), []
+    for number in numbers:
+        text, wanted = Writer(random.Random(number)).program()
+        # A condition that is known only at run time may have any outcome.
+        expected = [run(text, wanted, seed) for seed in range(4)]
+        if all(one is None for one in expected):
+            counts["fails"] += 1
+            continue
+        read = imported(text, wanted)
+        if read is None:
+            counts["refused"] += 1
+        elif all(one is None or one == read for one in expected):
+            counts["same"] += 1
+        else:
+            counts["different"] += 1
+            wrong.append((number, wanted, text, read, expected))
+    return counts, wrong
 
 
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    counts = collections.Counter()
-    wrong = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(seed, seed + count):
-            text, wanted = Writer(random.Random(number)).program()
-            # A condition that is known only at run time may have any outcome.
-            expected = [run(text, wanted, seed) for seed in range(4)]
-            if all(one is None for one in expected):
-                counts["fails"] += 1
-                continue
-            path = os.path.join(folder, "program.py")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            read, _ = imported(path, wanted)
-            if read is None:
-                counts["refused"] += 1
-            elif all(one is None or one == read for one in expected):
-                counts["same"] += 1
-            else:
-                counts["different"] += 1
-                wrong.append((number, wanted, text, read, expected))
+    counts, wrong = compared(range(seed, seed + count))
     for number, wanted, text, read, expected in wrong[:int(os.environ.get(
             "SHARDC_SHOWN", "3"))]:
         print(f"--- program {number}, `{wanted}`\n{text}read     {read}")

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "emit/verify/report_text.h"
 #include "verify/judge/wrong_outputs.h"
+#include "verify/score.h"
 
 namespace shardc::verify {
 namespace {

@@ -16,6 +16,7 @@
 #include "emit/costs/figures.h"
 #include "emit/costs/time_parts.h"
 #include "emit/not_known.h"
+#include "model/sub_axis.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -233,7 +234,7 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
     json.Member("phase", one.backward ? "backward" : "forward");
     json.Member("collective", CollectiveName(one.kind));
     json.Key("axes");
-    json.Array(one.axes);
+    json.Array(JoinedGroup(one.axes));
     json.Member("bytes_per_device", one.sent);
     json.Member("count", one.count);
     json.Member("seconds",

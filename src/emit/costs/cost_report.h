@@ -1,6 +1,6 @@
 // Directory: emit/costs. Writes costs, the meshes that fit, pipelines,
 // searches, device profiles and calibrations.
-// Its files include headers of these directories: source, devices, cost,
+// Its files include headers of these directories: source, model, devices, cost,
 // search, emit.
 //
 // Writes a cost report as text and as JSON (`shardc.cost/v1`).

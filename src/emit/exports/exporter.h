@@ -9,6 +9,7 @@
 #ifndef SHARDC_EMIT_EXPORTS_EXPORTER_H_
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,13 @@ struct Request {
   const PipelineChoice* pipeline = nullptr;
 };
 
+// How a format states replicated KV heads.
+enum class KvForm : uint8_t {
+  kNone,     // it cannot
+  kSubAxes,  // by factors of axes, or it writes no specs
+  kDevices,  // it lists devices: it gets the plan on the refined mesh
+};
+
 struct Exporter {
   std::string_view name;
   std::string_view what;  // description in lower case, for lists of formats
@@ -81,6 +89,11 @@ struct Exporter {
   // shard tensors by an illegal spec in another way than the plan states. A
   // plan with an illegal spec is therefore not exported to them.
   bool for_people = false;
+  // How the format states KV heads that are replicated over a part of their
+  // axes (`kv_replicate`). If it cannot, `no_kv_replicas` gives the reason.
+  KvForm kv_form = KvForm::kNone;
+  std::string_view no_kv_replicas =
+      "it shards a dimension over complete axes of the mesh";
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;
@@ -90,6 +103,12 @@ struct Exporter {
 // Returns every format, in the order of the table.
 std::span<const Exporter* const> Exporters();
 const Exporter* FindExporter(std::string_view name);
+
+// Returns false and adds a finding (inexpressible) if the plan has KV heads
+// that are replicated over a part of their axes, and the format cannot state
+// them. Writes the plan on the refined mesh if the format needs it.
+bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
+                     Findings& findings);
 
 }  // namespace shardc::exports
 

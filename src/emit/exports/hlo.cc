@@ -243,7 +243,11 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
 
 }  // namespace
 
-constexpr Exporter kHlo{"hlo", "XLA's sharding of each parameter", "text|json",
-                        "--mode --form", WriteHlo};
+constexpr Exporter kHlo{.name = "hlo",
+                        .what = "XLA's sharding of each parameter",
+                        .formats = "text|json",
+                        .flags = "--mode --form",
+                        .write = WriteHlo,
+                        .kv_form = KvForm::kDevices};
 
 }  // namespace shardc::exports

@@ -224,7 +224,13 @@ void WriteJax(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kJax{
-    "jax", "a Python module: mesh, PartitionSpecs by name and mode, `shard`",
-    "text", "", WriteJax};
+    .name = "jax",
+    .what = "a Python module: mesh, PartitionSpecs by name and mode, `shard`",
+    .formats = "text",
+    .flags = "",
+    .write = WriteJax,
+    .no_kv_replicas =
+        "a NamedSharding shards a dimension over complete axes "
+        "of the mesh"};
 
 }  // namespace shardc::exports

@@ -199,18 +199,33 @@ constexpr std::string_view kFlags =
 }  // namespace
 
 constexpr Exporter kTorchPipeline{
-    "torch-pipeline",
-    "the schedule as the CSV of torch.distributed.pipelining; as JSON the "
-    "modules of each stage",
-    "text|json", kFlags, WriteTorch};
+    .name = "torch-pipeline",
+    .what =
+        "the schedule as the CSV of torch.distributed.pipelining; as JSON "
+        "the modules of each stage",
+    .formats = "text|json",
+    .flags = kFlags,
+    .write = WriteTorch,
+    .kv_form = KvForm::kSubAxes};
 constexpr Exporter kMegatronPipeline{
-    "megatron-pipeline", "Megatron-LM's flags of the pipeline and its layout",
-    "text", kFlags, WriteMegatronStages};
-constexpr Exporter kMaxtextPipeline{"maxtext-pipeline",
-                                    "MaxText's keys of the pipeline", "text",
-                                    kFlags, WriteMaxtextStages};
+    .name = "megatron-pipeline",
+    .what = "Megatron-LM's flags of the pipeline and its layout",
+    .formats = "text",
+    .flags = kFlags,
+    .write = WriteMegatronStages,
+    .kv_form = KvForm::kSubAxes};
+constexpr Exporter kMaxtextPipeline{.name = "maxtext-pipeline",
+                                    .what = "MaxText's keys of the pipeline",
+                                    .formats = "text",
+                                    .flags = kFlags,
+                                    .write = WriteMaxtextStages,
+                                    .kv_form = KvForm::kSubAxes};
 constexpr Exporter kVllmPipeline{
-    "vllm-pipeline", "vLLM's division of layers over pipeline ranks", "text",
-    "--stages --assign", WriteVllmStages};
+    .name = "vllm-pipeline",
+    .what = "vLLM's division of layers over pipeline ranks",
+    .formats = "text",
+    .flags = "--stages --assign",
+    .write = WriteVllmStages,
+    .kv_form = KvForm::kSubAxes};
 
 }  // namespace shardc::exports

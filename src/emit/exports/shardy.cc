@@ -15,6 +15,7 @@
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "model/mesh_layout.h"
+#include "model/sub_axis.h"
 #include "source/index.h"
 #include "source/json_writer.h"
 
@@ -121,7 +122,7 @@ std::string MeshLiteral(const Mesh& mesh) {
 size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {
-    const auto at = std::find(order.begin(), order.end(), axis);
+    const auto at = std::find(order.begin(), order.end(), WholeAxis(axis));
     round = std::min(round, AsIndex(at - order.begin()));
   }
   return round;
@@ -130,7 +131,13 @@ size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
 std::string DimensionText(const AxisGroup& group, const Options& options) {
   std::string out;
   for (const std::string& axis : group) {
-    out += (out.empty() ? "" : ", ") + MlirString(axis);
+    const auto sub = ParseSubAxis(axis);
+    out += (out.empty() ? "" : ", ") + MlirString(WholeAxis(axis));
+    // `"tp":(1)8` is a factor of an axis.
+    if (sub) {
+      out +=
+          ":(" + std::to_string(sub->before) + ")" + std::to_string(sub->size);
+    }
   }
   if (options.open) out += out.empty() ? "?" : ", ?";
   if (out.empty() || options.priorities.empty()) return "{" + out + "}";
@@ -227,7 +234,11 @@ void WriteShardy(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kShardy{
-    "shardy", "an MLIR module with a mesh and a sharding per parameter",
-    "text|json", "--mode --open --replicated --priorities", WriteShardy};
+    .name = "shardy",
+    .what = "an MLIR module with a mesh and a sharding per parameter",
+    .formats = "text|json",
+    .flags = "--mode --open --replicated --priorities",
+    .write = WriteShardy,
+    .kv_form = KvForm::kSubAxes};
 
 }  // namespace shardc::exports

@@ -10,10 +10,14 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "emit/exports/exporter.h"
 #include "model/block_types.h"
 #include "model/name.h"
 #include "model/shard_range.h"
+#include "model/sub_axis.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -40,7 +44,41 @@ bool None(const ReadPlan& plan, const Wrong& wrong, const std::string& message,
   return false;
 }
 
+bool HasKvReplicas(const ReadParam& param) {
+  return HasSubAxis(param.spec) ||
+         std::any_of(param.modes.begin(), param.modes.end(),
+                     [](const auto& mode) { return HasSubAxis(mode.second); });
+}
+
 }  // namespace
+
+bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
+                     Findings& findings) {
+  if (exporter.for_people || exporter.kv_form == KvForm::kSubAxes) return true;
+  if (exporter.kv_form == KvForm::kNone) {
+    return None(plan, HasKvReplicas,
+                Quote(exporter.name) +
+                    " does not have KV heads that are replicated over a part "
+                    "of their axes (`kv_replicate`), because " +
+                    std::string(exporter.no_kv_replicas),
+                "`shardy` and `hlo` have them; or plan without `kv_replicate`",
+                findings);
+  }
+  std::vector<Spec> specs;
+  for (const ReadParam& param : plan.params) {
+    if (!HasKvReplicas(param)) continue;
+    specs.push_back(param.spec);
+    for (const auto& [mode, spec] : param.modes) specs.push_back(spec);
+  }
+  auto mesh = RefinedMesh(plan.mesh, specs);
+  if (!mesh) return true;
+  plan.mesh = std::move(*mesh);
+  for (ReadParam& param : plan.params) {
+    param.spec = RefinedSpec(plan.mesh, param.spec);
+    for (auto& [mode, spec] : param.modes) spec = RefinedSpec(plan.mesh, spec);
+  }
+  return true;
+}
 
 char SeparatorOf(const ReadPlan& plan) {
   int64_t slashes = 0, dots = 0;

@@ -92,8 +92,14 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kVllm{
-    "vllm",    "vLLM's kind of layer and split dimension per tensor",
-    "json",    "--mode --axis",
-    WriteVllm, /*of_stage=*/true};
+    .name = "vllm",
+    .what = "vLLM's kind of layer and split dimension per tensor",
+    .formats = "json",
+    .flags = "--mode --axis",
+    .write = WriteVllm,
+    .of_stage = true,
+    .no_kv_replicas =
+        "vLLM replicates KV heads by itself when it loads the "
+        "model, and its layers do not state it"};
 
 }  // namespace shardc::exports

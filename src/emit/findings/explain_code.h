@@ -1,14 +1,32 @@
-// Explains what a diagnostic means and how to fix it.
+// Explains what a diagnostic means and how to fix it. The texts are the pages
+// of texts/diagnostics, which the build writes into a table.
 #ifndef SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 #define SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "source/code.h"
 #include "source/sink.h"
 
 namespace shardc {
+
+struct CodePage {
+  int number = 0;
+  std::string_view what;  // what the code reports, in full sentences
+  std::string_view why;   // why that is bad
+  std::string_view fix;   // what the user should write instead
+  // What `shardc explain` prints below its first line: the texts in 76 columns
+  // under headings, and two examples.
+  std::string_view explanation;
+};
+
+// Returns the pages of all codes, sorted by number.
+std::span<const CodePage> CodePages();
+// Returns the page of a code; null if it has none.
+const CodePage* FindPage(const Code& code);
 
 // Returns the explanation of a diagnostic, given its code or its name
 // ("SHD101", "catch-all-replicates"). The text ends with a line break. Returns

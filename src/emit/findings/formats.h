@@ -1,6 +1,5 @@
 // Directory: emit/findings. Writes findings, one file per format.
-// Its files include headers of these directories: source, lint/rules, emit,
-// emit/findings/pages.
+// Its files include headers of these directories: source, lint/rules, emit.
 //
 // A finding is an error, a warning or a note about an input. Names in findings
 // may come from untrusted files, so each format escapes characters that could

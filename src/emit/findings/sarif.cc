@@ -7,8 +7,8 @@
 // project file, or else the manifest, the mesh file or the rules file.
 #include <map>
 
+#include "emit/findings/explain_code.h"
 #include "emit/findings/formats.h"
-#include "emit/findings/pages/page.h"
 #include "lint/rules/lint.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
@@ -95,11 +95,7 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.Member("id", code.Id());
   json.Member("name", code.name);
   WriteText(json, "shortDescription", code.meaning);
-  if (const Lint* lint = FindLint(code)) {
-    WriteText(json, "fullDescription", lint->what);
-    WriteText(json, "help",
-              std::string(lint->why) + " " + std::string(lint->instead));
-  } else if (const CodePage* page = FindPage(code); page && code.number > 99) {
+  if (const CodePage* page = FindPage(code); page && code.number > 99) {
     WriteText(json, "fullDescription", page->what);
     WriteText(json, "help",
               std::string(page->why) + " " + std::string(page->fix));

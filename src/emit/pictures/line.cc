@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/sub_axis.h"
 #include "picture/axis_color.h"
 #include "source/utf8.h"
 #include "source/wording.h"
@@ -182,12 +183,13 @@ AxisInk::AxisInk(const Mesh& mesh)
     : mesh_(mesh), colors_(picture::AxisColorsOf(mesh)) {}
 
 uint8_t AxisInk::ColorOf(std::string_view axis) const {
-  const auto at = mesh_.Find(axis);
+  const auto at = mesh_.Find(WholeAxis(axis));
   return at ? colors_[*at] : picture::kAxisColors - 1;
 }
 
-void AxisInk::Put(const AxisGroup& axes, std::string_view between,
+void AxisInk::Put(const AxisGroup& written, std::string_view between,
                   Line& line) const {
+  const AxisGroup axes = JoinedGroup(written);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (i > 0) line.Put(between);
     line.Tint(Printable(axes[i]), ColorOf(axes[i]));

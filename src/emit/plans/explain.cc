@@ -21,6 +21,7 @@
 #include "emit/plans/stage_text.h"
 #include "model/shard_range.h"
 #include "plan/fingerprint.h"
+#include "plan/kv_replicas.h"
 #include "plan/nearest.h"
 #include "plan/placement.h"
 #include "source/index.h"
@@ -115,6 +116,9 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
     case Reason::kScalar:
       out += ", a scalar cannot be sharded";
       break;
+    case Reason::kKvHeads:
+      out += ", " + KvProblemText(edit);
+      break;
   }
   return out;
 }
@@ -160,6 +164,13 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode,
            (edit.dim ? GroupText(edit.to) : SpecText(mode.spec)) + "\n";
   }
   out += "  spec      " + SpecText(mode.spec) + "\n";
+  if (mode.kv) {
+    const int64_t devices = c.mesh.Parts(mode.kv->axes).value_or(1);
+    out += "  KV heads  " + std::to_string(mode.kv->heads) + " over " +
+           GroupText(mode.kv->axes) + " of " + std::to_string(devices) +
+           ": device i holds head i * " + std::to_string(mode.kv->heads) +
+           " / " + std::to_string(devices) + " (kv_replicate)\n";
+  }
   if (mode.shard_shape) {
     out += "  shard     " + ShapeText(*mode.shard_shape);
     if (mode.bytes_per_device) {
@@ -330,6 +341,7 @@ void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
   if (mode.shard_shape && !DividesEvenly(c.mesh, *type.shape, mode.spec)) {
     json.Member("uneven", true);
   }
+  WriteKvReplicas(json, mode.kv);
   WriteEdits(json, "corrections", mode.edits, mode);
   WriteEdits(json, "illegal", mode.problems, mode);
   if (holder) {

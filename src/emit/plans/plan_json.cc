@@ -10,6 +10,7 @@
 #include "emit/emit.h"
 #include "emit/findings/json.h"
 #include "plan/fingerprint.h"
+#include "plan/kv_replicas.h"
 #include "source/file_sink.h"
 #include "source/json_writer.h"
 #include "source/thread_pool.h"
@@ -90,6 +91,7 @@ void WriteLayout(JsonWriter& json, const Plan& plan,
               layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
   WriteSizes(json, train);
   if (layout.uneven) json.Member("uneven", true);
+  WriteKvReplicas(json, train.kv);
   std::vector<const ModeLayout*> modes = DifferingModes(plan, layout);
   if (!modes.empty()) {
     json.Key("modes");
@@ -99,6 +101,7 @@ void WriteLayout(JsonWriter& json, const Plan& plan,
       json.BeginObject();
       WriteSpecMember(json, mode->spec);
       WriteSizes(json, *mode);
+      WriteKvReplicas(json, mode->kv);
       json.EndObject();
     }
     json.EndObject();

@@ -224,6 +224,27 @@ void AddUneven(std::string& out, const Plan& plan) {
   }
 }
 
+// Appends a line for each number of KV heads that are replicated over the same
+// axes in train.
+void AddKvReplicas(std::string& out, const Plan& plan) {
+  std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> found;
+  for (const PlannedParam& param : plan.params) {
+    const auto& kv = plan.layouts[param.layout].modes[0].kv;
+    if (!kv) continue;
+    auto& [params, devices] = found[{GroupText(kv->axes), kv->heads}];
+    ++params;
+    devices = plan.mesh.Parts(kv->axes).value_or(1);
+  }
+  if (found.empty()) return;
+  out += "\nreplicated KV heads\n";
+  for (const auto& [key, of] : found) {
+    out += PadLeft(CountText(of.first), 10) + "  " +
+           Counted(key.second, "head") + " over " + key.first + " of " +
+           CountText(of.second) + ", each on " +
+           Counted(of.second / key.second, "device") + "\n";
+  }
+}
+
 void AddUnmatched(std::string& out, const Compiled& compiled) {
   const Plan& plan = compiled.plan;
   if (plan.summary.unmatched == 0) return;
@@ -263,6 +284,7 @@ std::string PlanSummaryText(const Compiled& compiled) {
   }
   AddReplicated(out, plan, compiled.manifest.separator);
   AddRules(out, plan);
+  AddKvReplicas(out, plan);
   AddCorrections(out, plan);
   AddUneven(out, plan);
   AddUnmatched(out, compiled);

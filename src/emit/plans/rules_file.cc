@@ -235,7 +235,12 @@ std::string PolicyYaml(const Policy& policy) {
   for (const auto& [key, value] : PolicyMembers(policy)) {
     out += (out.empty() ? "" : ", ") + std::string(key) + ": " + value;
   }
-  return out.empty() ? "" : "policy: {" + out + "}\n";
+  if (!out.empty()) out = "policy: {" + out + "}\n";
+  if (policy.kv_replicate) {
+    out += "kv_replicate: " +
+           std::string(*policy.kv_replicate ? "true" : "false") + "\n";
+  }
+  return out;
 }
 
 }  // namespace
@@ -295,6 +300,9 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
     json.EndObject();
   }
   json.EndArray();
+  if (rules.policy.kv_replicate) {
+    json.Member("kv_replicate", *rules.policy.kv_replicate);
+  }
   json.Key("policy");
   WritePolicy(json, rules.policy);
   if (rules.weight_decay_exclude) {

@@ -131,6 +131,7 @@ void WriteRulesJson(const RuleSet& rules, Sink& out) {
   }
   json.EndArray();
   const Policy& policy = rules.policy;
+  if (policy.kv_replicate) json.Member("kv_replicate", *policy.kv_replicate);
   json.Key("policy");
   json.BeginObject();
   json.Member(

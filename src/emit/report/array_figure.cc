@@ -16,6 +16,7 @@
 #include "emit/pictures/line.h"
 #include "emit/pictures/words.h"
 #include "emit/report/drawing.h"
+#include "model/sub_axis.h"
 #include "picture/shown.h"
 #include "source/wording.h"
 
@@ -113,7 +114,8 @@ class ArrayDrawing {
     }
     if (array_.rows()) {
       std::string names = "↓";
-      for (const std::string& axis : array_.dims()[*array_.rows()].axes) {
+      for (const std::string& axis :
+           JoinedGroup(array_.dims()[*array_.rows()].axes)) {
         names += axis + ".";
       }
       left_ = 8 + std::max({24.0, WidthOf(Edge(*array_.rows(), -1)),
@@ -160,7 +162,7 @@ class ArrayDrawing {
   void Names(size_t dim, double x, double y, std::string_view arrow_before,
              std::string_view arrow_after) {
     std::string text(arrow_before);
-    const AxisGroup& axes = array_.dims()[dim].axes;
+    const AxisGroup axes = JoinedGroup(array_.dims()[dim].axes);
     for (size_t i = 0; i < axes.size(); ++i)
       text += (i > 0 ? "." : "") + axes[i];
     text += arrow_after;

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "emit/report/embedded.h"
+#include "model/sub_axis.h"
 #include "picture/axis_color.h"
 #include "source/checked.h"
 #include "source/digest.h"
@@ -328,18 +329,20 @@ Page::Page(const Input& input, const Limits& most, Sink& out)
       colors_(picture::AxisColorsOf(input.plan->mesh())) {}
 
 std::string Page::AxisClass(std::string_view axis) const {
-  const auto at = mesh().Find(axis);
+  const auto at = mesh().Find(WholeAxis(axis));
   return "a" + std::to_string(at ? colors_[*at] : picture::kAxisColors - 1);
 }
 
-void Page::PutAxes(const AxisGroup& axes, Html& to) const {
+void Page::PutAxes(const AxisGroup& written, Html& to) const {
+  const AxisGroup axes = JoinedGroup(written);
   for (size_t i = 0; i < axes.size(); ++i) {
     to.Raw(i > 0 ? ", " : "").Raw("<span class=\"x " + AxisClass(axes[i]));
     to.Raw("\">").Name(axes[i]).Raw("</span>");
   }
 }
 
-void Page::PutGroup(const AxisGroup& axes, Html& to) const {
+void Page::PutGroup(const AxisGroup& written, Html& to) const {
+  const AxisGroup axes = JoinedGroup(written);
   if (axes.empty()) to.Raw("<span class=q>null</span>");
   if (axes.size() > 1) to.Raw("[");
   PutAxes(axes, to);

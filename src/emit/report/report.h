@@ -1,7 +1,7 @@
 // Directory: emit/report. Writes self-contained HTML pages: a plan with its
 // findings, changes, layouts and costs, a pipeline's schedule, and the result
 // of a search.
-// Its files include headers of these directories: source, comm,
+// Its files include headers of these directories: source, model, comm,
 // plan/difference, cost, audit, picture, emit/findings, emit/costs,
 // emit/audits, emit/pictures, emit/schedules.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_

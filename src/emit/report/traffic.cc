@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "emit/pictures/words.h"
+#include "model/sub_axis.h"
 #include "picture/device_set.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -54,11 +55,13 @@ std::vector<Destination> DestinationsOf(const cost::Communication& all) {
 // those of device 0 only along the axes.
 picture::DeviceSet GroupOf(const Mesh& mesh, const AxisGroup& axes) {
   std::vector<bool> free;
-  for (const MeshAxis& axis : mesh.axes) {
+  const Spec spec = {axes};
+  const Mesh refined = RefinedMesh(mesh, {&spec, 1}).value_or(mesh);
+  for (const MeshAxis& axis : refined.axes) {
     free.push_back(std::find(axes.begin(), axes.end(), axis.name) !=
                    axes.end());
   }
-  return picture::MeshDigits(mesh).Along(free, 0);
+  return picture::MeshDigits(refined).Along(free, 0);
 }
 
 int64_t HostsOf(const Mesh& mesh, const picture::DeviceSet& group) {

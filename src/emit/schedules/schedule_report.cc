@@ -153,8 +153,14 @@ ScheduleReport MakeScheduleReport(schedule::Table table,
     const schedule::Programs programs = schedule::Lower(out.table, receives);
     for (const ChannelScope scope :
          {ChannelScope::kPair, ChannelScope::kPairAndKind}) {
-      ChannelNeed need{
-          receives, scope, schedule::LeastCapacity(programs, scope), {}};
+      ChannelNeed need{receives, scope, 0, {}};
+      // What runs where activations and gradients share channels without room
+      // also runs where each kind has channels of its own.
+      const bool shared_needs_none = scope == ChannelScope::kPairAndKind &&
+                                     out.channels.back().capacity == 0;
+      if (!shared_needs_none) {
+        need.capacity = schedule::LeastCapacity(programs, scope);
+      }
       if (!need.capacity) {
         need.reason =
             schedule::RunChannels(programs, schedule::kUnbounded, scope).text;

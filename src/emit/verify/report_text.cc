@@ -25,10 +25,8 @@ namespace {
 
 using verify::Case;
 using verify::CaseResult;
-using verify::FaultVerdict;
 using verify::FeatureNames;
 using verify::Report;
-using verify::SelfTest;
 using verify::Sizes;
 using verify::Status;
 
@@ -240,51 +238,6 @@ std::string ReportText(const Report& report) {
          std::to_string(report.Count(Status::kUnsupported)) +
          " unsupported, seed " + std::to_string(report.seed) + '\n';
   return out;
-}
-
-std::string SelfTestText(const SelfTest& result) {
-  size_t widest = 0;
-  for (const FaultVerdict& f : result.faults) {
-    widest = std::max(widest, f.name.size());
-  }
-  std::string out;
-  for (const FaultVerdict& f : result.faults) {
-    out += f.name;
-    out.append(widest - f.name.size() + 2, ' ');
-    out += !f.sound      ? "fails without the fault"
-           : !f.injected ? "not injected"
-           : f.caught    ? "detected by " + f.by
-                         : "MISSED";
-    out += '\n';
-  }
-  out += '\n' + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " detected\n";
-  return out;
-}
-
-std::string SharpnessText(const verify::Sharpness& result) {
-  std::string out;
-  for (const std::string& what : result.unsound) out += what + '\n';
-  for (const std::string& what : result.taken) {
-    out += "WRONG OUTPUT ACCEPTED: " + what + '\n';
-  }
-  const auto taken = static_cast<int64_t>(result.taken.size());
-  return out + Counted(result.offered, "wrong output") + " compared in " +
-         Counted(result.cases, "case") +
-         " (zeros, shifted by one position, one key missing, one element "
-         "wrong), " +
-         (taken == 0 ? "all" : CountText(result.offered - taken)) +
-         " rejected\n";
-}
-
-std::string KnownAnswersText(const verify::KnownAnswers& result) {
-  std::string out;
-  for (const std::string& name : result.wrong) {
-    out += "WRONG ANSWER: " + name + '\n';
-  }
-  const auto wrong = static_cast<int64_t>(result.wrong.size());
-  return out + Counted(result.asked, "known answer") + " computed, " +
-         (wrong == 0 ? "all" : CountText(result.asked - wrong)) + " correct\n";
 }
 
 }  // namespace shardc

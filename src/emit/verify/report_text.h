@@ -4,10 +4,7 @@
 
 #include <string>
 
-#include "verify/answers/known_answers.h"
-#include "verify/faults/fault_injection.h"
 #include "verify/report.h"
-#include "verify/sharpness.h"
 
 namespace shardc {
 
@@ -16,14 +13,6 @@ namespace shardc {
 // of heads differs from that of the cases, remarks, the sizes of the inputs
 // (such as batch=2 and heads=8), and the number of cases by status.
 std::string ReportText(const verify::Report& report);
-// Returns a line per injected fault, with the case that detected the fault.
-std::string SelfTestText(const verify::SelfTest& result);
-// Returns the result of a test that the tolerances are neither too narrow nor
-// too wide. It lists the correct outputs that were rejected and the wrong
-// outputs that were accepted. The last line has the number of wrong outputs
-// that were compared, and how many of them were rejected.
-std::string SharpnessText(const verify::Sharpness& result);
-std::string KnownAnswersText(const verify::KnownAnswers& result);
 
 }  // namespace shardc
 

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "model/sub_axis.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -33,7 +34,7 @@ void WriteOps(JsonWriter& json, const StepReport& report) {
                 row.collective ? std::optional(CollectiveName(*row.collective))
                                : std::nullopt);
     json.Key("axes");
-    json.Array(row.axes);
+    json.Array(JoinedGroup(row.axes));
     json.Member("bytes_per_device", row.bytes);
     json.Member("error", row.error);
     json.Member("allowed", row.allowed);
@@ -75,7 +76,7 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
     json.Member("phase", verify::PhaseName(one.phase));
     json.Member("collective", CollectiveName(one.collective));
     json.Key("axes");
-    json.Array(one.axes);
+    json.Array(JoinedGroup(one.axes));
     json.Member("count", one.count);
     json.Member("bytes_per_device", one.bytes);
     json.EndObject();
@@ -164,7 +165,7 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("dtype", DtypeName(report.dtype));
   json.Key("mesh");
-  WriteMesh(json, report.reduced_mesh, MeshDetail::kSizes);
+  WriteMesh(json, JoinedMesh(report.reduced_mesh), MeshDetail::kSizes);
   json.Key("sizes");
   json.BeginObject();
   for (const auto& [name, size] : report.reduced_sizes) json.Member(name, size);
@@ -264,7 +265,7 @@ void WriteMoves(JsonWriter& json, const verify::ParameterStep& step) {
     json.Member("specs", move.specs);
     json.Member("collective", CollectiveName(move.collective));
     json.Key("axes");
-    json.Array(move.axes);
+    json.Array(JoinedGroup(move.axes));
     json.Member("bytes_per_device", move.bytes);
     json.EndObject();
   }
@@ -298,38 +299,6 @@ void WriteParameterStepJson(std::string_view name,
     WriteUses(json, step);
     WriteMoves(json, step);
     json.Member("bytes_per_device", step.Sent());
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.Append("\n");
-}
-
-void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.step/v1");
-  json.Member("planted", result.faults.size());
-  json.Member("injected", result.Injected());
-  json.Member("caught", result.Caught());
-  json.Member("sound", result.sound);
-  json.Key("unsound");
-  json.BeginArray();
-  for (std::string_view name : result.unsound) json.String(name);
-  json.EndArray();
-  json.Key("faults");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepFaultVerdict& fault : result.faults) {
-    json.BeginObject();
-    json.Member("name", fault.name);
-    json.Member("family", fault.family);
-    json.Member("breaks", fault.breaks);
-    json.Member("step", fault.on);
-    json.Member("seam", fault.seam);
-    json.Member("injected", fault.injected);
-    json.Member("caught", fault.caught);
-    json.TextOrNull("by", fault.by);
-    json.TextOrNull("at", fault.at);
     json.EndObject();
   }
   json.EndArray();

@@ -8,7 +8,6 @@
 #include "source/json_writer.h"
 #include "source/sink.h"
 #include "verify/step/parameter_step.h"
-#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {
@@ -20,7 +19,6 @@ void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
 void WriteParameterStepJson(std::string_view name,
                             const std::vector<verify::ParameterStep>& steps,
                             Sink& out);
-void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out);
 
 }  // namespace shardc
 

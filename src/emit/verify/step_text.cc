@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/sub_axis.h"
 #include "source/byte_size.h"
 #include "source/wording.h"
 
@@ -32,7 +33,9 @@ std::string ErrorText(double error) {
 
 std::string AxesText(const AxisGroup& axes) {
   std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
+  for (const std::string& axis : JoinedGroup(axes)) {
+    out += (out.empty() ? "" : "+") + axis;
+  }
   return out;
 }
 
@@ -220,7 +223,7 @@ std::string MemoryText(const StepReport& report) {
 
 std::string ReducedText(const StepReport& report) {
   std::string out = std::string("proved ") + (report.full ? "in full " : "") +
-                    "on " + MeshText(report.reduced_mesh) + " with";
+                    "on " + MeshText(JoinedMesh(report.reduced_mesh)) + " with";
   for (const auto& [name, size] : report.reduced_sizes) {
     out += " " + name + " " + std::to_string(size);
   }
@@ -321,31 +324,6 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
     AppendTable(rows, out);
   }
   return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
-}
-
-std::string StepSelfTestText(const verify::StepSelfTest& result) {
-  std::vector<std::vector<std::string>> rows;
-  for (const verify::StepFaultVerdict& fault : result.faults) {
-    std::string verdict = "MISSED";
-    if (!fault.injected) {
-      verdict = "not injected";
-    } else if (fault.caught) {
-      verdict = "detected by " + std::string(fault.by);
-      if (!fault.at.empty()) verdict += " at " + fault.at;
-    }
-    rows.push_back({std::string(fault.name), std::move(verdict),
-                    std::string(fault.breaks)});
-  }
-  std::string out;
-  AppendTable(rows, out);
-  out += "\n";
-  for (std::string_view name : result.unsound) {
-    out += "fails without a fault: " + std::string(name) + "\n";
-  }
-  return out + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " detected; " +
-         Counted(result.sound, "sound step") + " " +
-         (result.sound == 1 ? "passes" : "pass") + "\n";
 }
 
 }  // namespace shardc

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "verify/step/parameter_step.h"
-#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {
@@ -14,7 +13,6 @@ namespace shardc {
 std::string StepText(const verify::StepReport& report);
 // Returns the text of `explain PARAM --step`.
 std::string ParameterStepText(const verify::ParameterStep& step);
-std::string StepSelfTestText(const verify::StepSelfTest& result);
 
 }  // namespace shardc
 

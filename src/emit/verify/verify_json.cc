@@ -14,6 +14,7 @@
 
 #include "comm/collective_def.h"
 #include "emit/verify/settings_json.h"
+#include "model/sub_axis.h"
 #include "source/index.h"
 #include "verify/cases/features.h"
 #include "verify/cases/shapes.h"
@@ -62,7 +63,7 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
     json.BeginObject();
     json.Member("collective", CollectiveName(entry.kind));
     json.Key("axes");
-    json.Array(entry.axes);
+    json.Array(JoinedGroup(entry.axes));
     json.Member("tensor", entry.what);
     json.Member("group_size", entry.group_size);
     json.Member("bytes", most);
@@ -193,10 +194,10 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.Member("kv_dtype",
               DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype));
   json.Key("mesh");
-  WriteMesh(json, test.mesh);
+  WriteMesh(json, JoinedMesh(test.mesh));
   if (test.given_mesh) {
     json.Key("given_mesh");
-    WriteMesh(json, *test.given_mesh);
+    WriteMesh(json, JoinedMesh(*test.given_mesh));
   }
   WriteShapes(json, test);
   json.Key("features");
@@ -280,46 +281,6 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   json.Member("fail", report.Count(verify::Status::kFail));
   json.Member("unsupported", report.Count(verify::Status::kUnsupported));
   json.EndObject();
-  json.EndObject();
-  out.Put('\n');
-}
-
-void WriteSelfTestJson(const verify::SelfTest& result,
-                       const verify::Sharpness& sharpness,
-                       const verify::KnownAnswers& known, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.verify/v1");
-  json.Member("planted", result.faults.size());
-  json.Member("caught", result.Caught());
-  json.Key("wrong_outputs");
-  json.BeginObject();
-  json.Member("cases", sharpness.cases);
-  json.Member("offered", sharpness.offered);
-  json.Member("refused",
-              sharpness.offered - static_cast<int64_t>(sharpness.taken.size()));
-  json.Key("taken");
-  json.Array(sharpness.taken);
-  json.EndObject();
-  json.Key("known_answers");
-  json.BeginObject();
-  json.Member("asked", known.asked);
-  json.Key("wrong");
-  json.Array(known.wrong);
-  json.EndObject();
-  json.Key("faults");
-  json.BeginArray(JsonLayout::kLines);
-  for (const verify::FaultVerdict& fault : result.faults) {
-    json.BeginObject();
-    json.Member("name", fault.name);
-    json.Member("family", fault.family);
-    json.Member("injected", fault.injected);
-    json.Member("caught", fault.caught);
-    json.TextOrNull("by", fault.caught ? fault.by : std::string());
-    json.EndObject();
-  }
-  if (result.faults.empty()) json.Break(2);
-  json.EndArray();
   json.EndObject();
   out.Put('\n');
 }

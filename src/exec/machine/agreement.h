@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "exec/machine/layout.h"
 #include "exec/machine/ledger.h"
-#include "exec/machine/sharded.h"
 #include "exec/machine/transport.h"
 
 namespace shardc::exec {

@@ -22,10 +22,9 @@
 namespace shardc::imports {
 namespace {
 
-template <class Param>
-char SeparatorOf(const std::vector<Param>& params) {
+char SeparatorOf(const std::vector<NamedSpec>& params) {
   int64_t dots = 0;
-  for (const Param& param : params) {
+  for (const NamedSpec& param : params) {
     dots += param.name.find('.') != std::string::npos ? 1 : 0;
     dots -= param.name.find('/') != std::string::npos ? 1 : 0;
   }
@@ -113,65 +112,23 @@ std::optional<std::string> QuotedKey(std::string_view path, size_t& at) {
   return std::nullopt;
 }
 
-const Place& PlaceOf(const NamedSpec& param) { return param.place; }
-const Place& PlaceOf(const NamedRule& param) { return param.made.rule.place; }
-
-bool SameSpec(const NamedSpec& a, const NamedSpec& b) {
-  return a.spec == b.spec;
-}
-
-bool SameSource(const SpecSource& a, const SpecSource& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* bundle = std::get_if<SpecBundle>(&a)) {
-    return bundle->name == std::get<SpecBundle>(b).name;
-  }
-  const auto* list = std::get_if<SpecList>(&a);
-  if (list == nullptr) return false;
-  const auto& other = std::get<SpecList>(b).entries;
-  const auto names = [](const SpecName& x, const SpecName& y) {
-    return x.text == y.text && x.is_mesh_axis == y.is_mesh_axis;
-  };
-  return std::equal(list->entries.begin(), list->entries.end(), other.begin(),
-                    other.end(), [&](const SpecEntry& x, const SpecEntry& y) {
-                      return std::equal(x.names.begin(), x.names.end(),
-                                        y.names.begin(), y.names.end(), names);
-                    });
-}
-
-bool SameSpec(const NamedRule& a, const NamedRule& b) {
-  const Rule &left = a.made.rule, &right = b.made.rule;
-  return SameSource(left.spec, right.spec) &&
-         std::equal(left.modes.begin(), left.modes.end(), right.modes.begin(),
-                    right.modes.end(), [](const auto& x, const auto& y) {
-                      return x.first == y.first &&
-                             SameSource(x.second, y.second);
-                    });
-}
-
-ImportedRule RuleOf(std::string pattern, const NamedRule& param) {
-  ImportedRule made = param.made;
-  made.rule.match = std::move(pattern);
-  return made;
-}
-
 // Adds the rules of all parameters. Names that differ only in numbers share one
 // rule if their specs are equal; otherwise each name gets its own rule. Returns
 // false after a finding if a name occurs twice.
-template <class Param>
-bool Fold(const std::vector<Param>& params, Imported& imported,
+bool Fold(const std::vector<NamedSpec>& params, Imported& imported,
           Findings& findings) {
   imported.separator = SeparatorOf(params);
   struct Group {
     int64_t names = 0;
     bool alike = true;
-    const Param* first = nullptr;
+    const NamedSpec* first = nullptr;
     bool reported = false;
   };
   std::map<std::string, Group> groups;
   std::set<std::string_view> seen;
-  for (const Param& param : params) {
+  for (const NamedSpec& param : params) {
     if (!seen.insert(param.name).second) {
-      findings.Add(code::kDuplicateKey, PlaceOf(param),
+      findings.Add(code::kDuplicateKey, param.place,
                    ShortQuote(param.name) + " is given twice");
       return false;
     }
@@ -179,9 +136,9 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
         groups[TemplatePattern(param.name, imported.separator, true)];
     if (group.first == nullptr) group.first = &param;
     ++group.names;
-    group.alike = group.alike && SameSpec(*group.first, param);
+    group.alike = group.alike && group.first->spec == param.spec;
   }
-  for (const Param& param : params) {
+  for (const NamedSpec& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
     // A number at the end of a word, as in `Dense_0`, may be a part of the name
@@ -205,11 +162,6 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings) {
   NamePaths(params);
-  return Fold(params, imported, findings);
-}
-
-bool AddExact(std::vector<NamedRule> params, Imported& imported,
-              Findings& findings) {
   return Fold(params, imported, findings);
 }
 

@@ -33,18 +33,6 @@ struct NamedSpec {
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 
-struct NamedRule {
-  std::string name;
-  ImportedRule made;  // the rule, whose pattern is still empty
-};
-
-// Adds rules for parameters. A spec may be a bundle (a named set of specs), or
-// a list that names logical axes such as HEAD or axis rules such as
-// `decode_head`. Parameters whose names differ only in numbers share one rule
-// if their specs are equal. The names are not key paths of JAX.
-bool AddExact(std::vector<NamedRule> params, Imported& imported,
-              Findings& findings);
-
 // Converts a key path of JAX to a name: `params['a'][0].kernel` becomes
 // `a/0/kernel`. The last part `.value`, which flax adds, is removed unless it
 // is the only part. The key `['value']` is kept. A name that is not a key path

@@ -8,7 +8,6 @@
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,14 +22,8 @@ namespace shardc::imports {
 
 struct Request {
   SourceRef source;
-  // `symbol` is the value of the flag `--symbol`, which selects one of a file's
-  // rule sets. `values` has the values that `--set` assigns to flags of the
-  // imported program, keyed by flag.
+  // `--symbol`: selects one of a file's plans. Empty if the flag is not given.
   std::string symbol;
-  std::map<std::string, std::string> values;
-  // `--matching`: how the source matches its patterns with names, such as
-  // "search" or "glob". Empty if the flag is not given.
-  std::string matching;
   // `--names`: the file with the logical names of the parameters' dimensions;
   // null if the flag is not given.
   SourceRef names;
@@ -49,7 +42,7 @@ struct Request {
 struct Importer {
   std::string_view name;
   std::string_view what;   // description in lower case, for lists of formats
-  std::string_view flags;  // flags that not all formats have, e.g. "--set"
+  std::string_view flags;  // flags that not all formats have, e.g. "--axis"
   std::optional<Imported> (*read)(const Request& request, Findings& findings);
 };
 

@@ -1,9 +1,6 @@
 // The formats of `shardc import`, one line for each. Each line names a constant
 // of the type Importer, which a source file of this folder defines. Define the
 // macro SHARDC_IMPORT before including this file.
-SHARDC_IMPORT(kPython)
-SHARDC_IMPORT(kFlax)
-SHARDC_IMPORT(kT5x)
 SHARDC_IMPORT(kMaxtext)
 SHARDC_IMPORT(kMaxtextDump)
 SHARDC_IMPORT(kLevanter)

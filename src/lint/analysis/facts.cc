@@ -22,6 +22,7 @@
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "model/pack_name.h"
+#include "model/sub_axis.h"
 #include "parse/spec_read.h"
 #include "plan/placement.h"
 #include "roles/orientation.h"
@@ -473,7 +474,7 @@ std::string Facts::Example(const ParameterGroup& group) const {
 AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
   AxisGroup out;
   for (const std::string& axis : axes) {
-    if (std::find(tensor_axes_.begin(), tensor_axes_.end(), axis) !=
+    if (std::find(tensor_axes_.begin(), tensor_axes_.end(), WholeAxis(axis)) !=
         tensor_axes_.end()) {
       out.push_back(axis);
     }
@@ -484,8 +485,8 @@ AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
 AxisGroup Facts::KeptAxes(const AxisGroup& axes) const {
   AxisGroup out = axes;
   std::erase_if(out, [&](const std::string& axis) {
-    return std::find(gathered_axes_.begin(), gathered_axes_.end(), axis) !=
-           gathered_axes_.end();
+    return std::find(gathered_axes_.begin(), gathered_axes_.end(),
+                     WholeAxis(axis)) != gathered_axes_.end();
   });
   return out;
 }

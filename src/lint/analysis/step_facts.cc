@@ -57,7 +57,7 @@ std::optional<int64_t> ModeStep::SentWith(
   with.constraints = constraints;
   LoweredStep changed{step.model, step.sizes, specs, {}};
   std::string why;
-  const auto other = LowerStep(with, changed, inputs.compiled->mesh, why);
+  const auto other = LowerStep(with, changed, inputs.compiled->step_mesh, why);
   if (!other) return std::nullopt;
   return Sent(*other);
 }
@@ -186,7 +186,7 @@ void StepFacts::AddMode(Mode mode) {
   made->step = std::move(*step);
   StepRefusal refusal{mode, description_->stacks[0].repeat.place, {}};
   made->step.program = LowerStep(made->inputs, made->step,
-                                 facts_.compiled().mesh, refusal.message);
+                                 facts_.compiled().step_mesh, refusal.message);
   if (!made->step.program) {
     refusals_.push_back(std::move(refusal));
     return;

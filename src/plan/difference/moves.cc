@@ -11,10 +11,12 @@
 #include "plan/difference/moves.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "model/mesh_layout.h"
 #include "model/shard_range.h"
+#include "model/sub_axis.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -79,6 +81,18 @@ MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
   MoveCost out;
   if (!type.shape || before_.devices != after_.devices ||
       before.size() > type.shape->size() || after.size() > type.shape->size()) {
+    return out;
+  }
+  if (HasSubAxis(before) || HasSubAxis(after)) {
+    const std::vector<Spec> specs = {before, after};
+    const auto all = std::span(specs);
+    const auto from = RefinedMesh(before_, same_mesh_ ? all : all.first(1));
+    const auto to = RefinedMesh(after_, same_mesh_ ? all : all.last(1));
+    if (!from || !to) return out;
+    out =
+        MoveCosts(*from, *to)
+            .Compute(type, RefinedSpec(*from, before), RefinedSpec(*to, after));
+    if (out.move) out.move->axes = JoinedGroup(out.move->axes);
     return out;
   }
   // The joint mesh divides a dimension first over a factor of an axis. Uneven

@@ -119,7 +119,7 @@ struct Case {
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StatusName(Status status);
 
-// The checks of a case. A self-test reports the check that detected an injected
+// The checks of a case. A test reports the check that detected an injected
 // fault.
 enum class Check : uint8_t {
   // Every device holds exactly the elements of its shard.

@@ -15,6 +15,7 @@
 
 #include "exec/machine/random.h"
 #include "legalize/legalize.h"
+#include "model/sub_axis.h"
 #include "resolve/attention.h"
 #include "verify/cases/latent_data.h"
 #include "verify/cases/reduced_mesh.h"
@@ -94,14 +95,21 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   const Shape rows =
       packed ? Shape{1, n.batch * n.query_length, n.batch * n.key_length}
              : Shape{n.batch, n.query_length, n.key_length};
+  const size_t heads_dim = test.layout == Layout::kBthd ? 2 : 1;
   exec::AttentionSpecs out;
   for (const AttentionTensor& tensor :
        AttentionSpecs(resolver, test.mode, options)) {
-    const Spec& spec = tensor.resolved.spec;
+    const std::string_view name = tensor.name;
+    Spec spec = RefinedSpec(test.mesh, tensor.resolved.spec);
+    // A refined mesh replicates KV heads (`kv_replicate`).
+    if (IsRefined(test.mesh) && (name == "key" || name == "value") &&
+        spec.size() > heads_dim) {
+      const auto axes = KvHeadAxes(test.mesh, spec[heads_dim], n.key_heads);
+      if (axes) spec[heads_dim] = *axes;
+    }
     const auto corrected = [&](const Shape& shape) {
       return Corrected(test.mesh, spec, shape, illegal);
     };
-    const std::string_view name = tensor.name;
     if (name == "query") {
       out.query = corrected(in_layout(n.query_length, n.heads, n.head_dim));
     } else if (name == "key") {
@@ -127,9 +135,8 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   }
   if (test.operation != nullptr && test.operation->latent) {
     // A latent has no heads, so the head axes of key and value are removed.
-    const size_t heads = test.layout == Layout::kBthd ? 2 : 1;
     for (Spec* spec : {&out.key, &out.value}) {
-      if (spec->size() > heads) (*spec)[heads].clear();
+      if (spec->size() > heads_dim) (*spec)[heads_dim].clear();
     }
   }
   return out;
@@ -324,7 +331,7 @@ std::optional<Matrix> BuildReducedMatrix(const Request& request,
     if (fewer.devices < processes) continue;
     const MeshSplits splits = SplitsOf(request, resolver, mesh, fewer);
     if (!ReducedSizes(request.sizes, splits.given, splits.used)) continue;
-    const auto its = Resolver::Make(rules, fewer, findings);
+    const auto its = Resolver::Make(rules, JoinedMesh(fewer), findings);
     if (!its) return std::nullopt;
     const SmallMesh small{fewer, *its};
     return BuildMatrix(request, resolver, mesh, &small);

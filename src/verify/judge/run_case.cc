@@ -32,7 +32,6 @@
 #include "verify/judge/explain.h"
 #include "verify/judge/layout_proof.h"
 #include "verify/judge/parts.h"
-#include "verify/judge/placed.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -252,14 +251,12 @@ class Judge {
     std::optional<dense::NarrowResult> right;
     if (parts_) {
       right = dense::NarrowResult{std::move(parts_->reference), {}};
-    } else if (options_.wrong == nullptr && HasParts(test_, problem_)) {
+    } else if (HasParts(test_, problem_)) {
       right = RightOutputInParts(why);
     } else {
-      inputs_ = InputsOf(test_, problem_);
-      right = RightOutput(inputs_, why);
-      if (right && NeedsLogit()) {
-        logit_ = dense::LargestLogit(inputs_, dense_);
-      }
+      const dense::Inputs in = InputsOf(test_, problem_);
+      right = RightOutput(in, why);
+      if (right && NeedsLogit()) logit_ = dense::LargestLogit(in, dense_);
     }
     if (!right) {
       result_.status = Status::kUnsupported;
@@ -277,10 +274,6 @@ class Judge {
       tensors_->reference = reference_;
     }
     if (parts_ && NeedsLogit()) logit_ = parts_->largest_logit;
-    // The inputs are needed later only to compute wrong outputs. They are freed
-    // otherwise, because a case's arrays at full sizes determine how much
-    // memory `verify` needs.
-    if (options_.wrong == nullptr) inputs_ = {};
     return true;
   }
 
@@ -371,7 +364,9 @@ class Judge {
                              ? result_.error.max_abs
                              : result_.error.mean_abs;
     if (Within(error, judged.allowed)) {
-      if (options_.wrong != nullptr) OfferWrong(*options_.wrong);
+      if (options_.passed != nullptr) {
+        options_.passed({test_, reference_, limits_, &problem_});
+      }
       return true;
     }
     if (!Fail(Check::kError, "")) {
@@ -379,19 +374,6 @@ class Judge {
       return false;
     }
     return true;
-  }
-
-  void OfferWrong(WrongOutputs& wrong) const {
-    OfferShifted(reference_, limits_, wrong);
-    OfferPlaced(test_, reference_, limits_, wrong);
-    for (const bool last : {false, true}) {
-      const auto in = OneKeyShort(inputs_, dense_, last);
-      std::string why;
-      const auto output = in ? RightOutput(*in, why) : std::nullopt;
-      if (!output) continue;
-      Offer(last ? "without the last key" : "without the first key",
-            output->output, reference_, limits_, wrong);
-    }
   }
 
   bool Bits() {
@@ -435,7 +417,6 @@ class Judge {
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
   std::optional<JoinedParts> parts_;
-  dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;
   // The largest logit, on which the tolerance of a float32 output depends. It

@@ -17,7 +17,7 @@
 #include "exec/machine/machine.h"
 #include "exec/machine/transport.h"
 #include "verify/cases/case.h"
-#include "verify/judge/wrong_outputs.h"
+#include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
 
@@ -34,6 +34,20 @@ using Stage = std::function<void(const std::string& what)>;
 // trace is a sequence of steps on a KV cache or on pages.
 using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
 
+// An output that passed, and what it was compared with.
+struct PassedOutput {
+  const Case& test;
+  const dense::Array& reference;
+  const Limits& limits;
+  // The inputs of a case; null for a decoding step of a trace.
+  const exec::AttentionProblem* problem = nullptr;
+  // For a decoding step, the reference without the last key; null for a case.
+  const dense::Array* lacking = nullptr;
+};
+// A function that tests set, to check that wrong outputs in place of one that
+// passed do not pass.
+using OnPassed = std::function<void(const PassedOutput&)>;
+
 struct RunOptions {
   Checks checks;
   Stage stage = {};
@@ -44,10 +58,7 @@ struct RunOptions {
   // The ranks (processes) over which the mesh's devices are distributed. Null
   // if one process holds all devices.
   exec::Transport* transport = nullptr;
-  // If set, wrong outputs are checked after each correct output. The number of
-  // these wrong outputs and the names of undetected ones are added to this
-  // object.
-  WrongOutputs* wrong = nullptr;
+  OnPassed passed = {};
   // If set, the run of a trace (a sequence of steps on a KV cache or on pages)
   // appends the tensors of its steps to this list. Not supported with several
   // ranks.

@@ -152,7 +152,8 @@ std::optional<ParameterStep> FollowParameter(const StepInputs& request,
   out.batch = request.batch;
   out.length = request.length;
   out.policy = StepPolicyOf(request);
-  of->program = LowerStep(request, *of, out.mesh, out.unsupported);
+  of->program =
+      LowerStep(request, *of, request.compiled->step_mesh, out.unsupported);
   if (!of->program) return out;
   const std::vector<step::Parameter>& all = of->model.graph.parameters;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -2,7 +2,7 @@
 // structure, data that reveals mistakes, the run, and the checks.
 // Its files include headers of these directories: source, model, comm,
 // schedule, step, plan, dense, exec/machine, exec/operations, exec/step,
-// verify/cases, verify/judge, verify/faults.
+// verify/cases, verify/judge.
 #ifndef SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 #define SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 

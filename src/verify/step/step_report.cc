@@ -42,7 +42,7 @@ class Reporter {
 
   std::optional<StepReport> Run() {
     Start();
-    const auto form = FormOf(request_, compiled_.mesh, out_.reason);
+    const auto form = FormOf(request_, compiled_.step_mesh, out_.reason);
     if (!form) {
       out_.status = StepStatus::kUnsupported;
       return std::move(out_);
@@ -128,7 +128,8 @@ class Reporter {
   // Returns the mesh of the step: the mesh of one pipeline stage if there are
   // stages, else the mesh of all devices.
   const Mesh& OwnMesh() const {
-    return request_.stages != nullptr ? request_.stages->mesh : compiled_.mesh;
+    return request_.stages != nullptr ? request_.stages->mesh
+                                      : compiled_.step_mesh;
   }
 
   bool LowerAt(LoweredStep& of, const Mesh& mesh) {

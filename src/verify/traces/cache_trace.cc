@@ -429,7 +429,7 @@ class CacheTraceRun {
   bool Judge() {
     if (judge_.Waiting() > 0) ReportProgress("the reference");
     for (const JudgedStep& step :
-         judge_.Judge(options_.threads, options_.wrong)) {
+         judge_.Judge(options_.threads, options_.passed)) {
       if (!Accept(step)) return false;
     }
     return true;

@@ -21,7 +21,6 @@
 #include "source/thread_pool.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/judge/explain.h"
-#include "verify/judge/placed.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -234,13 +233,13 @@ Case TraceJudge::StepCase() const {
   return test;
 }
 
-std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
+std::vector<JudgedStep> TraceJudge::Judge(int threads, const OnPassed& passed) {
   std::vector<JudgedStep> judged;
   if (waiting_.empty()) return judged;
   const Array zeros =
       Array::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
-  std::vector<Outputs> outputs(
-      waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : Array{}});
+  std::vector<Outputs> outputs(waiting_.size(),
+                               {zeros, zeros, passed ? zeros : Array{}});
   std::vector<std::string> refused(AsIndex(trace_.batch));
   ThreadPool pool(std::max(threads, 1));
   pool.Run(trace_.batch, [&](int64_t row, int) {
@@ -265,11 +264,8 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
     const Judgement of = JudgeOutput(got, reference, limits);
     step.error = of.error;
     step.tolerance = of.allowed;
-    if (wrong != nullptr && Within(of.error.max_abs, of.allowed)) {
-      OfferShifted(reference, limits, *wrong);
-      OfferPlaced(test, reference, limits, *wrong);
-      Offer("without the last key", outputs[s].lacking, reference, limits,
-            *wrong);
+    if (passed != nullptr && Within(of.error.max_abs, of.allowed)) {
+      passed({test, reference, limits, nullptr, &outputs[s].lacking});
     }
     step.device_error = DeviceErrors(test, got, reference);
     if (!Within(step.error.max_abs, step.tolerance)) {

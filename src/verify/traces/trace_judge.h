@@ -9,7 +9,7 @@
 
 #include "dense/array.h"
 #include "exec/attention/attention_problem.h"
-#include "verify/judge/wrong_outputs.h"
+#include "verify/judge/run_case.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/remembered.h"
 
@@ -47,9 +47,8 @@ class TraceJudge {
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
   // Compares the collected steps row by row. A row's past tokens are computed
-  // once for all steps. If `wrong` is set, wrong outputs are checked after each
-  // correct output, and must be detected.
-  std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
+  // once for all steps. `passed` is called with each output that passed.
+  std::vector<JudgedStep> Judge(int threads, const OnPassed& passed = {});
 
   // Returns a case of attention with the sizes of one step.
   Case StepCase() const;
@@ -58,8 +57,8 @@ class TraceJudge {
   struct Outputs {
     // [B, 1, H, D]: the reference, and the operation on one device.
     dense::Array reference, alone;
-    // The reference without the last key. It is empty if no wrong outputs are
-    // checked.
+    // The reference without the last key, which only OnPassed reads. It is
+    // empty without this function.
     dense::Array lacking;
   };
   // Sends `reference` and `alone` of each rank's rows to all ranks, and a

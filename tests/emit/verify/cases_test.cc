@@ -253,36 +253,9 @@ std::string Dumps() {
   return out + Titled("settings of a trace", written(Metrics::kReduced));
 }
 
-std::string SelfTests(bool holds) {
-  verify::SelfTest test;
-  test.faults = {{"short", "spec", true, true, true, "error"},
-                 {"a-longer-name", "index", true, true, holds, "bits"},
-                 {"not-injected", "cache", true, holds, holds, "ledger"},
-                 {"unsound", "cache", holds, true, true, "finite"}};
-  verify::Sharpness sharpness;
-  sharpness.cases = 11;
-  sharpness.offered = 1234;
-  verify::KnownAnswers known;
-  known.asked = 1357;
-  if (!holds) {
-    sharpness.taken = {"ring train", "vanilla"};
-    sharpness.unsound = {"sdpa fails"};
-    known.wrong = {"softmax"};
-  }
-  return Titled("self-test", SelfTestText(test)) +
-         Titled("wrong outputs", SharpnessText(sharpness)) +
-         Titled("known answers", KnownAnswersText(known)) +
-         Titled("JSON", [&](Sink& sink) {
-           WriteSelfTestJson(test, sharpness, known, sink);
-         });
-}
-
 TEST_CASE("what is written of verdicts") {
   CheckTable("emit_verify.txt", [](const TableCase& given) {
     if (given.Find("dumps") != nullptr) return Dumps();
-    if (given.Find("self-test") != nullptr) {
-      return SelfTests(given.Text("self-test") == "holds");
-    }
     const verify::Report report = ReportOf(given);
     const auto written = [&](Metrics metrics) {
       return TextOf(

@@ -202,21 +202,6 @@ std::string Parameters() {
          });
 }
 
-std::string SelfTests() {
-  verify::StepSelfTest test;
-  test.faults = {
-      {"one", "comm", "sums", "tensor", "collective", true, true, "bits", "q"},
-      {"another", "shape", "sizes", "data", "slice", true, false, "", ""},
-      {"third", "shape", "axes", "data", "mesh", false, false, "", ""},
-      {"fourth", "comm", "bytes", "data", "ledger", true, true, "ledger", ""}};
-  test.sound = 3;
-  std::string out = Titled("text", StepSelfTestText(test));
-  test.sound = 1;
-  test.unsound = {"tensor", "data"};
-  return out + Titled("text", StepSelfTestText(test)) +
-         Titled("JSON", [&](Sink& sink) { WriteStepSelfTestJson(test, sink); });
-}
-
 // Returns the dump of a step's tensors, a safetensors file, as text.
 std::string Dump() {
   StepReport report = Serving();
@@ -242,7 +227,6 @@ TEST_CASE("what is written of steps") {
   CheckTable("emit_steps.txt", [](const TableCase& given) {
     const std::string of = given.Text("of");
     if (of == "a parameter") return Parameters();
-    if (of == "a self-test") return SelfTests();
     if (of == "a dump") return Dump();
     const StepReport report = of == "passed"    ? Base()
                               : of == "failed"  ? Failed()

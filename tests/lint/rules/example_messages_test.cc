@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "doctest/doctest.h"
-#include "lint/rules/lint.h"
 #include "lint/target.h"
 
 namespace shardc {
@@ -13,12 +12,9 @@ namespace {
 // Returns the messages of the lint of this name, one on each line.
 std::string MessagesOf(std::string_view name) {
   std::string out;
-  for (const Lint* lint : AllLints()) {
-    if (lint->code.name != name) continue;
-    for (const Finding& finding : FindingsOf(lint->bad)) {
-      if (finding.code != &lint->code) continue;
-      out += (out.empty() ? "" : "\n") + finding.message;
-    }
+  for (const Finding& finding : FindingsOf(ExamplesOf(name).bad)) {
+    if (finding.code->name != name) continue;
+    out += (out.empty() ? "" : "\n") + finding.message;
   }
   return out;
 }

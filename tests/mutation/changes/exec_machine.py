@@ -110,7 +110,7 @@ ROWS = [
     ('exec/machine/random.cc',
      'return static_cast<double>(bits >> 11) * 0x1p-53;',
      '11', '12', ''),
-    ('exec/machine/sharded.cc',
+    ('exec/machine/layout.cc',
      'Shape out(shape.size(), 0);',
      '0', '1', ''),
     ('exec/machine/reshard.cc',

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "emit/verify/report_text.h"
+#include "verify/score.h"
 
 namespace shardc::verify {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <vector>
-#include "emit/verify/report_text.h"
+#include "verify/score.h"
 
 #include "exec/machine/collectives.h"
 

@@ -7,6 +7,7 @@
 
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"
+#include "verify/sharpness.h"
 
 namespace shardc::verify {
 namespace {
@@ -50,7 +51,9 @@ TEST_CASE("narrow arithmetic is judged as sharply as float32") {
       CAPTURE(seed);
       WrongOutputs wrong;
       RunOptions options;
-      options.wrong = &wrong;
+      options.passed = [&wrong](const PassedOutput& passed) {
+        OfferWrong(passed, wrong);
+      };
       const CaseResult result = RunCase(CaseOf(row, seed), options);
       CHECK(result.reason == "");
       REQUIRE(result.status == Status::kPass);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dense/step.h"
+#include "step/derivatives.h"
 
 namespace shardc::verify {
 namespace {
