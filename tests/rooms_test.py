@@ -87,7 +87,7 @@ MAY_INCLUDE = {
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
     "suggest": {"source", "model", "match", "roles", "plan"},
-    "search": {"source", "model", "roles", "comm", "schedule", "plan",
+    "search": {"source", "model", "roles", "schedule", "plan",
         "cost", "suggest"},
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",
         "cost"},

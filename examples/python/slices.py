@@ -31,12 +31,14 @@ def slices(plan, name, device, mode="train"):
     layout = param.get("modes", {}).get(mode, param)
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
     out = []
-    for dim, length in enumerate(layout["shard_shape"]):
+    for dim, end in enumerate(param["shape"]):
         group = layout["spec"][dim] if dim < len(layout["spec"]) else None
-        index = 0
+        begin = 0
         for axis in [group] if isinstance(group, str) else group or []:
-            index = index * sizes[axis] + at[axis]  # the first axis is major
-        out.append((index * length, (index + 1) * length))
+            share = -((begin - end) // sizes[axis])  # rounded up
+            begin = min(begin + at[axis] * share, end)
+            end = min(begin + share, end)
+        out.append((begin, end))
     return out
 
 

@@ -62,8 +62,19 @@ def sharding(parameter: Parameter, mesh: Mesh, mode: str = "train") -> NamedShar
     """The parameter's; of a placed one, over the devices at its coordinate, and
     of one of some stages, over the devices of their ranks."""
     check_mesh(mesh, parameter.mesh.sizes, PlanError)
-    spec = partition_spec(parameter.mesh_spec(mode))
+    spec = partition_spec(_even_spec(parameter, mode))
     return NamedSharding(_part(parameter, mesh), spec)
+
+
+def _even_spec(parameter: Parameter, mode: str) -> Spec:
+    """The spec on the whole mesh. Uneven shards have no NamedSharding, which is a
+    PlanError."""
+    for dim in parameter.uneven_in(mode):
+        raise PlanError(
+            f"dimension {dim} of {parameter.name} has uneven shards, and a"
+            " NamedSharding divides a dimension into equal parts"
+        )
+    return parameter.mesh_spec(mode)
 
 
 def _part(parameter: Parameter, mesh: Mesh) -> Mesh:
@@ -141,7 +152,7 @@ def _mapped(
         if owner is None:
             return replicated
         parameter = plan[owner.name]
-        spec = owner.spec(parameter.mesh_spec(mode))
+        spec = owner.spec(_even_spec(parameter, mode))
         key = (parameter.placement, parameter.ranks, spec)
         if key not in made:
             made[key] = NamedSharding(_part(parameter, mesh), partition_spec(spec))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from shardc.mesh import Entry, Mesh, PlanError, Spec
+from shardc.seal import uneven_dims
 from shardc.stages import Slices, Stages, held_stages
 
 MODES = ("train", "prefill", "decode", "insert")
@@ -164,7 +165,8 @@ class Parameter:
 
     @property
     def shard_shape(self) -> tuple[int, ...] | None:
-        """What one device holds in training."""
+        """The largest shard in training. Other devices may hold less only where
+        `uneven_in` names dimensions."""
         return self.shard_shape_in("train")
 
     @property
@@ -193,6 +195,13 @@ class Parameter:
     def bytes_per_device_in(self, mode: str) -> int | None:
         return cast("int | None", self._layout(mode)["bytes_per_device"])
 
+    def uneven_in(self, mode: str = "train") -> tuple[int, ...]:
+        """The dimensions that their axes do not divide, so that the last shards are
+        shorter or empty: rules with `illegal: pad` permit it."""
+        if "uneven" not in self._data or self.shard_shape_in(mode) is None:
+            return ()
+        return uneven_dims(self.shape, self.spec(mode), self._mesh.sizes)
+
     def slices(self, device: int, mode: str = "train") -> tuple[slice, ...] | None:
         """What the device holds, a slice for each dimension; None where the
         parameter is placed on other devices, or in stages of other ranks."""
@@ -206,17 +215,17 @@ class Parameter:
             if rank not in (self.ranks or ()):
                 return None
             layers = self._layers_on(rank)
-        shard = self.shard_shape_in(mode)
-        if shard is None:
+        if self.shard_shape_in(mode) is None:
             raise PlanError(f"the plan knows no shape of {self.name}")
         out = []
-        for dim, (length, entry) in enumerate(zip(shard, self.spec(mode))):
-            index, parts = 0, 1
-            for axis in (entry,) if isinstance(entry, str) else entry or ():
-                index = index * self._mesh.size(axis) + self._mesh.index(at, axis)
-                parts *= self._mesh.size(axis)
-            begin = 0
+        for dim, (size, entry) in enumerate(zip(self.shape or (), self.spec(mode))):
+            begin, end = 0, size
             if layers is not None and layers[0] == dim:
-                begin, length = layers[1].start, len(layers[1]) // parts
-            out.append(slice(begin + index * length, begin + (index + 1) * length))
+                begin, end = layers[1].start, layers[1].stop
+            # Each axis divides what the axes before it have left, as torch.chunk.
+            for axis in (entry,) if isinstance(entry, str) else entry or ():
+                share = -((begin - end) // self._mesh.size(axis))
+                begin = min(begin + self._mesh.index(at, axis) * share, end)
+                end = min(begin + share, end)
+            out.append(slice(begin, end))
         return tuple(out)

@@ -1,8 +1,9 @@
 """Whether a plan is as the compiler wrote it.
 
 The fingerprint covers a plan's meaning: mesh, modes, attention specs, stages, and
-the shape, dtype, specs, placement, stages and weight decay of each parameter. What
-it does not cover, such as shard shapes, follows from those and is computed again:
+the shape, dtype, specs, placement, stages, weight decay and unevenness of each
+parameter. What it does not cover, such as shard shapes, follows from those and is
+computed again:
 
     "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
       ->  shard_shape is [4], and the rest of the plan gives [2]
@@ -262,10 +263,15 @@ def _check_names(param: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
 
 
 def held(
-    shape: Any, dtype: str | None, spec: Any, sizes: Mapping[str, int]
+    shape: Any,
+    dtype: str | None,
+    spec: Any,
+    sizes: Mapping[str, int],
+    uneven: bool = False,
 ) -> tuple[list[int] | None, int | None]:
-    """The shard and its bytes; None where unknown. An illegal spec, which a plan
-    has under --keep-going only, has no sizes."""
+    """The largest shard and its bytes; None where unknown. An illegal spec, which a
+    plan has under --keep-going only, has no sizes. With `uneven`, axes may shard a
+    dimension that they do not divide, unless its elements are stored in blocks."""
     if shape is None or len(spec) > len(shape):
         return None, None
     out, used = list(shape), set()
@@ -280,11 +286,20 @@ def held(
         block = 1
         if dim + 1 == len(shape) and dtype in _BLOCKS:
             block = _BLOCKS[dtype][0]
-        if shape[dim] and parts > 1:
+        if shape[dim] and parts > 1 and not (uneven and block == 1):
             if shape[dim] % block or shape[dim] // block % parts:
                 return None, None
-        out[dim] //= parts
+        out[dim] = -(-out[dim] // parts)
     return out, None if dtype is None else _bytes(_product(out), dtype)
+
+
+def uneven_dims(shape: Any, spec: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The dimensions that their axes do not divide."""
+    return tuple(
+        dim
+        for dim, (size, entry) in enumerate(zip(shape, spec))
+        if size % _product(sizes[axis] for axis in _axes(entry))
+    )
 
 
 def fullest(everywhere: int, placed: Mapping[tuple[str, int], int]) -> int | None:
@@ -297,8 +312,10 @@ def fullest(everywhere: int, placed: Mapping[tuple[str, int], int]) -> int | Non
 
 def _entry(param: Mapping[str, Any]) -> str:
     """The members of a parameter that the fingerprint covers."""
-    keys = ("dtype", "placement", "shape", "slices", "spec", "stages", "weight_decay")
-    out = {key: param[key] for key in keys if param.get(key) is not None}
+    keys = ("dtype", "placement", "shape", "slices", "spec", "stages", "uneven")
+    out = {
+        key: param[key] for key in (*keys, "weight_decay") if param.get(key) is not None
+    }
     modes = {mode: of["spec"] for mode, of in param.get("modes", {}).items()}
     return _canonical({**out, "modes": modes} if modes else out)
 
@@ -452,11 +469,17 @@ class _Ranks:
 
 
 def _check_sizes(param: Mapping[str, Any], sizes: Mapping[str, int]) -> int | None:
-    """Returns the bytes that a device holds in training."""
+    """Returns the bytes that the fullest device holds in training."""
+    marked, uneven = "uneven" in param, False
     for path, layout in _layouts(param):
-        shard, size = held(param["shape"], param["dtype"], layout["spec"], sizes)
+        spec = layout["spec"]
+        shard, size = held(param["shape"], param["dtype"], spec, sizes, marked)
         _equal(layout["shard_shape"], shard, (*path, "shard_shape"))
         _equal(layout["bytes_per_device"], size, (*path, "bytes_per_device"))
+        if shard is not None and uneven_dims(param["shape"], spec, sizes):
+            uneven = True
+    if marked and not uneven:
+        raise Misfit(("uneven",), "is true, and the rest of the plan has no uneven shard")
     out: int | None = param["bytes_per_device"]
     return out
 

@@ -55,6 +55,16 @@ def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
             f"{name} is placed at one coordinate of {parameter.placement.axis}, "
             "which DTensor has no placement for"
         )
+    strided = [
+        split[0] for split in splits_of(parameter.spec(mode), plan.mesh) if split and split[1] > 1
+    ]
+    for dim in parameter.uneven_in(mode):
+        if dim in strided:
+            raise PlanError(
+                f"the axes of {name} do not divide dimension {dim} and are not in the"
+                " order of the mesh: the parts of _StridedShard have other sizes than"
+                " the plan's"
+            )
     of = placements_of(parameter.spec(mode), plan.mesh)
     return [of[number] for number in _numbers_of_stage(plan)]
 

@@ -13,19 +13,23 @@
 // among parts.
 #include "checkpoint/box.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "model/shard_range.h"
+
 namespace shardc {
 
 std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
-                                         const Mesh& mesh) {
+                                         const Mesh& mesh, bool uneven) {
   if (spec.size() > shape.size()) return std::nullopt;
   Partition cut;
   cut.shape_ = shape;
-  cut.divisions_.assign(shape.size(), 1);
+  cut.divisions_.resize(shape.size());
   std::set<std::string> seen;
+  if (!uneven && !DividesEvenly(mesh, shape, spec)) return std::nullopt;
   // Weights are computed from the last axis of the spec, whose weight is 1.
   for (size_t dim = spec.size(); dim > 0;) {
     --dim;
@@ -38,9 +42,9 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
       if (shape[dim] == 0) continue;
       cut.steps_.push_back({*axis, cut.parts_});
       cut.parts_ *= axis->size;
-      cut.divisions_[dim] *= axis->size;
+      cut.divisions_[dim].push_back(axis->size);
     }
-    if (shape[dim] % cut.divisions_[dim] != 0) return std::nullopt;
+    std::reverse(cut.divisions_[dim].begin(), cut.divisions_[dim].end());
   }
   return cut;
 }
@@ -57,9 +61,13 @@ Box Partition::BoxOf(int64_t part) const {
   Box box{Shape(shape_.size(), 0), shape_};
   for (size_t dim = shape_.size(); dim > 0;) {
     --dim;
-    box.shape[dim] = shape_[dim] / divisions_[dim];
-    box.offset[dim] = part % divisions_[dim] * box.shape[dim];
-    part /= divisions_[dim];
+    int64_t parts = 1;
+    for (const int64_t axis : divisions_[dim]) parts *= axis;
+    const ShardRange range =
+        RangeOfShard(shape_[dim], divisions_[dim], part % parts);
+    box.shape[dim] = range.size;
+    box.offset[dim] = range.begin;
+    part /= parts;
   }
   return box;
 }

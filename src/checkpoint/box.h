@@ -21,9 +21,10 @@ class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape. A spec is illegal if
   // an axis occurs twice or is not in the mesh, if it has more entries than the
-  // tensor has dimensions, or if its axes do not divide a size.
+  // tensor has dimensions, or if its axes do not divide a size, unless `uneven`
+  // permits parts that are shorter than others or empty.
   static std::optional<Partition> Make(const Spec& spec, const Shape& shape,
-                                       const Mesh& mesh);
+                                       const Mesh& mesh, bool uneven = false);
 
   int64_t parts() const { return parts_; }
   // Returns the number of the part that a device with these coordinates holds.
@@ -36,8 +37,9 @@ class Partition {
     int64_t weight = 0;  // weight of the digit in a part's number
   };
   std::vector<Step> steps_;
-  Shape shape_;      // shape of the tensor
-  Shape divisions_;  // the number of parts along each dimension
+  Shape shape_;  // shape of the tensor
+  // The sizes of the axes that divide each dimension, first to last.
+  std::vector<std::vector<int64_t>> divisions_;
   int64_t parts_ = 1;
 };
 

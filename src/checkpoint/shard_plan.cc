@@ -227,7 +227,7 @@ class Planner {
   bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
                 size_t dim, int64_t begin, std::vector<int32_t> ranks,
                 TensorLayout& laid, std::vector<Box>& boxes) {
-    auto cut = Partition::Make(spec, shape, job_.index.mesh);
+    auto cut = Partition::Make(spec, shape, job_.index.mesh, param.uneven);
     if (!cut) {
       RefuseSpec(spec, shape, param);
       return false;
@@ -338,6 +338,16 @@ class Planner {
     return false;
   }
 
+  // Adds devices to those that hold the piece `key` of a file.
+  static void AddHolders(const std::vector<int64_t>& devices,
+                         const std::string& key, IndexedFile& file) {
+    const auto piece =
+        std::find_if(file.pieces.begin(), file.pieces.end(),
+                     [&](const IndexedPiece& one) { return one.key == key; });
+    piece->devices.insert(piece->devices.end(), devices.begin(), devices.end());
+    std::sort(piece->devices.begin(), piece->devices.end());
+  }
+
   bool AddFile(FileLayout file) {
     IndexedFile indexed{file.name, 0, std::move(file.devices), {}};
     OutputFile output;
@@ -352,6 +362,11 @@ class Planner {
           options_.per == Per::kProcess && tensor.parts.size() > 1;
       std::string key = sliced ? SliceName(tensor.name, box) : tensor.name;
       if (!keys.insert(key).second) {
+        // Several empty parts of a tensor may have the same range.
+        if (box.Elements() == 0) {
+          AddHolders(part.devices, key, indexed);
+          continue;
+        }
         findings_.Add(code::kName, {},
                       "`" + key + "` would be in `" + file.name + "` twice",
                       "use --per device or --per shard");

@@ -22,6 +22,7 @@
 #include "checkpoint/tree_copy.h"
 #include "floats/convert.h"
 #include "model/name.h"
+#include "model/shard_range.h"
 #include "model/sub_axis.h"
 #include "source/index.h"
 #include "source/input_file.h"
@@ -211,6 +212,17 @@ bool WriteTransfer(const Transfer& transfer,
   for (size_t i = 0; i < transfer.tensors.size(); ++i) {
     const TransferTensor& tensor = transfer.tensors[i];
     arrays.push_back(ArrayOf(transfer, i, output));
+    const auto& sharding = arrays.back().sharding;
+    if (format.form == stored::WriteForm::kOrbax && sharding &&
+        !DividesEvenly(sharding->mesh, tensor.shape, sharding->spec)) {
+      findings.Add(code::kSpec, {MakeSource(output.folder, {})},
+                   "the spec " + SpecText(sharding->spec) + " of " +
+                       ShortQuote(tensor.name) + " does not divide " +
+                       ShapeText(tensor.shape) +
+                       ", and orbax records a NamedSharding, which divides a "
+                       "dimension into equal parts",
+                   "write `--to dcp` or safetensors");
+    }
     if (tensor.array || DtypeBits(tensor.from) % 8 == 0) continue;
     findings.Add(code::kDtype, {MakeSource(output.folder, {})},
                  ShortQuote(tensor.name) + " has the packed data type " +

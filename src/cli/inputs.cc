@@ -51,7 +51,8 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
     policy.illegal = OneOf<IllegalPolicy>("--illegal", flags.illegal,
                                           {{"error", IllegalPolicy::kError},
                                            {"drop", IllegalPolicy::kDrop},
-                                           {"shrink", IllegalPolicy::kShrink}},
+                                           {"shrink", IllegalPolicy::kShrink},
+                                           {"pad", IllegalPolicy::kPad}},
                                           findings);
   }
   if (!flags.min_size.empty()) {
@@ -229,7 +230,7 @@ Options ProjectInputs(InputFlags& flags) {
 Option IllegalInput(InputFlags& flags) {
   return {.name = "--illegal",
           .to = &flags.illegal,
-          .value = "error|drop|shrink",
+          .value = "error|drop|shrink|pad",
           .help = "what to do about illegal specs"};
 }
 

@@ -118,7 +118,8 @@ bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
     for (const Mode mode : plan.modes) {
       const Spec& spec = param.SpecOf(mode);
       if (&spec == legal_spec) continue;
-      const Legal legal = LegalizeStored(spec, param.type, plan.mesh, {});
+      const Legal legal = LegalizeStored(spec, param.type, plan.mesh,
+                                         {.illegal = param.Illegal()});
       if (legal.problems.empty()) {
         legal_spec = &spec;
         continue;

@@ -24,7 +24,8 @@ class JointMesh {
   const Mesh& mesh() const { return mesh_; }
   // OfBefore takes a spec of the first mesh, and OfAfter a spec of the second
   // mesh. Both return a spec of the same sharding that names axes of mesh()
-  // instead. Axes that the spec's own mesh lacks are left out.
+  // instead. Axes that the spec's own mesh lacks are left out. A spec that does
+  // not divide a dimension may have other shards over the axes of mesh().
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
   // `joint` names axes of mesh(). Returns the axes of the first mesh that have
@@ -44,7 +45,7 @@ class JointMesh {
 
 // Returns the number of elements that each device sends when a tensor is
 // resharded from a spec on one mesh to a spec on another mesh over the same
-// devices. Both specs must divide the shape.
+// devices. Shards may be uneven.
 std::vector<int64_t> SentElements(const Mesh& before, const Mesh& after,
                                   const Shape& shape, const Spec& from,
                                   const Spec& to);

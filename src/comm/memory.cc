@@ -118,13 +118,6 @@ std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
   return out;
 }
 
-Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec) {
-  for (size_t i = 0; i < shape.size() && i < spec.size(); ++i) {
-    shape[i] = ShareOf(shape[i], mesh.Parts(spec[i]).value_or(1));
-  }
-  return shape;
-}
-
 void HeldBytes::AddTo(int64_t& sum, std::optional<int64_t> bytes) {
   const auto next = bytes ? CheckedAdd(sum, *bytes) : std::nullopt;
   fits_ = fits_ && next.has_value();
@@ -152,7 +145,7 @@ std::optional<int64_t> HeldBytes::Fullest() const {
 }
 
 std::optional<int64_t> HeldBytes::Emptiest(const Mesh& mesh) const {
-  if (!fits_) return std::nullopt;
+  if (!fits_ || uneven_) return std::nullopt;
   std::optional<int64_t> out = everywhere_;
   for (const auto& [axis, held] : placed_) {
     int64_t emptiest = INT64_MAX;

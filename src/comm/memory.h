@@ -61,11 +61,6 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
 std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
                                            const CacheParts& parts);
 
-// Returns the shape of the largest shard: each dimension is divided by the
-// product of its axes' sizes and rounded up. Axes that the mesh lacks have size
-// 1.
-Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
-
 // Sums the bytes that devices hold. Replicated and sharded tensors have the
 // same size on every device, and Add() adds them. A placed tensor is on the
 // devices at one coordinate of an axis, and AddAt() adds it. If one of the
@@ -84,9 +79,14 @@ class HeldBytes {
   // their sum overflows. Axes are independent, so some device is at the fullest
   // coordinate of every axis.
   std::optional<int64_t> Fullest() const;
+  // States that the shards of some tensor differ in size (`illegal: pad`).
+  // Add() and AddAt() then take the bytes of its largest shard. The devices
+  // whose coordinates are all 0 hold the largest shard of every tensor, but
+  // which device holds least is not computed.
+  void MarkUneven() { uneven_ = true; }
   // Returns the bytes of the device of the mesh that holds least, or nullopt if
-  // bytes are unknown or their sum overflows. Coordinates without placed
-  // tensors have 0 bytes.
+  // shards differ in size, if bytes are unknown or if their sum overflows.
+  // Coordinates without placed tensors have 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:
@@ -97,6 +97,7 @@ class HeldBytes {
   int64_t everywhere_ = 0;
   std::map<std::string, ByCoordinate> placed_;
   bool fits_ = true;
+  bool uneven_ = false;
 };
 
 }  // namespace shardc

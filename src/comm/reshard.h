@@ -47,7 +47,7 @@ std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
 
 // Returns the number of elements that each device sends. If several devices
 // hold the same block, they take turns in sending it, in ascending order of
-// their numbers. Both specs must divide the shape.
+// their numbers. Shards may be uneven.
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
                                   const Spec& from, const Spec& to);
 

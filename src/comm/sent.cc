@@ -1,8 +1,9 @@
 // Counts the elements that each device sends when a tensor is resharded. A spec
-// divides a tensor into blocks of equal size. A device receives the overlap of
-// the block that it needs with every block that it does not hold. In each
-// dimension, a block of one spec overlaps only a range of blocks of the other
-// spec, so only the blocks in these ranges are looked up. For example:
+// divides a tensor into blocks, which are shards (model/shard_range.h). A
+// device receives the overlap of the block that it needs with every block that
+// it does not hold. In each dimension, a block of one spec overlaps only a
+// range of blocks of the other spec, so only the blocks in these ranges are
+// looked up. For example:
 //
 //   8 rows, held in blocks of 4 and needed in blocks of 2: the needed block 3
 //   (rows 6 and 7) overlaps only the held block 1 (rows 4 to 7)
@@ -11,8 +12,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <utility>
 
 #include "model/mesh_layout.h"
+#include "model/shard_range.h"
 #include "source/index.h"
 #include "source/size.h"
 
@@ -30,17 +33,20 @@ std::vector<int64_t> BlockOf(const Sharding& sharding, size_t rank,
   return out;
 }
 
-std::vector<int64_t> BlockLengths(const Sharding& sharding,
-                                  const Shape& shape) {
-  std::vector<int64_t> out(shape);
+// The blocks of each dimension. Consecutive blocks of a dimension are adjacent.
+using Blocks = std::vector<std::vector<ShardRange>>;
+
+Blocks BlocksOf(const Sharding& sharding, const Shape& shape) {
+  Blocks out(shape.size());
   for (size_t d = 0; d < shape.size(); ++d) {
-    out[d] /= sharding.mesh.Parts(AxesAt(sharding.spec, d)).value_or(1);
+    const AxisGroup axes = AxesAt(sharding.spec, d);
+    const std::vector<int64_t> sizes = AxisSizes(sharding.mesh, axes);
+    const int64_t parts = sharding.mesh.Parts(axes).value_or(1);
+    for (int64_t i = 0; i < parts; ++i) {
+      out[d].push_back(RangeOfShard(shape[d], sizes, i));
+    }
   }
   return out;
-}
-
-bool HasZero(const std::vector<int64_t>& lengths) {
-  return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
 }
 
 // The devices that hold a block, and the number of devices that have been sent
@@ -55,14 +61,18 @@ struct Holders {
 // In each dimension, the indices of the overlapping blocks are a range.
 class Overlaps {
  public:
-  // `have` and `want` are the lengths, in each dimension, of a block that a
-  // device holds and of a block that a device needs. `target` is the index of
-  // the needed block in each dimension.
-  Overlaps(const std::vector<int64_t>& have, const std::vector<int64_t>& want,
-           const std::vector<int64_t>& target)
-      : have_(have), want_(want), target_(target), first_(have.size()) {
+  // `have` are the blocks that devices hold. `want` is the range of the needed
+  // block in each dimension, which is not empty.
+  Overlaps(const Blocks& have, std::vector<ShardRange> want)
+      : have_(have), want_(std::move(want)), first_(have.size()) {
     for (size_t d = 0; d < have.size(); ++d) {
-      first_[d] = target[d] * want[d] / have[d];
+      // Of several blocks with the same begin, only the last is not empty.
+      const auto after =
+          std::upper_bound(have[d].begin(), have[d].end(), want_[d].begin,
+                           [](int64_t begin, const ShardRange& block) {
+                             return begin < block.begin;
+                           });
+      first_[d] = after - have[d].begin() - 1;
     }
     at_ = first_;
   }
@@ -72,8 +82,9 @@ class Overlaps {
   int64_t Elements() const {
     Size out = 1;
     for (size_t d = 0; d < at_.size(); ++d) {
-      out *= std::min((at_[d] + 1) * have_[d], (target_[d] + 1) * want_[d]) -
-             std::max(at_[d] * have_[d], target_[d] * want_[d]);
+      const ShardRange& held = have_[d][AsIndex(at_[d])];
+      out *= std::min(held.end(), want_[d].end()) -
+             std::max(held.begin, want_[d].begin);
     }
     return out.value();
   }
@@ -82,16 +93,18 @@ class Overlaps {
   bool Next() {
     for (size_t d = at_.size(); d > 0; --d) {
       const size_t i = d - 1;
-      if (++at_[i] * have_[i] < (target_[i] + 1) * want_[i]) return true;
+      const auto next = AsIndex(++at_[i]);
+      if (next < have_[i].size() && have_[i][next].begin < want_[i].end()) {
+        return true;
+      }
       at_[i] = first_[i];
     }
     return false;
   }
 
  private:
-  const std::vector<int64_t>& have_;
-  const std::vector<int64_t>& want_;
-  const std::vector<int64_t>& target_;
+  const Blocks& have_;
+  std::vector<ShardRange> want_;
   std::vector<int64_t> first_, at_;
 };
 
@@ -102,17 +115,22 @@ std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
   const size_t rank = shape.size();
   const int64_t devices = from.mesh.devices;
   std::vector<int64_t> out(AsIndex(devices), 0);
-  const std::vector<int64_t> have = BlockLengths(from, shape);
-  const std::vector<int64_t> want = BlockLengths(to, shape);
-  if (HasZero(have) || HasZero(want)) return out;
+  const Blocks have = BlocksOf(from, shape);
   std::map<std::vector<int64_t>, Holders> blocks;
   for (int64_t device = 0; device < devices; ++device) {
     blocks[BlockOf(from, rank, device)].devices.push_back(device);
   }
   for (int64_t device = 0; device < devices; ++device) {
     const std::vector<int64_t> own = BlockOf(from, rank, device);
-    const std::vector<int64_t> target = BlockOf(to, rank, device);
-    Overlaps overlaps(have, want, target);
+    const std::vector<int64_t> at = to.coordinates(device);
+    std::vector<ShardRange> want(rank);
+    bool empty = false;
+    for (size_t d = 0; d < rank; ++d) {
+      want[d] = RangeAlong(to.mesh, at, AxesAt(to.spec, d), shape[d]);
+      empty = empty || want[d].size == 0;
+    }
+    if (empty) continue;
+    Overlaps overlaps(have, std::move(want));
     do {
       const auto block = blocks.find(overlaps.block());
       if (overlaps.block() == own || block == blocks.end()) continue;

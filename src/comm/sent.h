@@ -22,8 +22,8 @@ struct Sharding {
 
 // Returns the number of elements that each device sends. If several devices
 // hold the same block, they take turns in sending it, in ascending order of
-// their numbers. Both meshes must have the same number of devices, and both
-// specs must divide the shape.
+// their numbers. Both meshes must have the same number of devices. Shards may
+// be uneven (model/shard_range.h).
 std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
                                const Shape& shape);
 

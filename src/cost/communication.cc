@@ -24,7 +24,6 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/memory.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
 #include "cost/attention_transfers.h"
@@ -33,6 +32,7 @@
 #include "cost/streams.h"
 #include "cost/unknown_roles.h"
 #include "cost/unusual_words.h"
+#include "model/shard_range.h"
 #include "source/checked.h"
 
 namespace shardc::cost {

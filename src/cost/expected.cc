@@ -25,7 +25,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "comm/memory.h"
 #include "cost/expected_seconds.h"
 #include "cost/exposure.h"
 #include "cost/products.h"
@@ -33,6 +32,7 @@
 #include "cost/states.h"
 #include "cost/time.h"
 #include "cost/unknown_roles.h"
+#include "model/shard_range.h"
 #include "source/checked.h"
 
 namespace shardc::cost {

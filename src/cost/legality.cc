@@ -6,9 +6,11 @@
 //
 // The policy for illegal specs applies to the specs of attention as well. Axes
 // that do not divide the heads are an error under `illegal: error`. They are
-// dropped or shrunk under `drop` and `shrink`.
+// dropped or shrunk under `drop` and `shrink`. They are an error under `pad`
+// too, because a device computes with complete heads.
 #include "cost/legality.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <set>
@@ -17,6 +19,7 @@
 #include "legalize/legalize.h"
 #include "plan/kv_replicas.h"
 #include "plan/like.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -78,7 +81,8 @@ std::string EditText(const std::string& name, const Edit& edit) {
 // Adds a reason for each weight whose shard ends inside a block of quantised
 // numbers. The numbers of a block have a common scale, so if a weight is used
 // while a dimension is sharded, no block may be split between devices.
-void AddBlocks(const CostInputs& work, Reasons& out) {
+// With `uneven`, axes may shard a dimension that they do not divide.
+void AddBlocks(const CostInputs& work, bool uneven, Reasons& out) {
   if (!work.model) return;
   const int64_t rows = work.model->quant_rows;
   const int64_t columns = work.model->quant_group.value_or(1);
@@ -87,10 +91,10 @@ void AddBlocks(const CostInputs& work, Reasons& out) {
     const auto check = [&](int dim, int64_t block, int64_t packing) {
       const int64_t parts = work.Parts(work.KeptAt(param, dim));
       const int64_t size = Times(param.SizeAt(dim), packing);
-      if (parts > 1 && size % parts == 0 && size % block == 0 &&
-          size / parts % block != 0) {
+      if (parts > 1 && (uneven || size % parts == 0) && size % block == 0 &&
+          ShareOf(size, parts) % block != 0) {
         out.Add(Printable(param.name) + ": a part of " +
-                CountText(size / parts) + " splits blocks of " +
+                CountText(ShareOf(size, parts)) + " splits blocks of " +
                 CountText(block));
       }
     };
@@ -118,7 +122,10 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
       }
     }
   }
-  AddBlocks(work, out);
+  const bool uneven =
+      std::any_of(plan.layouts.begin(), plan.layouts.end(),
+                  [](const ParamLayout& layout) { return layout.uneven; });
+  AddBlocks(work, uneven, out);
 }
 
 void AddHeads(const CostInputs& work, Reasons& out) {

@@ -30,7 +30,8 @@ std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 std::string UnevenText(const UnevenHeads& one);
 
 // Drops or shrinks axes that do not divide the heads in the specs of attention,
-// as the policy for illegal specs requires. The policy `error` changes nothing.
+// as the policy for illegal specs requires. The policies `error` and `pad`
+// change nothing.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
 // Drops axes that do not divide the heads in the specs of attention. The plan
 // was read from a file, which does not contain the policy for illegal specs.

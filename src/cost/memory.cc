@@ -21,6 +21,7 @@
 #include "comm/reshard.h"
 #include "cost/states.h"
 #include "cost/unknown_roles.h"
+#include "model/shard_range.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -257,6 +258,14 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
     Hold(param, each.parameter, kept.parameters);
     Hold(param, each.gradient, kept.gradients);
     Hold(param, each.optimizer, kept.optimizer);
+    if (!param.type.shape ||
+        DividesEvenly(work.mesh, *param.type.shape, param.spec)) {
+      continue;
+    }
+    for (HeldBytes* held :
+         {&kept.parameters, &kept.gradients, &kept.optimizer}) {
+      held->MarkUneven();
+    }
   }
   return known;
 }
@@ -425,6 +434,8 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   set(Component::kGathered, weights, weights);
   Sum(out.most);
   Sum(out.least);
+  // Without the bytes of the emptiest device, the sum has only other bytes.
+  if (known && !out.least.Of(Component::kParameters)) out.least.total.reset();
   if (peak && known && out.most.total && !out.at_least) {
     const int64_t states =
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();

@@ -14,9 +14,17 @@
 #include <string>
 
 #include "cost/streams.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 namespace {
+
+// Returns the quotient of a size and of the largest shard's size, or `parts` if
+// the size is 0. It is `parts` if they divide the size, and less for uneven
+// shards: 18 experts over 32 devices are one expert on each of 18 devices.
+double PartsOnFullest(int64_t size, int64_t parts) {
+  return size == 0 ? Real(parts) : Real(size) / Real(ShareOf(size, parts));
+}
 
 // Sets the rows and the matrices of an expert's product. Devices along an axis
 // that shards the experts hold different experts. Each therefore computes only
@@ -26,26 +34,30 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=
       Real(work.model ? work.model->experts_per_token.value_or(1) : 1);
-  AxisGroup owners;
-  for (int d = 0; d + 2 < param.Rank(); ++d) {
-    for (const std::string& axis : work.KeptAt(param, d)) {
-      owners.push_back(axis);
-    }
-  }
-  if (!param.placed_along.empty()) owners.push_back(param.placed_along);
-  product.matrices =
-      std::max(1.0, Real(param.Matrices()) / std::max(product.layers, 1.0) /
-                        Real(work.Parts(owners)));
+  // The parts into which experts are divided, and those over which their tokens
+  // are sent.
+  double owners = 1, receivers = 1;
   const AxisGroup split = work.TokenAxes();
-  std::erase_if(owners, [&](const std::string& axis) {
-    return std::find(split.begin(), split.end(), axis) != split.end();
-  });
-  product.rows /= Real(work.Parts(owners));
+  const auto divide = [&](const AxisGroup& axes, int64_t size) {
+    owners *= PartsOnFullest(size, work.Parts(axes));
+    AxisGroup sent = axes;
+    std::erase_if(sent, [&](const std::string& axis) {
+      return std::find(split.begin(), split.end(), axis) != split.end();
+    });
+    receivers *= PartsOnFullest(size, work.Parts(sent));
+  };
+  for (int d = 0; d + 2 < param.Rank(); ++d) {
+    divide(work.KeptAt(param, d), param.SizeAt(d));
+  }
+  if (!param.placed_along.empty()) divide({param.placed_along}, 0);
+  product.matrices = std::max(
+      1.0, Real(param.Matrices()) / std::max(product.layers, 1.0) / owners);
+  product.rows /= receivers;
 }
 
 double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
-  return Real(param.SizeAt(dim)) /
-         Real(work.Parts(work.Kept(param.AxesAt(dim))));
+  return Real(
+      ShareOf(param.SizeAt(dim), work.Parts(work.Kept(param.AxesAt(dim)))));
 }
 
 // Returns the number of parts into which the sharding of the hidden state
@@ -107,8 +119,9 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
                    ? ends
                    : Real(tokens.Of(param.stream));
     if (one.rows == 0) continue;
+    const int64_t parts = work.Parts(work.Kept(param.AxesAt(param.in_dim)));
     one.in = Real(param.Inputs()) /
-             Real(work.Parts(work.Kept(param.AxesAt(param.in_dim)))) /
+             PartsOnFullest(param.SizeAt(param.in_dim), parts) /
              HiddenParts(work, param);
     one.out = ShareAt(work, param, param.out_dim);
     one.layers = Real(layers.Of(param));

@@ -17,8 +17,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "comm/memory.h"
 #include "comm/reshard.h"
+#include "model/shard_range.h"
 #include "source/checked.h"
 #include "step/widths.h"
 

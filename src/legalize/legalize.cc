@@ -8,13 +8,17 @@
 //            repeated axis is a problem as under `error`
 //   shrink   removes repeated axes, keeps the longest legal prefix of the
 //            remaining axes, and returns edits
+//   pad      keeps axes that do not divide the dimension, without an edit: the
+//            last shards are shorter or empty (model/shard_range.h). Anything
+//            else is a problem as under `error`
 //
 // If a tensor is stored in blocks of a quantized dtype, the product must divide
-// the number of blocks along the last dimension. In this example, a dimension
-// of 12 is sharded over axes with the product 24:
+// the number of blocks along the last dimension, under `pad` too. In this
+// example, a dimension of 12 is sharded over axes with the product 24:
 //
 //   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide 12, but 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
+//   pad: [fsdp, dp, tp], of which 12 shards have an element and 12 have none
 #include "legalize/legalize.h"
 
 #include <algorithm>
@@ -86,10 +90,11 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
 // A missing axis is reported before a repeated axis, and a repeated axis before
 // a size that the axes do not divide. With `repeated_last`, repeated axes are
 // reported last, because the JAX library eformer drops the axes of an
-// indivisible dimension before it looks for repeated axes.
+// indivisible dimension before it looks for repeated axes. With `pad`, axes
+// need not divide a dimension whose elements are not stored in blocks.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
-                          bool repeated_last) {
+                          bool repeated_last, bool pad) {
   auto fault = [&](Reason reason, std::string axis) {
     Edit edit = MakeEdit(reason, dim, group, {}, mesh);
     edit.axis = std::move(axis);
@@ -99,8 +104,8 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
     return fault(Reason::kMissingAxis, group[i]);
   }
   const size_t repeated = FirstRepeated(group, used);
-  const bool indivisible =
-      dim.size && !Divides(*dim.size, mesh.Parts(group), dim.block);
+  const bool indivisible = dim.size && !(pad && dim.block == 1) &&
+                           !Divides(*dim.size, mesh.Parts(group), dim.block);
   if (repeated < group.size() && !(repeated_last && indivisible)) {
     return fault(Reason::kRepeatedAxis, group[repeated]);
   }
@@ -231,7 +236,8 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     AxisGroup group = spec[i];
     if (policy == IllegalPolicy::kShrink) {
       group = Shrink(std::move(group), dim, used, mesh, legal.edits);
-    } else if (auto edit = Judge(group, dim, used, mesh, eformer)) {
+    } else if (auto edit = Judge(group, dim, used, mesh, eformer,
+                                 policy == IllegalPolicy::kPad)) {
       const bool drop = policy == IllegalPolicy::kDrop &&
                         edit->reason != Reason::kRepeatedAxis;
       if (drop) group.clear();
@@ -245,21 +251,15 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     }
     legal.spec.push_back(std::move(group));
   }
-  JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
+  const bool cut =
+      policy == IllegalPolicy::kDrop || policy == IllegalPolicy::kShrink;
+  JudgeSurplus(spec, rank, mesh, cut, legal);
   if (eformer && legal.problems.empty()) {
     // The JAX library eformer extends a spec with nulls to the rank. It
     // replaces a spec that has only nulls by [].
     legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);
   }
   return legal;
-}
-
-Shape ShardShape(const Spec& spec, const Shape& shape, const Mesh& mesh) {
-  Shape out = shape;
-  for (size_t i = 0; i < std::min(spec.size(), shape.size()); ++i) {
-    out[i] /= mesh.Parts(spec[i]).value_or(1);
-  }
-  return out;
 }
 
 }  // namespace shardc

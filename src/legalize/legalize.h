@@ -4,8 +4,9 @@
 //
 // A spec is legal by JAX's rules: every axis is in the mesh, no axis occurs
 // twice in the spec, the spec is not longer than the rank, and the product of
-// the sizes of a dimension's axes divides the dimension. An illegal spec is not
-// a failure: its problems are returned to the caller, and nothing is printed.
+// the sizes of a dimension's axes divides the dimension. The policy `pad` does
+// without the last of these rules. An illegal spec is not a failure: its
+// problems are returned to the caller, and nothing is printed.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
@@ -69,10 +70,6 @@ struct LegalizeOptions {
 // the spec is longer than the rank, is then not checked.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
-
-// Returns the shape of one device's shard. The spec must be legal for the
-// shape.
-Shape ShardShape(const Spec& spec, const Shape& shape, const Mesh& mesh);
 
 }  // namespace shardc
 

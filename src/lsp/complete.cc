@@ -183,8 +183,8 @@ class Collector {
     }
     Values({"rules", "modes"}, Modes(), Kind::kProperty, "mode");
     Values({"bundles", "*", "mode"}, Modes(), Kind::kValue, "mode");
-    constexpr std::array<std::string_view, 3> kIllegal = {"error", "drop",
-                                                          "shrink"};
+    constexpr std::array<std::string_view, 4> kIllegal = {"error", "drop",
+                                                          "shrink", "pad"};
     constexpr std::array<std::string_view, 2> kUnmatched = {"error",
                                                             "replicate"};
     constexpr std::array<std::string_view, 3> kCompat = {"none", "eformer",

@@ -77,6 +77,8 @@ std::string_view IllegalPolicyName(IllegalPolicy policy) {
       return "drop";
     case IllegalPolicy::kShrink:
       return "shrink";
+    case IllegalPolicy::kPad:
+      return "pad";
   }
   return "error";
 }

@@ -66,7 +66,7 @@ struct SpecBundle {
 
 using SpecSource = std::variant<SpecList, SpecBundle, SpecLike>;
 
-enum class IllegalPolicy : uint8_t { kError, kDrop, kShrink };
+enum class IllegalPolicy : uint8_t { kError, kDrop, kShrink, kPad };
 enum class UnmatchedPolicy : uint8_t { kError, kReplicate };
 enum class Compat : uint8_t { kNone, kEformer, kFjformer };
 std::string_view IllegalPolicyName(IllegalPolicy policy);

@@ -14,12 +14,13 @@ namespace shardc {
 
 std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
                                          const YamlNode& node) {
-  static constexpr std::array<std::string_view, 3> kChoices = {"error", "drop",
-                                                               "shrink"};
+  static constexpr std::array<std::string_view, 4> kChoices = {"error", "drop",
+                                                               "shrink", "pad"};
   const auto choice = ReadChoice(context, node, "`illegal`", kChoices);
   if (!choice) return std::nullopt;
-  constexpr std::array<IllegalPolicy, 3> kValues = {
-      IllegalPolicy::kError, IllegalPolicy::kDrop, IllegalPolicy::kShrink};
+  constexpr std::array<IllegalPolicy, 4> kValues = {
+      IllegalPolicy::kError, IllegalPolicy::kDrop, IllegalPolicy::kShrink,
+      IllegalPolicy::kPad};
   return kValues[*choice];
 }
 

@@ -13,21 +13,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/shard_range.h"
 #include "model/sub_axis.h"
+#include "source/size.h"
 
 namespace shardc::picture {
 
 std::optional<int64_t> ArrayDim::Piece() const {
   if (!size) return std::nullopt;
-  return *size / parts + (*size % parts == 0 ? 0 : 1);
+  return ShareOf(*size, parts);
 }
 
 std::optional<std::pair<int64_t, int64_t>> ArrayDim::Range(
     int64_t piece) const {
-  const auto length = Piece();
-  if (!length) return std::nullopt;
-  const int64_t begin = std::min(*size, piece * *length);
-  return std::pair(begin, std::min(*size, begin + *length));
+  if (!size) return std::nullopt;
+  const ShardRange range = RangeOfShard(*size, axis_sizes, piece);
+  return std::pair(range.begin, range.end());
 }
 
 namespace {
@@ -58,6 +59,7 @@ ArrayPicture::ArrayPicture(ArrayInput input)
       if (!at || mesh_.axes[*at].size == 1 || !free_[*at]) continue;
       free_[*at] = false;
       dim.axes.push_back(axis);
+      dim.axis_sizes.push_back(mesh_.axes[*at].size);
       dim.parts *= mesh_.axes[*at].size;
     }
     whole_ = whole_ && dim.parts == 1;

@@ -23,6 +23,7 @@ struct ArrayDim {
   std::string name;             // such as "dim 0" or "batch"
   std::optional<int64_t> size;  // nullopt if unknown
   AxisGroup axes;  // the mesh axes of size above 1 that shard the dimension
+  std::vector<int64_t> axis_sizes = {};  // indexed like `axes`
   // The number of shards along the dimension.
   int64_t parts = 1;
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "model/name.h"
+#include "model/shard_range.h"
 #include "roles/classify.h"
 #include "roles/words.h"
 #include "source/checked.h"
@@ -314,6 +315,7 @@ HeldBytes FoldedPlan::Held(Mode mode) const {
   for (const ParamGroup& group : groups_) {
     const auto each = Each(group, mode);
     if (!each) continue;
+    if (ParamOf(group).uneven) out.MarkUneven();
     if (group.placed_along.empty()) {
       out.Add(CheckedMul(*each, group.count).value_or(INT64_MAX));
     }

@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "legalize/blocks.h"
+#include "model/shard_range.h"
 #include "model/tensor_names.h"
 #include "plan/fingerprint.h"
 #include "plan/kv_replicas.h"
@@ -278,7 +279,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   if (!type.shape) return out;
   if (replication.replicas && !out.spec.empty()) out.kv = replication.replicas;
 
-  out.shard_shape = ShardShape(out.spec, *type.shape, c_.mesh);
+  out.shard_shape = ShardShape(c_.mesh, *type.shape, out.spec);
   if (!type.dtype) return out;
   const auto elements = CheckedProduct(*out.shard_shape);
   if (elements) out.bytes_per_device = BytesOf(*elements, *type.dtype);
@@ -305,9 +306,13 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
     const bool is_like =
         rule != kNoRule && std::holds_alternative<SpecLike>(SourceOf(
                                c_.rules.rules[AsIndex(rule)], modes_[m]));
-    layout.modes.push_back(MakeMode(modes_[m], rule, origins[m], is_like,
-                                    c_.manifest.types[type],
-                                    kv_heads_ ? kv_heads_->At(kv) : nullptr));
+    const ModeLayout& mode = layout.modes.emplace_back(
+        MakeMode(modes_[m], rule, origins[m], is_like, c_.manifest.types[type],
+                 kv_heads_ ? kv_heads_->At(kv) : nullptr));
+    layout.uneven =
+        layout.uneven ||
+        (mode.shard_shape &&
+         !DividesEvenly(c_.mesh, *c_.manifest.types[type].shape, mode.spec));
   }
   return layout;
 }

@@ -51,10 +51,10 @@ std::u16string Utf16(std::string_view text) {
 // same layout share. The members `placement`, `slices`, `stages` and
 // `weight_decay` may differ between these parameters. They are written between
 // the parts, because canonical JSON sorts members by name: dtype, modes,
-// placement, shape, slices, spec, stages, weight_decay.
+// placement, shape, slices, spec, stages, uneven, weight_decay.
 struct LayoutText {
   std::string before_placement;
-  std::string shape, spec;
+  std::string shape, spec, uneven;
   // The complete entry of a parameter that has none of the members which may
   // differ, with the quote and the colon that end the parameter's name.
   std::string whole;
@@ -98,9 +98,13 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
     json.Key("spec");
     WriteSpec(json, layout.modes[0].spec);
   });
+  out.uneven = MembersText([&](JsonWriter& json) {
+    if (layout.uneven) json.Member("uneven", true);
+  });
   out.whole = std::string(JsonWriter::EndOfKey(JsonStyle::kCanonical)) + "{" +
               out.before_placement + (out.before_placement.empty() ? "" : ",") +
-              out.shape + (out.shape.empty() ? "" : ",") + out.spec + "}";
+              out.shape + (out.shape.empty() ? "" : ",") + out.spec +
+              (out.uneven.empty() ? "" : ",") + out.uneven + "}";
   return out;
 }
 
@@ -303,6 +307,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     if (sliced) WriteSlices(json, *plan.stages, *stages);
     json.Members(layout.spec);
     if (stages != nullptr && !sliced) WriteStageNumbers(json, *stages);
+    json.Members(layout.uneven);
     if (plan.has_weight_decay) {
       json.Member("weight_decay", plan.WeightDecayOf(i));
     }

@@ -50,7 +50,8 @@ struct ModeLayout {
   std::vector<Edit> edits;
   // Why the spec is illegal; empty if it is legal.
   std::vector<Edit> problems;
-  // The shape of a shard; nullopt if unknown or if the spec is illegal.
+  // The shape of the largest shard; nullopt if unknown or if the spec is
+  // illegal. Under the policy `pad`, other shards may be shorter or empty.
   std::optional<Shape> shard_shape;
   std::optional<int64_t> bytes_per_device;
   // The bytes per device if legalization had not changed the spec. The plan's
@@ -67,6 +68,9 @@ struct ParamLayout {
   // Whether no rule matches the parameter, so that `rule` is -1. Always false
   // for a scalar.
   bool unmatched = false;
+  // Whether in some mode the axes of a dimension do not divide its size, which
+  // only the policy `pad` permits. Always false for an illegal spec.
+  bool uneven = false;
   uint32_t type = 0;              // index into Plan::types
   std::vector<ModeLayout> modes;  // Train, then the plan's other modes.
 };

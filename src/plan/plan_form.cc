@@ -58,6 +58,8 @@ bool IsTextOrNull(const JsonValue& value) {
 
 bool IsBool(const JsonValue& value) { return value.kind() == JsonKind::kBool; }
 
+bool IsTrue(const JsonValue& value) { return IsBool(value) && value.boolean(); }
+
 bool IsObject(const JsonValue& value) { return value.IsObject(); }
 
 bool IsArray(const JsonValue& value) { return value.IsArray(); }
@@ -219,6 +221,7 @@ constexpr Field kParamFields[] = {
     {"placement", IsObject, kObject, false},
     {"stages", IsListOf<IsCount>, kCounts, false},
     {"slices", IsObject, kObject, false},
+    {"uneven", IsTrue, "true", false},
     {"weight_decay", IsBool, "true or false", false}};
 constexpr Field kLayoutFields[] = {
     {"spec", IsSpec, kSpec},

@@ -213,6 +213,9 @@ class PlanReader {
         has_spec = good = ReadSpec(field.value, param.spec);
       } else if (key == "modes") {
         good = ReadModes(field.value, param);
+      } else if (key == "uneven") {
+        param.uneven =
+            field.value.kind() == JsonKind::kBool && field.value.boolean();
       } else if (key == "placement") {
         good = ReadPlacementOf(field.value, param);
       } else if (plan_.stages && (key == "stages" || key == "slices")) {
@@ -225,6 +228,7 @@ class PlanReader {
         !CheckParamStages(member.key, *plan_.stages, param, findings_)) {
       return;
     }
+    param.uneven = param.uneven && param.type.shape.has_value();
     if (!has_spec) {
       Refuse(code::kSchema, member.key, "the parameter has no `spec`");
       return;

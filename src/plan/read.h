@@ -12,6 +12,7 @@
 #include "model/axis_rules.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
+#include "model/rules.h"
 #include "model/spec.h"
 #include "plan/plan_stages.h"
 #include "source/finding.h"
@@ -34,9 +35,17 @@ struct ReadParam {
   std::optional<ReadPlacement> placement;
   // The stages of the parameter; empty for a plan without stages.
   ParamStages stages;
+  // Whether axes may shard a dimension that they do not divide, so that the
+  // last shards are shorter or empty (`illegal: pad`).
+  bool uneven = false;
   Place place;  // The place of the parameter's name.
 
   const Spec& SpecOf(Mode mode) const;
+  // Returns the policy by which the specs of the parameter are legal: kPad or
+  // kError.
+  IllegalPolicy Illegal() const {
+    return uneven ? IllegalPolicy::kPad : IllegalPolicy::kError;
+  }
 };
 
 struct ReadPlan {

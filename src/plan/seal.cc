@@ -1,8 +1,8 @@
 // Checks that a plan was not edited after the compiler wrote it. The
 // fingerprint covers the plan's meaning: mesh, modes, attention specs, stages,
-// and the shape, dtype, specs, placement, stages and weight decay of each
-// parameter. Members that follow from these members, such as shard shapes, are
-// recomputed and compared:
+// and the shape, dtype, specs, placement, stages, weight decay and unevenness
+// of each parameter. Members that follow from these members, such as shard
+// shapes, are recomputed and compared:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
 //     ->  `shard_shape` is [4], and the rest of the plan gives [2]
@@ -20,6 +20,7 @@
 
 #include "comm/memory.h"
 #include "legalize/blocks.h"
+#include "model/shard_range.h"
 #include "model/sub_axis.h"
 #include "plan/fingerprint.h"
 #include "plan/plan_form.h"
@@ -88,7 +89,7 @@ std::string CanonicalEntry(const JsonValue& param) {
     json.BeginObject();
     for (const std::string_view key :
          {"dtype", "modes", "placement", "shape", "slices", "spec", "stages",
-          "weight_decay"}) {
+          "uneven", "weight_decay"}) {
       const auto value = param.Find(key);
       if (!value || value->IsNull()) continue;
       if (key != "modes") {
@@ -154,14 +155,16 @@ struct Held {
   std::optional<int64_t> bytes;
 };
 
-// Returns the shard of a parameter with this spec. The sizes of an illegal spec
-// are unknown. Only a plan that was written with --keep-going has illegal
-// specs.
-Held HeldOf(const TensorType& type, const Spec& spec, const Mesh& mesh) {
+// Returns the largest shard of a parameter with this spec. The sizes of an
+// illegal spec are unknown. Only a plan that was written with --keep-going has
+// illegal specs.
+Held HeldOf(const ReadParam& param, const Spec& spec, const Mesh& mesh) {
   Held out;
+  const TensorType& type = param.type;
   if (!type.shape) return out;
-  if (!LegalizeStored(spec, type, mesh, {}).problems.empty()) return out;
-  out.shape = ShardShape(spec, *type.shape, mesh);
+  const LegalizeOptions options{.illegal = param.Illegal()};
+  if (!LegalizeStored(spec, type, mesh, options).problems.empty()) return out;
+  out.shape = ShardShape(mesh, *type.shape, spec);
   const auto elements = CheckedProduct(*out.shape);
   if (elements && type.dtype) out.bytes = BytesOf(*elements, *type.dtype);
   return out;
@@ -249,6 +252,20 @@ class Checker {
            Equal(layout, "bytes_per_device", held.bytes);
   }
 
+  // Checks that the axes of a parameter with the member `uneven` do not divide
+  // its shape in some mode.
+  bool CheckUneven(const JsonValue& param, const ReadParam& read) {
+    if (!read.uneven) return true;
+    for (const Mode mode : plan_.modes) {
+      const Spec& spec = read.SpecOf(mode);
+      if (HeldOf(read, spec, plan_.mesh).shape &&
+          !DividesEvenly(plan_.mesh, *read.type.shape, spec)) {
+        return true;
+      }
+    }
+    return Equal(*param.Find("uneven"), "uneven", "absent");
+  }
+
   // Checks the sizes of every parameter and adds them to the plan's totals.
   bool CheckSizes() {
     const JsonValue rules = *root_.Find("rules");
@@ -256,8 +273,8 @@ class Checker {
     size_t i = 0;
     for (const JsonMember param : root_.Find("params")->members()) {
       const ReadParam& read = plan_.params[i];
-      const Held train = HeldOf(read.type, read.spec, plan_.mesh);
-      if (!CheckHeld(param.value, train) ||
+      const Held train = HeldOf(read, read.spec, plan_.mesh);
+      if (!CheckHeld(param.value, train) || !CheckUneven(param.value, read) ||
           !CheckReplicas(param.value, read.spec)) {
         return false;
       }
@@ -265,7 +282,7 @@ class Checker {
         size_t mode = 0;
         for (const JsonMember member : modes->members()) {
           const Spec& spec = read.modes[mode++].second;
-          if (!CheckHeld(member.value, HeldOf(read.type, spec, plan_.mesh)) ||
+          if (!CheckHeld(member.value, HeldOf(read, spec, plan_.mesh)) ||
               !CheckReplicas(member.value, spec)) {
             return false;
           }

@@ -12,9 +12,9 @@
 #include <limits>
 #include <utility>
 
-#include "comm/memory.h"
 #include "cost/legality.h"
 #include "cost/states.h"
+#include "model/shard_range.h"
 #include "plan/pack_axes.h"
 #include "source/checked.h"
 

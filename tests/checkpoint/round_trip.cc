@@ -186,8 +186,14 @@ void CheckReaders(const ReadPlan& plan, const std::string& directory) {
   }
   size_t want = 0;
   for (const ReadParam& param : plan.params) {
-    const auto cut = Partition::Make(param.spec, *param.type.shape, plan.mesh);
+    const auto cut =
+        Partition::Make(param.spec, *param.type.shape, plan.mesh, param.uneven);
     REQUIRE(cut);
+    int64_t elements = 0;
+    for (int64_t part = 0; part < cut->parts(); ++part) {
+      elements += cut->BoxOf(part).Elements();
+    }
+    CHECK(elements == FullBox(*param.type.shape).Elements());
     for (int64_t device = 0; device < plan.mesh.devices; ++device) {
       const auto at = CoordinatesOf(plan.mesh, device);
       const Box box = cut->BoxOf(cut->PartOf(at));

@@ -116,15 +116,19 @@ class Generator {
       specs[i] = MakeSpec(sample.plans[i].mesh, rank);
     }
     const bool empty = rank > 0 && Pick(8) == 0;
+    // Uneven shards of packed types may end inside a byte, so they are left
+    // out.
+    const bool uneven = DtypeBits(tensor.dtype) % 8 == 0 && Pick(3) == 0;
     for (size_t dim = 0; dim < rank; ++dim) {
       int64_t size = 1 + Pick(4);
       for (int i = 0; i < 2; ++i) {
-        if (dim < specs[i].size()) {
+        if (dim < specs[i].size() && !uneven) {
           size *= *sample.plans[i].mesh.Parts(specs[i][dim]);
         }
       }
       // For packed types the last dimension has a multiple of 8 elements, so
       // that splits are between bytes.
+      if (uneven) size = 1 + Pick(12);
       if (dim + 1 == rank && DtypeBits(tensor.dtype) < 8) size *= 8;
       if (empty && dim == 0) size = 0;
       tensor.shape.push_back(size);
@@ -140,6 +144,7 @@ class Generator {
       param.name = tensor.name;
       param.type = {tensor.shape, tensor.dtype};
       param.spec = specs[i];
+      param.uneven = uneven;
       sample.plans[i].params.push_back(std::move(param));
     }
     sample.tensors.push_back(std::move(tensor));

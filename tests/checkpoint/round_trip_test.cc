@@ -33,6 +33,22 @@ TEST_CASE("cut: composite axes number the parts major first") {
   CHECK_FALSE(Partition::Make({{"a"}, {}}, {8}, mesh));
 }
 
+TEST_CASE("cut: axes that do not divide a size leave the last parts shorter") {
+  Mesh mesh;
+  mesh.axes = {{"a", 2}, {"b", 4}};
+  mesh.devices = 8;
+  CHECK_FALSE(Partition::Make({{"a", "b"}}, {10, 3}, mesh));
+  const auto cut = Partition::Make({{"a", "b"}}, {10, 3}, mesh, true);
+  REQUIRE(cut);
+  const std::vector<std::pair<int64_t, int64_t>> rows = {
+      {0, 2}, {2, 2}, {4, 1}, {5, 0}, {5, 2}, {7, 2}, {9, 1}, {10, 0}};
+  for (int64_t device = 0; device < 8; ++device) {
+    const auto& [begin, size] = rows[static_cast<size_t>(device)];
+    CHECK(cut->BoxOf(cut->PartOf({device / 4, device % 4})) ==
+          Box{{begin, 0}, {size, 3}});
+  }
+}
+
 TEST_CASE("checkpoints: split, reshard and merge give back the file") {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);

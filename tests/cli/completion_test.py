@@ -12,7 +12,8 @@ from driver import Case, run
 # What is typed, and what must and must not be offered.
 TABLE = [
     ("shardc pl", {"plan"}, {"resolve"}),
-    ("shardc plan --illegal ", {"error", "drop", "shrink"}, {"--mesh"}),
+    ("shardc plan --illegal ", {"error", "drop", "shrink", "pad"},
+     {"--mesh"}),
     ("shardc plan --ill", {"--illegal"}, {"--mesh"}),
     ("shardc cost --zero ", {"0", "3"}, {"--mesh"}),
     ("shardc plan --rules builtin:llama/", {"builtin:llama/flax",

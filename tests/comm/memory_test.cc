@@ -33,17 +33,6 @@ TEST_CASE("the bytes on a device are rounded up dimension by dimension") {
   CHECK(CacheBytes({INT64_MAX / 2, 2, 1, 1, 1, 1}) == std::nullopt);
 }
 
-TEST_CASE("a shard has the rounded-up part of each dimension") {
-  Mesh mesh;
-  mesh.axes = {{"dp", 2}, {"tp", 4}};
-  mesh.devices = 8;
-  CHECK(ShardShape(mesh, {8, 10}, {{"tp"}, {"dp"}}) == Shape{2, 5});
-  CHECK(ShardShape(mesh, {9, 3}, {{"dp", "tp"}}) == Shape{2, 3});
-  CHECK(ShardShape(mesh, {3}, {{"tp"}, {"dp"}}) == Shape{1});
-  CHECK(ShardShape(mesh, {5, 5}, {{}, {"dp"}}) == Shape{5, 3});
-  CHECK(ShardShape(mesh, {}, {}) == Shape{});
-}
-
 TEST_CASE("the fullest device is at the fullest coordinate of each axis") {
   HeldBytes held;
   CHECK(held.Fullest() == 0);

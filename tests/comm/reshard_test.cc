@@ -83,15 +83,24 @@ struct Range {
   int64_t begin = 0, end = 0;
 };
 
+// Divides the range by one axis after the other. Each device takes its share,
+// rounded up, of what the axes before have left.
 Range RangeOf(const Mesh& mesh, const std::vector<int64_t>& at, int64_t size,
               const AxisGroup& axes) {
-  const int64_t length = size / mesh.Parts(axes).value_or(1);
-  const int64_t begin = IndexAlong(mesh, at, axes) * length;
-  return {begin, begin + length};
+  Range out{0, size};
+  for (const std::string& axis : axes) {
+    const auto found = mesh.Find(axis);
+    if (!found) continue;
+    const int64_t parts = mesh.axes[*found].size;
+    const int64_t share = (out.end - out.begin + parts - 1) / parts;
+    out.begin = std::min(out.end, out.begin + at[*found] * share);
+    out.end = std::min(out.end, out.begin + share);
+  }
+  return out;
 }
 
 // Returns the number of elements that all devices together lack when a tensor
-// changes from one legal spec to another: for each device, the elements of its
+// changes from one spec to another: for each device, the elements of its
 // new block that are not in its old block.
 int64_t ElementsLacked(const Mesh& mesh, const Shape& shape, const Spec& from,
                        const Spec& to) {
@@ -159,15 +168,31 @@ TEST_CASE("the elements that devices send are those that devices lack") {
   const std::vector<Spec> specs = {
       {{}, {}},       {{"x"}, {}},      {{"y"}, {}},     {{"x"}, {"y"}},
       {{"y"}, {"x"}}, {{"x", "y"}, {}}, {{}, {"y", "x"}}};
-  for (const Spec& from : specs) {
-    for (const Spec& to : specs) {
-      CAPTURE(SpecText(from));
-      CAPTURE(SpecText(to));
-      CHECK(Sum(SentElements(mesh, {6, 12}, from, to)) ==
-            ElementsLacked(mesh, {6, 12}, from, to));
+  // The axes divide the first of the shapes.
+  for (const Shape& shape :
+       {Shape{6, 12}, Shape{7, 5}, Shape{1, 11}, Shape{4, 1}}) {
+    for (const Spec& from : specs) {
+      for (const Spec& to : specs) {
+        CAPTURE(ShapeText(shape));
+        CAPTURE(SpecText(from));
+        CAPTURE(SpecText(to));
+        CHECK(Sum(SentElements(mesh, shape, from, to)) ==
+              ElementsLacked(mesh, shape, from, to));
+      }
     }
   }
   CHECK(Sum(SentElements(mesh, {0, 6}, {{"x"}, {}}, {})) == 0);
+}
+
+// The shard over [x, y] is a part of the shard over [x], even if the axes do
+// not divide the dimension.
+TEST_CASE("appending an axis to an uneven dimension sends nothing") {
+  const Mesh mesh = MeshOf({{"x", 2}, {"y", 4}});
+  for (int64_t size = 0; size < 40; ++size) {
+    CAPTURE(size);
+    CHECK(Sum(SentElements(mesh, {size}, {{"x"}}, {{"x", "y"}})) == 0);
+    CHECK(Sum(SentElements(mesh, {size}, {}, {{"y", "x"}})) == 0);
+  }
 }
 
 TEST_CASE("two meshes over the same devices have a joint mesh") {
@@ -287,7 +312,8 @@ TEST_CASE("elements that do not fit 64 bits are INT64_MAX") {
   CHECK(Sum(SentElements(mesh, {large}, {{"x"}}, {})) == large);
   const auto sent = SentElements(mesh, {large, 8}, {{"x"}}, {});
   CHECK(sent == std::vector<int64_t>{INT64_MAX, INT64_MAX});
-  // With fewer elements than shards the shards are empty, and nothing is sent.
+  // Of fewer elements than shards, the first devices need one each. Here the
+  // first device already has it.
   CHECK(SentElements(mesh, {1}, {}, {{"x"}}) == std::vector<int64_t>{0, 0});
 }
 

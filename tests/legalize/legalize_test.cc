@@ -44,6 +44,7 @@ struct Case {
 constexpr auto kError = IllegalPolicy::kError;
 constexpr auto kDrop = IllegalPolicy::kDrop;
 constexpr auto kShrink = IllegalPolicy::kShrink;
+constexpr auto kPad = IllegalPolicy::kPad;
 
 void Check(const Case& c) {
   CAPTURE(SpecText(c.spec));
@@ -340,11 +341,37 @@ TEST_CASE("sizes near 2^63 do not overflow") {
   CHECK(legal.problems.size() == 3);
 }
 
-TEST_CASE("shard shapes are the shape divided by the axes") {
-  CHECK(ShardShape({{"tp"}, {}, {"dp", "fsdp"}}, {16, 3, 8}, Small()) ==
-        Shape{2, 3, 1});
-  CHECK(ShardShape({}, {5}, Small()) == Shape{5});
-  CHECK(ShardShape({{"tp"}}, {0, 4}, Small()) == Shape{0, 4});
+TEST_CASE("pad keeps axes that do not divide a dimension") {
+  for (const Spec& spec : {Spec{{"tp"}}, Spec{{"fsdp", "tp"}, {"dp"}},
+                           Spec{{}, {"dp", "fsdp", "tp"}}}) {
+    CAPTURE(SpecText(spec));
+    const Legal legal = Legalize(spec, Shape{7, 5}, Small(), {kPad});
+    CHECK(legal.spec == spec);
+    CHECK(legal.edits.empty());
+    CHECK(legal.problems.empty());
+  }
+}
+
+// Other faults stay, whether the axes divide the dimension or not.
+TEST_CASE("pad corrects nothing") {
+  const auto reason = [](const Spec& spec, const TensorType& type) {
+    const Legal legal = LegalizeStored(spec, type, Small(), {kPad});
+    CHECK(legal.spec == spec);
+    CHECK(legal.edits.empty());
+    REQUIRE(legal.problems.size() == 1);
+    return legal.problems[0].reason;
+  };
+  const TensorType plain = {Shape{7, 8}, Dtype::kF32};
+  CHECK(reason({{"pp"}}, plain) == Reason::kMissingAxis);
+  CHECK(reason({{"tp"}, {"tp"}}, plain) == Reason::kRepeatedAxis);
+  CHECK(reason({{"tp"}, {}, {}}, plain) == Reason::kTooLong);
+  // Elements that are stored in blocks are split only between blocks, and a
+  // shard has as many blocks as another.
+  const TensorType blocks = {Shape{7, 96}, block::kQ8_0};
+  CHECK(reason({{"tp"}, {"fsdp", "tp"}}, {Shape{7, 96}, Dtype::kF32}) ==
+        Reason::kRepeatedAxis);
+  CHECK(reason({{}, {"tp"}}, blocks) == Reason::kIndivisible);
+  CHECK(LegalizeStored({{"tp"}}, blocks, Small(), {kPad}).problems.empty());
 }
 
 TEST_CASE("the last dimension of a block dtype is split between blocks") {

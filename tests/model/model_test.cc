@@ -224,6 +224,7 @@ TEST_CASE("policy names") {
   CHECK(IllegalPolicyName(IllegalPolicy::kError) == "error");
   CHECK(IllegalPolicyName(IllegalPolicy::kDrop) == "drop");
   CHECK(IllegalPolicyName(IllegalPolicy::kShrink) == "shrink");
+  CHECK(IllegalPolicyName(IllegalPolicy::kPad) == "pad");
   CHECK(UnmatchedPolicyName(UnmatchedPolicy::kError) == "error");
   CHECK(UnmatchedPolicyName(UnmatchedPolicy::kReplicate) == "replicate");
   CHECK(CompatName(Compat::kNone) == "none");

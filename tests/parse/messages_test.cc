@@ -181,7 +181,7 @@ constexpr Case kCases[] = {
      "    place: {axis: ep, count: 8}\n",
      R"(
 4:14: error: `illegal` is the string `skip` [schema]
-    it can be `error`, `drop` or `shrink`
+    it can be `error`, `drop`, `shrink` or `pad`
 5:15: error: `min_size` is `-1`, less than 0 [number]
 6:12: error: `place` has no `index` [schema]
 )"},

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "legalize/legalize.h"
+#include "model/shard_range.h"
 #include "plan/compile.h"
 #include "plan/fingerprint.h"
 #include "random_case.h"
@@ -16,8 +17,10 @@ constexpr uint64_t kSpecCases = 20000;
 constexpr uint64_t kPlanCases = 400;
 
 // Returns whether a spec is legal by JAX's four rules, implemented
-// independently of src/legalize.
-bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
+// independently of src/legalize. Without `even`, axes need not divide a
+// dimension.
+bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh,
+             bool even = true) {
   if (spec.size() > shape.size()) return false;
   std::set<std::string> seen;
   for (size_t i = 0; i < spec.size(); ++i) {
@@ -26,7 +29,7 @@ bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
       if (!mesh.Find(axis) || !seen.insert(axis).second) return false;
       parts *= mesh.SizeOf(axis);
     }
-    if (shape[i] % parts != 0) return false;
+    if (even && shape[i] % parts != 0) return false;
   }
   return true;
 }
@@ -34,7 +37,7 @@ bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
 // Returns whether the shards of all parts together have the tensor's shape.
 bool ShardsMakeTheTensor(const Spec& spec, const Shape& shape,
                          const Mesh& mesh) {
-  const Shape shard = ShardShape(spec, shape, mesh);
+  const Shape shard = ShardShape(mesh, shape, spec);
   if (shard.size() != shape.size()) return false;
   for (size_t i = 0; i < shape.size(); ++i) {
     int64_t parts = 1;
@@ -102,6 +105,10 @@ TEST_CASE("plans of random cases have only specs that are legal in JAX") {
                         IllegalPolicy::kShrink}) {
       CheckLegal(spec, shape, mesh, {policy, Compat::kNone, 0});
     }
+    const Legal pad = Legalize(spec, shape, mesh, {IllegalPolicy::kPad});
+    CHECK(pad.spec == spec);
+    CHECK(pad.edits.empty());
+    CHECK(pad.problems.empty() == IsLegal(spec, shape, mesh, false));
     const Legal error = Legalize(spec, shape, mesh, {});
     CHECK(error.spec == spec);
     CHECK(error.edits.empty());

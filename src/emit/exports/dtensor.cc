@@ -13,6 +13,8 @@
 #include "emit/exports/python.h"
 #include "emit/exports/view.h"
 #include "model/mesh_layout.h"
+#include "model/shard_range.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -56,6 +58,33 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
     out.push_back(PlacedOn(mesh, i, spec));
   }
   return out;
+}
+
+// Returns false and adds a finding if the axes of an uneven dimension are not
+// in the order of the mesh. PyTorch gives the parts of a `_StridedShard` other
+// sizes than the plan does.
+bool UnevenInMeshOrder(const ReadPlan& plan, Mode mode, Findings& findings) {
+  for (const ReadParam& param : plan.params) {
+    if (!param.uneven) continue;
+    const Spec& spec = param.SpecOf(mode);
+    const auto dims = UnevenDims(plan.mesh, *param.type.shape, spec);
+    for (const Placed& placed : PlacedBy(plan.mesh, spec)) {
+      if (placed.factor == 1 || std::find(dims.begin(), dims.end(),
+                                          AsIndex(placed.dim)) == dims.end()) {
+        continue;
+      }
+      findings.Add(
+          code::kInexpressible, param.place,
+          "the axes of " + ShortQuote(SpecText(spec)) + " of " +
+              ShortQuote(param.name) + " do not divide its dimension " +
+              std::to_string(placed.dim) +
+              " and are not in the order of the mesh: the parts of a "
+              "`_StridedShard` have other sizes than those of the plan",
+          "write them in the order of the mesh");
+      return false;
+    }
+  }
+  return true;
 }
 
 // Returns whether all parameters can be expressed without `_StridedShard`. If
@@ -181,6 +210,7 @@ void WriteDtensor(const Request& request, Sink& out, Findings& findings) {
       !CanListDevices(request.plan.mesh, "dtensor", findings)) {
     return;
   }
+  if (!UnevenInMeshOrder(request.plan, request.options.mode, findings)) return;
   if (request.options.no_strided &&
       !NoneStrided(request.plan, request.options.mode, findings)) {
     return;

@@ -5,6 +5,7 @@
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -35,6 +36,11 @@ void WriteEformer(const Request& request, Sink& out, Findings& findings) {
                      "holds no registrations",
                  "remove `register` from the rules, and call "
                  "`PartitionAxis.register` where the JSON is loaded");
+    return;
+  }
+  if (!EvenShards(request.plan,
+                  {"eformer", "eformer drops axes that do not divide"},
+                  findings)) {
     return;
   }
   JsonWriter json(out);

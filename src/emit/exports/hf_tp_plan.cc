@@ -366,6 +366,13 @@ void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
                  "compile the plan from the manifest of the PyTorch model");
     return;
   }
+  if (!EvenShards(
+          request.plan,
+          {"hf-tp-plan", "the collectives of its styles need equal parts",
+           request.options.mode, *axis},
+          findings)) {
+    return;
+  }
   TpPlanWriter(request, *axis, *vocabulary).Write(out, findings);
 }
 

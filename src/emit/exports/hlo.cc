@@ -201,7 +201,9 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   const std::string& form = request.options.form;
   if (!NoPlacements(plan, "hlo", findings) ||
-      !ShapesKnown(plan, "hlo", findings)) {
+      !ShapesKnown(plan, "hlo", findings) ||
+      !EvenShards(plan, {"hlo", kPaddedByXla, request.options.mode},
+                  findings)) {
     return;
   }
   if (form == "list" && plan.mesh.devices > kMostListed) {

@@ -198,7 +198,10 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
 
 void WriteJax(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
-  if (!NoPlacements(plan, "jax", findings)) return;
+  if (!NoPlacements(plan, "jax", findings) ||
+      !EvenShards(plan, {"jax", kEqualParts}, findings)) {
+    return;
+  }
   out.Append("\"\"\"Shardings of " + std::to_string(plan.params.size()) +
              " parameters.\n\nMade by `shardc export jax` from plan\n" +
              plan.fingerprint + ".\n\"\"\"\n");

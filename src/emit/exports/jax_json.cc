@@ -51,7 +51,10 @@ void WriteParam(JsonWriter& json, const ReadParam& param) {
 }
 
 void WriteJaxJson(const Request& request, Sink& out, Findings& findings) {
-  if (!CanListDevices(request.plan.mesh, "jax-json", findings)) return;
+  if (!CanListDevices(request.plan.mesh, "jax-json", findings) ||
+      !EvenShards(request.plan, {"jax-json", kEqualParts}, findings)) {
+    return;
+  }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("fingerprint", request.plan.fingerprint);

@@ -324,6 +324,10 @@ class MaxtextWriter {
 };
 
 void WriteMaxtext(const Request& request, Sink& out, Findings& findings) {
+  if (!EvenShards(request.plan, {"maxtext", kEqualParts, request.options.mode},
+                  findings)) {
+    return;
+  }
   if (request.names != nullptr) {
     MaxtextWriter(request, findings).Write(out);
     return;

@@ -14,7 +14,13 @@ namespace {
 
 void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
   const auto axis = TensorAxis(request, findings);
-  if (!axis || !NoPlacements(request.plan, "megatron", findings)) return;
+  if (!axis || !NoPlacements(request.plan, "megatron", findings) ||
+      !EvenShards(request.plan,
+                  {"megatron", "Megatron-Core divides a dimension equally",
+                   request.options.mode, *axis},
+                  findings)) {
+    return;
+  }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("tensor_model_parallel_size", request.plan.mesh.SizeOf(*axis));

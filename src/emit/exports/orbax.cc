@@ -69,7 +69,9 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
 void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   if (!NoPlacements(plan, "orbax", findings) ||
-      !CanListDevices(plan.mesh, "orbax", findings)) {
+      !CanListDevices(plan.mesh, "orbax", findings) ||
+      !EvenShards(plan, {"orbax", kEqualParts, request.options.mode},
+                  findings)) {
     return;
   }
   const Mode mode = request.options.mode;

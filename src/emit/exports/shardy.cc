@@ -201,6 +201,8 @@ void WriteShardy(const Request& request, Sink& out, Findings& findings) {
   if (!NoPlacements(plan, "shardy", findings) ||
       !CanListDevices(plan.mesh, "shardy", findings) ||
       !ShapesKnown(plan, "shardy", findings) ||
+      !EvenShards(plan, {"shardy", kPaddedByXla, request.options.mode},
+                  findings) ||
       (!request.options.json && !NoBlocks(plan, "shardy", findings)) ||
       !std::all_of(priorities.begin(), priorities.end(),
                    [&](const std::string& axis) {

@@ -16,6 +16,7 @@
 #include "emit/exports/exporter.h"
 #include "model/block_types.h"
 #include "model/name.h"
+#include "model/shard_range.h"
 #include "model/sub_axis.h"
 #include "source/wording.h"
 
@@ -97,13 +98,11 @@ Spec Padded(const Spec& spec, size_t rank) {
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape) {
   if (!shape) return std::nullopt;
-  Shape out = *shape;
-  for (size_t d = 0; d < std::min(spec.size(), out.size()); ++d) {
-    const auto parts = mesh.Parts(spec[d]);
-    if (!parts) return std::nullopt;
-    out[d] = (out[d] + *parts - 1) / *parts;
-  }
-  return out;
+  const bool overflows = std::any_of(
+      spec.begin(), spec.end(),
+      [&](const AxisGroup& axes) { return !mesh.Parts(axes).has_value(); });
+  if (overflows) return std::nullopt;
+  return shardc::ShardShape(mesh, *shape, spec);
 }
 
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
@@ -152,6 +151,31 @@ bool NoBlocks(const ReadPlan& plan, std::string_view format,
       "`" + std::string(format) +
           "` has no dtype for elements that are stored in blocks",
       "compile the plan from the manifest of the unquantised model", findings);
+}
+
+bool EvenShards(const ReadPlan& plan, const Inexpressible& uneven,
+                Findings& findings) {
+  const auto sharded = [&](const AxisGroup& axes) {
+    return uneven.axis.empty() ||
+           std::find(axes.begin(), axes.end(), uneven.axis) != axes.end();
+  };
+  const auto is_uneven = [&](const ReadParam& param) {
+    if (!param.uneven) return false;
+    return std::any_of(plan.modes.begin(), plan.modes.end(), [&](Mode mode) {
+      if (uneven.mode && *uneven.mode != mode) return false;
+      const Spec& spec = param.SpecOf(mode);
+      const auto dims = UnevenDims(plan.mesh, *param.type.shape, spec);
+      return std::any_of(dims.begin(), dims.end(),
+                         [&](size_t d) { return sharded(spec[d]); });
+    });
+  };
+  return None(plan, is_uneven,
+              "`" + std::string(uneven.format) +
+                  "` cannot express shards of different sizes: " +
+                  std::string(uneven.why),
+              "pad the dimension in the model, or leave it unsharded with "
+              "`illegal: shrink`",
+              findings);
 }
 
 bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,

@@ -13,6 +13,13 @@
 
 namespace shardc::exports {
 
+// What JAX and XLA do with a dimension that its axes do not divide. XLA's parts
+// also differ from those of a plan if a dimension has several axes.
+constexpr std::string_view kEqualParts =
+    "a NamedSharding of JAX divides a dimension into equal parts";
+constexpr std::string_view kPaddedByXla =
+    "XLA pads such a dimension, and its shards are then of equal size";
+
 // The largest number of devices that an export lists by number.
 constexpr int64_t kMostListed = 1 << 16;
 
@@ -44,6 +51,20 @@ bool ShapesKnown(const ReadPlan& plan, std::string_view format,
 // dtype that stores elements in blocks.
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
               Findings& findings);
+
+// Which uneven shards a format cannot express: those of one mode, or of all
+// modes if `mode` is nullopt, and, if `axis` is not empty, only those of
+// dimensions that this axis shards.
+struct Inexpressible {
+  std::string_view format;
+  std::string_view why;  // what the other system does with such a dimension
+  std::optional<Mode> mode = std::nullopt;
+  std::string axis = {};
+};
+// Returns false and adds a finding (inexpressible) if some parameter has such
+// shards, which only the policy `illegal: pad` permits.
+bool EvenShards(const ReadPlan& plan, const Inexpressible& uneven,
+                Findings& findings);
 
 // Returns false and adds a finding (limit) if the mesh has several slices, so
 // that its devices must be listed, and has more than kMostListed devices.

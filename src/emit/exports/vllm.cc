@@ -49,6 +49,12 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
   const Mode mode = request.options.mode;
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "vllm", findings) ||
+      !EvenShards(request.plan,
+                  {"vllm",
+                   "vLLM pads a vocabulary to a multiple of 64 itself, and "
+                   "divides other dimensions equally",
+                   mode, *axis},
+                  findings) ||
       !Contiguous(request.plan, *axis, mode, findings)) {
     return;
   }

@@ -1,11 +1,13 @@
 // Computes the part of a parameter that a device holds. A device's shard index
 // along a dimension is a mixed-radix number. Its digits are the device's
-// coordinates on the axes that shard the dimension, the major axis first. The
-// device's part starts at the index times the shard's length. For example:
+// coordinates on the axes that shard the dimension, the major axis first. If
+// all shards have the same length, the device's part starts at the index times
+// this length (model/shard_range.h has the general case). For example:
 //
 //   [tp, dp] of 2 and 2, tp=1 dp=1, shards of 16: index 3, elements 48:64
 #include "emit/plans/device_share.h"
 
+#include "model/shard_range.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -41,17 +43,26 @@ void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place) {
 }
 
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
-                               const ModeLayout& mode) {
+                               const TensorType& type, const ModeLayout& mode) {
   if (!mode.shard_shape || !mode.problems.empty()) return std::nullopt;
   Slices out;
-  for (size_t d = 0; d < mode.shard_shape->size(); ++d) {
-    const int64_t length = (*mode.shard_shape)[d];
-    const int64_t index =
-        d < mode.spec.size() ? IndexAlong(mesh, place.coordinates, mode.spec[d])
-                             : 0;
-    out.emplace_back(index * length, (index + 1) * length);
+  for (size_t d = 0; d < type.shape->size(); ++d) {
+    const ShardRange range = RangeAlong(mesh, place.coordinates,
+                                        AxesAt(mode.spec, d), (*type.shape)[d]);
+    out.emplace_back(range.begin, range.end());
   }
   return out;
+}
+
+std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size) {
+  const int64_t parts = mesh.Parts(axes).value_or(1);
+  const auto of_shard = [&](int64_t index) {
+    return std::to_string(
+        RangeOfShard(size, AxisSizes(mesh, axes), index).size);
+  };
+  return std::to_string(size) + ", which " + GroupText(axes) + " splits into " +
+         std::to_string(parts) + " shards of at most " + of_shard(0) +
+         ", the last of " + of_shard(parts - 1);
 }
 
 std::string SlicesText(const Slices& slices) {

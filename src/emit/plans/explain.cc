@@ -19,6 +19,7 @@
 #include "emit/plans/device_share.h"
 #include "emit/plans/rules_text.h"
 #include "emit/plans/stage_text.h"
+#include "model/shard_range.h"
 #include "plan/fingerprint.h"
 #include "plan/kv_replicas.h"
 #include "plan/nearest.h"
@@ -136,10 +137,12 @@ std::string AddedText(const ModeLayout& mode) {
 // Returns the text of a mode without its heading. `stacked` is true if the
 // parameter holds the layers of several stages, so that a device has only some
 // of these layers.
-std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
+std::string ModeBody(const Compiled& c, const ModeLayout& mode,
+                     const ParamLayout& layout,
                      const std::optional<DevicePlace>& holder, bool stacked) {
   std::string out;
-  if (mode.spec_rule != rule && mode.spec_rule >= 0) {
+  const TensorType& type = c.plan.types[layout.type];
+  if (mode.spec_rule != layout.rule && mode.spec_rule >= 0) {
     out += "  spec of rule " + RuleLabel(c, AsIndex(mode.spec_rule)) + "\n";
   }
   if (!mode.why.bundle.empty()) {
@@ -176,9 +179,13 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
              AddedText(mode);
     }
     out += "\n";
+    for (const size_t d : UnevenDims(c.mesh, *type.shape, mode.spec)) {
+      out += "  uneven    dimension " + std::to_string(d) + " is " +
+             UnevenText(c.mesh, mode.spec[d], (*type.shape)[d]) + "\n";
+    }
   }
   if (!holder) return out;
-  if (const auto slices = SlicesOf(c.mesh, *holder, mode)) {
+  if (const auto slices = SlicesOf(c.mesh, *holder, type, mode)) {
     out += "  device " + std::to_string(holder->device) + "  " +
            SlicesText(*slices) + "\n";
   }
@@ -192,7 +199,7 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   // Each pair is (body, heading).
   std::vector<std::pair<std::string, std::string>> sections;
   for (const ModeLayout& mode : layout.modes) {
-    const std::string body = ModeBody(c, mode, layout.rule, holder, stacked);
+    const std::string body = ModeBody(c, mode, layout, holder, stacked);
     const auto same =
         std::find_if(sections.begin(), sections.end(),
                      [&](const auto& each) { return each.first == body; });
@@ -315,7 +322,8 @@ void WriteRulesTried(JsonWriter& json, const Compiled& c, size_t param) {
   json.EndArray();
 }
 
-void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
+void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
+               const ModeLayout& mode,
                const std::optional<DevicePlace>& holder) {
   json.Key(ModeName(mode.mode));
   json.BeginObject();
@@ -330,12 +338,15 @@ void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
   }
   json.Member("shard_shape", mode.shard_shape);
   json.Member("bytes_per_device", mode.bytes_per_device);
+  if (mode.shard_shape && !DividesEvenly(c.mesh, *type.shape, mode.spec)) {
+    json.Member("uneven", true);
+  }
   WriteKvReplicas(json, mode.kv);
   WriteEdits(json, "corrections", mode.edits, mode);
   WriteEdits(json, "illegal", mode.problems, mode);
   if (holder) {
     json.Key("slices");
-    WriteSlices(json, SlicesOf(c.mesh, *holder, mode));
+    WriteSlices(json, SlicesOf(c.mesh, *holder, type, mode));
   }
   json.EndObject();
 }
@@ -396,7 +407,9 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   if (IsStacked(stages, param)) holder.reset();
   json.Key("modes");
   json.BeginObject(JsonLayout::kLines);
-  for (const ModeLayout& mode : layout.modes) WriteMode(json, c, mode, holder);
+  for (const ModeLayout& mode : layout.modes) {
+    WriteMode(json, c, c.plan.types[layout.type], mode, holder);
+  }
   json.EndObject();
   json.EndObject();
   out.Put('\n');

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "emit/emit.h"
+#include "emit/plans/device_share.h"
 #include "emit/plans/rules_text.h"
 #include "model/name.h"
+#include "model/shard_range.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
 #include "source/checked.h"
@@ -57,17 +59,17 @@ void AddTotals(std::string& out, const Plan& plan) {
   out += '\n';
 }
 
-// Replicated parameters that have the same shape and whose names differ only in
-// numbers.
-struct ReplicatedGroup {
+// Parameters that share a line.
+struct ParamGroup {
   size_t first = 0;  // index in Plan::params of the group's first member
   int64_t params = 0;
   int64_t bytes = 0;  // bytes of the group on each device
 };
 
 void AddReplicated(std::string& out, const Plan& plan, char separator) {
+  // Parameters that have the same shape and whose names differ only in numbers.
   // The key is the name with `*` for numbers, and the shape: `layers.*.w [8]`.
-  std::map<std::string, ReplicatedGroup> groups;
+  std::map<std::string, ParamGroup> groups;
   std::vector<std::string> shapes(plan.layouts.size());  // indexed by layout
   int64_t count = 0;
   std::string key;
@@ -82,14 +84,14 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
     key.clear();
     AppendTemplate(plan.names[i], separator, key);
     key.append(" ").append(shape);
-    ReplicatedGroup& group = groups[key];
+    ParamGroup& group = groups[key];
     if (group.params == 0) group.first = i;
     ++group.params;
     group.bytes = CheckedAdd(group.bytes, *bytes).value_or(INT64_MAX);
   }
   if (count == 0) return;
-  std::vector<std::pair<std::string_view, ReplicatedGroup>> largest(
-      groups.begin(), groups.end());
+  std::vector<std::pair<std::string_view, ParamGroup>> largest(groups.begin(),
+                                                               groups.end());
   std::sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) {
     return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes
                                             : a.second.first < b.second.first;
@@ -156,6 +158,72 @@ void AddCorrections(std::string& out, const Plan& plan) {
   }
 }
 
+// A line of uneven shards, and the bytes by which the largest shard of each of
+// its parameters exceeds an equal share.
+struct UnevenLine {
+  std::string text;
+  int64_t bytes = 0;
+};
+
+// Returns the lines of a layout with uneven shards. Modes with the same shards
+// share a line.
+std::vector<UnevenLine> UnevenLinesOf(const Plan& plan,
+                                      const ParamLayout& layout) {
+  const Shape& shape = *plan.types[layout.type].shape;
+  std::vector<UnevenLine> out;
+  std::string last;
+  for (const ModeLayout& mode : layout.modes) {
+    if (!mode.shard_shape) continue;
+    std::string text;
+    for (const size_t d : UnevenDims(plan.mesh, shape, mode.spec)) {
+      text += (text.empty() ? "dimension " : ", dimension ") +
+              std::to_string(d) + " is " +
+              UnevenText(plan.mesh, mode.spec[d], shape[d]);
+    }
+    if (text.empty()) continue;
+    const std::string name(ModeName(mode.mode));
+    if (text == last) {
+      out.back().text += ", " + name;
+      continue;
+    }
+    UnevenLine& line = out.emplace_back();
+    line.text = text + " in " + name;
+    last = std::move(text);
+    if (mode.edits.empty() && mode.bytes_per_device &&
+        mode.uncorrected_bytes_per_device) {
+      line.bytes = *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
+    }
+  }
+  return out;
+}
+
+// Appends a line for each way in which shards are uneven (`illegal: pad`), with
+// the number of parameters and one of them.
+void AddUneven(std::string& out, const Plan& plan) {
+  std::map<std::string, ParamGroup> groups;
+  std::vector<std::vector<UnevenLine>> lines(plan.layouts.size());
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const uint32_t layout = plan.params[i].layout;
+    if (!plan.layouts[layout].uneven) continue;
+    if (lines[layout].empty()) {
+      lines[layout] = UnevenLinesOf(plan, plan.layouts[layout]);
+    }
+    for (const UnevenLine& line : lines[layout]) {
+      ParamGroup& group = groups[line.text];
+      if (group.params == 0) group.first = i;
+      ++group.params;
+      group.bytes = CheckedAdd(group.bytes, line.bytes).value_or(INT64_MAX);
+    }
+  }
+  if (groups.empty()) return;
+  out += "\nuneven shards\n";
+  for (const auto& [text, group] : groups) {
+    out += PadLeft(CountText(group.params), 10) + "  " + Printable(text) +
+           ", +" + BytesText(group.bytes) + " per device, such as " +
+           Printable(plan.names[group.first]) + "\n";
+  }
+}
+
 // Appends a line for each number of KV heads that are replicated over the same
 // axes in train.
 void AddKvReplicas(std::string& out, const Plan& plan) {
@@ -218,6 +286,7 @@ std::string PlanSummaryText(const Compiled& compiled) {
   AddRules(out, plan);
   AddKvReplicas(out, plan);
   AddCorrections(out, plan);
+  AddUneven(out, plan);
   AddUnmatched(out, compiled);
   return out;
 }

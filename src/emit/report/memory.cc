@@ -210,7 +210,13 @@ void WriteDevices(Page& page) {
       html.Bytes(most).Raw(".");
     } else {
       html.Raw("The fullest device holds ").Bytes(most);
-      html.Raw(" of the parameters, the emptiest ").Bytes(least).Raw(".");
+      html.Raw(" of the parameters");
+      if (least) {
+        html.Raw(", the emptiest ").Bytes(least);
+      } else {
+        html.Raw(", and other devices less: some shards are uneven");
+      }
+      html.Raw(".");
     }
     for (const auto& [axis, bytes] : held.placed()) {
       int64_t fullest = 0;

@@ -103,11 +103,14 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                    const HeadSplit& cut, int64_t head_dim) {
   const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
   const int64_t parts = facts.TensorParts(axes);
+  const bool divides = cut.count * head_dim % parts == 0;
   const std::string heads =
       std::to_string(cut.count) + (cut.key ? " KV heads" : " heads") + " of " +
       std::to_string(head_dim) + ", " + AxesHave(facts, axes);
   const std::string after =
-      heads + ": the size divides, the number of heads does not (" +
+      heads +
+      (divides ? ": the size divides, the number of heads does not ("
+               : ": the number of heads does not divide (") +
       RemainderText(cut.count, parts) +
       "), so that a device holds part of a head";
   LintFinding finding =

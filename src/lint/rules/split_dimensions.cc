@@ -22,6 +22,7 @@
 #include "roles/layer_stacks.h"
 #include "roles/quantisation.h"
 #include "roles/words.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -179,14 +180,16 @@ void Report(const Facts& facts, const ParameterGroup& weight, int dim,
   const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
   const AxisGroup axes = facts.AxesAt(weight, dim);
   const int64_t parts = facts.mesh().Parts(axes).value_or(1);
-  if (parts <= 1 || size % parts != 0 || (size / parts) % block == 0) return;
+  const int64_t shard = ShareOf(size, parts);
+  if (parts <= 1 || shard % block == 0) return;
+  if (size % parts != 0 && facts.Illegal(weight)) return;
   sink.push_back(GroupFinding(
       facts, kQuantisationBlock.code, weight,
       "dimension " + std::to_string(dim) + " of " +
           ParametersText(facts, weight) + " is " + std::to_string(size) +
           " in blocks of " + std::to_string(block) + ", " +
-          AxesHave(facts, axes) + ": a shard is " +
-          std::to_string(size / parts) + " and ends inside a block",
+          AxesHave(facts, axes) + ": a shard is " + std::to_string(shard) +
+          " and ends inside a block",
       "use an axis size that keeps blocks together, or leave the dimension "
       "unsharded"));
 }
@@ -315,7 +318,7 @@ void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
             ParametersText(facts, group) + " scores " +
             std::to_string(experts) + " experts and is split over " +
             GroupText(axes) + ": a device computes " +
-            std::to_string(experts / parts) +
+            std::to_string(ShareOf(experts, parts)) +
             " of the scores from which the largest are chosen",
         "leave the experts' dimension of the router unsharded"));
   }

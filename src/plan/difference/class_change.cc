@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/shard_range.h"
 #include "source/index.h"
 
 namespace shardc {
@@ -129,9 +130,15 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   // pipeline's axis) hold a parameter. If both plans have the same stages on
   // the same ranks, each rank reshards the parameter among its own devices. No
   // cost is computed for a parameter that gets another shape, because no device
-  // holds its new elements.
+  // holds its new elements, nor for an illegal spec.
+  const auto divides = [](const ReadParam& param, const Mesh& mesh,
+                          const Spec& spec) {
+    return param.uneven || !param.type.shape ||
+           DividesEvenly(mesh, *param.type.shape, spec);
+  };
   if (!was.placement && !now.placement && same_stages_ &&
-      was.type.shape == now.type.shape) {
+      was.type.shape == now.type.shape && divides(was, mesh_before(), a) &&
+      divides(now, mesh_after(), b)) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;

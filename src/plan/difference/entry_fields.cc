@@ -32,8 +32,9 @@ bool Contains(const std::array<std::string_view, n>& names,
 
 bool IsKnown(std::string_view member) {
   return member == "modes" || member == "rule" || member == "placement" ||
-         member == "stages" || member == "slices" || member == "weight_decay" ||
-         Contains(kStated, member) || Contains(kDerived, member);
+         member == "stages" || member == "slices" || member == "uneven" ||
+         member == "weight_decay" || Contains(kStated, member) ||
+         Contains(kDerived, member);
 }
 
 std::string Subject(std::string_view member) {
@@ -70,6 +71,7 @@ class EntryComparison {
     Compare("stages", "absent");
     Compare("slices", "absent");
     Compare("weight_decay", "absent");
+    Compare("uneven", "absent");
     if (stated) return std::move(changes_);
     CompareRule(rules_before, rules_after);
     for (const std::string_view member : kDerived) Compare(member, "absent");

@@ -1,8 +1,8 @@
 // Finds the collective that reshards a parameter. If the two meshes differ,
 // both specs are first expressed over a joint mesh (comm/joint_mesh.h). Each
 // axis of the two meshes is a product of axes of the joint mesh. The collective
-// is named by axes of the first mesh. If no joint mesh exists, every transfer
-// of data is a ppermute.
+// is named by axes of the first mesh. If no joint mesh exists, or if shards are
+// uneven, every transfer of data is a ppermute.
 //
 // For example, the mesh dp=2 fsdp=16 becomes fsdp=32, with the spec ["fsdp"].
 // Over the joint axes dp and fsdp, the spec changes from [fsdp] to
@@ -14,21 +14,13 @@
 #include <span>
 #include <vector>
 
-#include "comm/memory.h"
 #include "model/mesh_layout.h"
+#include "model/shard_range.h"
 #include "model/sub_axis.h"
 #include "source/checked.h"
 
 namespace shardc {
 namespace {
-
-bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
-  for (size_t i = 0; i < shape.size() && i < spec.size(); ++i) {
-    const auto parts = mesh.Parts(spec[i]);
-    if (!parts || shape[i] % *parts != 0) return false;
-  }
-  return spec.size() <= shape.size();
-}
 
 // Returns the axes that at least one of the specs uses, without duplicates and
 // without axes of size 1.
@@ -74,9 +66,10 @@ MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
 }
 
 std::optional<SpecMove> MoveCosts::Classify(const Spec& before,
-                                            const Spec& after) const {
+                                            const Spec& after,
+                                            bool joint) const {
   if (same_mesh_) return ClassifyMove(before_, before, after);
-  if (!joint_) return SpecMove{Collective::kPpermute, {}};
+  if (!joint) return SpecMove{Collective::kPpermute, {}};
   auto move = ClassifyMove(joint_->mesh(), joint_->OfBefore(before),
                            joint_->OfAfter(after));
   if (move) move->axes = joint_->NamesBefore(move->axes);
@@ -87,8 +80,7 @@ MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
                             const Spec& after) const {
   MoveCost out;
   if (!type.shape || before_.devices != after_.devices ||
-      !Divides(before_, *type.shape, before) ||
-      !Divides(after_, *type.shape, after)) {
+      before.size() > type.shape->size() || after.size() > type.shape->size()) {
     return out;
   }
   if (HasSubAxis(before) || HasSubAxis(after)) {
@@ -103,14 +95,21 @@ MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
     if (out.move) out.move->axes = JoinedGroup(out.move->axes);
     return out;
   }
-  auto move = Classify(before, after);
+  // The joint mesh divides a dimension first over a factor of an axis. Uneven
+  // shards over the complete axis may begin at other elements.
+  const bool even = DividesEvenly(before_, *type.shape, before) &&
+                    DividesEvenly(after_, *type.shape, after);
+  const bool joint = !same_mesh_ && joint_ && even;
+  auto move = Classify(before, after, joint);
   if (!move) return out;
   const std::vector<int64_t> sent =
       same_mesh_ ? SentElements(before_, *type.shape, before, after)
                  : SentElements(before_, after_, *type.shape, before, after);
   const int64_t most = *std::max_element(sent.begin(), sent.end());
-  if (!same_mesh_ && !joint_) {
-    if (most == 0) return out;
+  // Shards may be the same although the axes differ, for example if only the
+  // first device has elements.
+  if (most == 0 && (!even || (!same_mesh_ && !joint))) return out;
+  if (!same_mesh_ && !joint) {
     move->axes = AxesOf(before_, before, after);
   }
   out.move = std::move(move);

@@ -38,16 +38,18 @@ class MoveCosts {
 
   // Returns the cost of resharding one parameter. Both members are nullopt in
   // these cases: every device already holds what it needs, the meshes have
-  // different numbers of devices, the shape is unknown, or the spec does not
-  // divide the shape. Only the bytes are nullopt if the dtype is unknown or if
-  // the bytes overflow.
+  // different numbers of devices, the shape is unknown, or a spec has more
+  // entries than the shape has dimensions. Only the bytes are nullopt if the
+  // dtype is unknown or if the bytes overflow. Shards may be uneven.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 
  private:
   MoveCost Compute(const TensorType& type, const Spec& before,
                    const Spec& after) const;
-  std::optional<SpecMove> Classify(const Spec& before, const Spec& after) const;
+  // `joint` is true to classify over the joint mesh of two different meshes.
+  std::optional<SpecMove> Classify(const Spec& before, const Spec& after,
+                                   bool joint) const;
 
   const Mesh& before_;
   const Mesh& after_;

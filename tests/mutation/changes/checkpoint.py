@@ -2,8 +2,8 @@
 
 ROWS = [
     ('checkpoint/box.cc',
-     'cut.divisions_.assign(shape.size(), 1);',
-     'cut.divisions_.assign(shape.size(), 1)', '', ''),
+     'cut.divisions_.resize(shape.size());',
+     'cut.divisions_.resize(shape.size())', '', ''),
     ('checkpoint/copy.cc',
      'if (!work.parts.Wanted(part) || !Region::Overlap(whole, block)) {',
      '!work.parts.Wanted(part) || !Region::Overlap(whole, block)', '!(!work.parts.Wanted(part) || !Region::Overlap(whole, block))', ''),
