@@ -40,7 +40,8 @@ class Broken(Exception):
 @dataclasses.dataclass(frozen=True, order=True)
 class Mutant:
     file: str    # below src
-    line: str    # that stands once in it, without indentation
+    # That stands once in it, without indentation; lines before it may precede.
+    line: str
     old: str     # an expression or a call that stands once in the line
     new: str     # empty: the call is left out
     # Why nothing can detect it, or ONLY_TESTS; empty: verify itself must.
@@ -65,10 +66,14 @@ class Place:
         lines = list(self.lines)
         by_line = {}
         for number, mutant in numbered:
-            if self.stripped.count(mutant.line) != 1:
+            wanted = mutant.line.split("\n")
+            before = wanted[:-1]
+            found = [at for at in range(len(before), len(self.stripped))
+                     if self.stripped[at - len(before):at + 1] == wanted]
+            if len(found) != 1:
                 raise Broken(f"{self.path}: `{mutant.line}` stands "
-                             f"{self.stripped.count(mutant.line)} times")
-            at = self.stripped.index(mutant.line)
+                             f"{len(found)} times")
+            at = found[0]
             by_line.setdefault(at, []).append((number, mutant))
         for at, several in by_line.items():
             lines[at] = self.merged(lines[at], several)
