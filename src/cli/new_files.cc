@@ -56,7 +56,41 @@ std::string MarkOf(const std::vector<NewFile>& files) {
          "\n";
 }
 
+// Makes a folder and those around it, and appends them to `made`. Returns false
+// after a finding.
+bool MakeFolder(const fs::path& folder, std::vector<fs::path>& made,
+                Findings& findings) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error)) return true;
+  if (!MakeFolder(folder.parent_path(), made, findings)) return false;
+  if (fs::create_directory(folder, error)) {
+    made.push_back(folder);
+    return true;
+  }
+  findings.Add(code::kWrite, {},
+               "cannot make the folder `" + Printable(folder.string()) +
+                   "`: " + error.message());
+  return false;
+}
+
 }  // namespace
+
+FileSet::~FileSet() {
+  files_.clear();
+  std::error_code error;
+  while (!folders_.empty()) {
+    // A folder that holds a published file is not empty and remains.
+    fs::remove(folders_.back(), error);
+    folders_.pop_back();
+  }
+}
+
+bool FileSet::AddWithFolders(const std::string& path,
+                             const std::function<void(FileSink& out)>& write,
+                             Findings& findings) {
+  return MakeFolder(fs::path(path).parent_path(), folders_, findings) &&
+         Add(path, write, findings);
+}
 
 bool FileSet::Add(const std::string& path,
                   const std::function<void(FileSink& out)>& write,
@@ -167,7 +201,7 @@ bool NewFileWriter::Write(const std::vector<NewFile>& files,
   for (const NewFile& file : files) {
     const fs::path path = fs::path(folder_) / file.path;
     const auto write = [&](Sink& out) { out.Append(file.text); };
-    if (!MakeFolder(path.parent_path(), findings) ||
+    if (!MakeFolder(path.parent_path(), made_, findings) ||
         !set.Add(path.string(), write, findings)) {
       return false;
     }
@@ -176,20 +210,6 @@ bool NewFileWriter::Write(const std::vector<NewFile>& files,
     made_.push_back(fs::path(folder_) / file.path);
   }
   return set.Publish(MarkOf(files), true, findings);
-}
-
-bool NewFileWriter::MakeFolder(const fs::path& folder, Findings& findings) {
-  std::error_code error;
-  if (folder.empty() || fs::is_directory(folder, error)) return true;
-  if (!MakeFolder(folder.parent_path(), findings)) return false;
-  if (fs::create_directory(folder, error)) {
-    made_.push_back(folder);
-    return true;
-  }
-  findings.Add(code::kWrite, {},
-               "cannot make the folder `" + Printable(folder.string()) +
-                   "`: " + error.message());
-  return false;
 }
 
 }  // namespace shardc::cli

@@ -22,10 +22,20 @@ namespace shardc::cli {
 // the old ones, the new ones, or the index is a mark that no reader accepts.
 class FileSet {
  public:
+  FileSet() = default;
+  // Removes the folders that AddWithFolders made and that are empty.
+  ~FileSet();
+  FileSet(const FileSet&) = delete;
+  FileSet& operator=(const FileSet&) = delete;
+
   // Writes all bytes of a file to the disk. The file gets its name in Publish.
   // Returns false after a finding (write).
   bool Add(const std::string& path,
            const std::function<void(FileSink& out)>& write, Findings& findings);
+  // Makes the folders that the file needs, and adds the file.
+  bool AddWithFolders(const std::string& path,
+                      const std::function<void(FileSink& out)>& write,
+                      Findings& findings);
   // Gives the files their names. The file that was added last is the index. If
   // there are others, and if the index replaces a file or `marks_new` is true,
   // the index is first `mark`. Returns false after a finding (write).
@@ -35,6 +45,8 @@ class FileSet {
  private:
   std::vector<std::string> paths_;
   std::vector<std::unique_ptr<FileSink>> files_;
+  // The folders that were made, in the order of creation.
+  std::vector<std::filesystem::path> folders_;
 };
 
 struct NewFile {
@@ -79,8 +91,6 @@ class NewFileWriter {
   void Keep() { kept_ = true; }
 
  private:
-  bool MakeFolder(const std::filesystem::path& folder, Findings& findings);
-
   std::string folder_;
   // The files and folders that were created so far, in the order of creation.
   std::vector<std::filesystem::path> made_;

@@ -248,7 +248,7 @@ int PutStep(const PlanFlags& flags, const Target& target,
       outcome.written.contains(FileIdOf(target.step))
           ? HoldsTheSame(write, target.step, target, findings)
           : MayReplace(target, target.step, "shardc.step", findings) &&
-                set.Add(target.step, write, findings);
+                set.AddWithFolders(target.step, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -295,7 +295,7 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
       outcome.written.contains(FileIdOf(path))
           ? HoldsTheSame(write, path, target, findings)
           : MayReplace(target, path, "shardc.audit-lock", findings) &&
-                set.Add(path, write, findings);
+                set.AddWithFolders(path, write, findings);
   return good ? kDone : kFailed;
 }
 
@@ -323,7 +323,7 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
     return HoldsTheSame(again, path, target, findings);
   }
   return MayReplace(target, path, "shardc.plan", findings) &&
-         set.Add(path, write, findings);
+         set.AddWithFolders(path, write, findings);
 }
 
 // Gives the committed files of a target their names. Returns false after a
