@@ -61,6 +61,43 @@ class Hooks(Case):
                 capture_output=True, check=False)
             self.assertEqual(done.returncode, 1)
 
+    def test_a_hook_finds_projects_in_folders(self):
+        """pre-commit runs hooks in the root of the repository."""
+        with open(BIN, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        with tempfile.TemporaryDirectory() as repo:
+            env = dict(os.environ, SHARDC_URL=BIN, SHARDC_SHA256=digest,
+                       XDG_CACHE_HOME=os.path.join(repo, ".cache"))
+            subprocess.run(["git", "init", "-q", repo], check=True)
+
+            def hook():
+                return subprocess.run(
+                    [os.path.join(ROOT, "packaging", "release", "hook"),
+                     "check"], cwd=repo, env=env, capture_output=True,
+                    text=True, check=False)
+
+            self.assertEqual(hook().returncode, 2)  # no project at all
+            for name in ("good one", "bad"):
+                os.makedirs(os.path.join(repo, "models", name))
+            project = "version: 1\ntargets:\n  t:\n    mesh: tp:2\n" \
+                      "    rules: r.yaml\n    manifest: m.json\n"
+            for name, spec in (("good one", "[tp]"), ("bad", "[nowhere]")):
+                folder = os.path.join(repo, "models", name)
+                for path, text in (
+                        ("shardc.yaml", project),
+                        ("r.yaml", "version: 1\nrules:\n  - {match: w, spec: "
+                         f"{spec}}}\n"),
+                        ("m.json", json.dumps({
+                            "schema": "shardc.manifest/v1", "params": {
+                                "w": {"shape": [8, 8], "dtype": "F32"}}}))):
+                    with open(os.path.join(folder, path), "w",
+                              encoding="utf-8") as file:
+                        file.write(text)
+                done = hook()
+                self.assertEqual(done.returncode != 0, name == "bad",
+                                 done.stdout + done.stderr)
+                self.assertIn(f"models/{name}/shardc.yaml", done.stderr)
+
     def test_the_action_runs_what_there_is(self):
         action = yaml.safe_load(read("action.yml"))
         self.assertEqual(action["runs"]["using"], "composite")
