@@ -1,13 +1,15 @@
 // Checks targets separately, several at a time, and merges their findings: a
-// finding of several targets is reported once, with their names. Some findings
-// state that a part of a rules file is unused. They are reported only if the
-// part is unused in every target that reads the file:
+// finding of several targets is reported once, with their names, also if a
+// number in its message differs. Some findings state that a part of a rules
+// file is unused. They are reported only if the part is unused in every target
+// that reads the file:
 //
 //   a rule that applies to no parameter in target `v5e`, but to one in target
 //   `cpu`  ->  not reported
 #include "cli/check_targets.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -112,7 +114,10 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   if (audit) CheckBudgetAxes(*audit, mesh, out.errors);
   if (audit && options.programs != nullptr) {
     const auto sums = options.programs->Of(target, *audit, mesh);
-    if (sums != nullptr) extra = BudgetFindings(*audit, *sums, selection);
+    if (sums != nullptr) {
+      FindingSink more = BudgetFindings(*audit, *sums, selection);
+      std::move(more.begin(), more.end(), std::back_inserter(extra));
+    }
   } else if (audit) {
     FindingSink more = CheckProgram(target, *audit, mesh, options.locked,
                                     selection, out.errors);
@@ -130,20 +135,92 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   return out;
 }
 
+// A message without its numbers, and its numbers. Numbers inside of backquotes
+// are parts of names and remain in the text. The unit of bytes is a part of a
+// number:
+//
+//   `w` takes 14.5 GiB on 8 devices  ->  `w` takes # on # devices; 14.5 GiB, 8
+struct Numberless {
+  std::string text;
+  std::vector<std::string> numbers;
+};
+
+Numberless WithoutNumbers(std::string_view message) {
+  constexpr std::string_view kUnits[] = {" B",   " KiB", " MiB",
+                                         " GiB", " TiB", " %"};
+  const auto is_digit = [&](size_t i) {
+    return i < message.size() && message[i] >= '0' && message[i] <= '9';
+  };
+  Numberless out;
+  bool quoted = false;
+  for (size_t i = 0; i < message.size();) {
+    quoted = quoted != (message[i] == '`');
+    if (quoted || !is_digit(i)) {
+      out.text += message[i++];
+      continue;
+    }
+    const size_t begin = i;
+    while (is_digit(i) ||
+           ((message[i] == '.' || message[i] == ',') && is_digit(i + 1))) {
+      ++i;
+    }
+    for (const std::string_view unit : kUnits) {
+      const std::string_view rest = message.substr(i);
+      const bool ends =
+          !rest.starts_with(unit) || rest.size() == unit.size() ||
+          std::isalpha(static_cast<unsigned char>(rest[unit.size()])) == 0;
+      if (rest.starts_with(unit) && ends) {
+        i += unit.size();
+        break;
+      }
+    }
+    out.numbers.emplace_back(message.substr(begin, i - begin));
+    out.text += '#';
+  }
+  return out;
+}
+
 // Findings with equal keys are merged. A key has the code, the level, the file
-// and byte offset of the place, and the message.
+// and byte offset of the place, and the message without its numbers.
 using Key = std::tuple<int, int, std::string, size_t, std::string>;
 
-Key KeyOf(const Finding& finding) {
+Key KeyOf(const Finding& finding, const Numberless& message) {
   return {finding.code->number, static_cast<int>(finding.level),
           finding.place.source == nullptr ? "" : finding.place.source->name(),
-          finding.place.begin, finding.message};
+          finding.place.begin, message.text};
 }
 
 struct Joined {
   Finding finding;
   std::vector<std::string> targets;
+  std::vector<std::string> numbers;  // those of the finding's message
+  // The numbers of other targets where they differ, by the text of these
+  // numbers: {"16": {"v5e", "v5p"}}.
+  std::vector<std::pair<std::string, std::vector<std::string>>> others = {};
 };
+
+// Returns the numbers of `other` that differ from those of `own`: "16, 4 GiB".
+std::string Differing(const std::vector<std::string>& own,
+                      const std::vector<std::string>& other) {
+  std::string out;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i] != other[i]) out += (out.empty() ? "" : ", ") + other[i];
+  }
+  return out;
+}
+
+// Returns the numbers of the other targets, to follow the message:
+// " (16 in `v5e`, `v5p`; 32 in `cpu`)".
+std::string OthersText(const Joined& joined) {
+  std::string out;
+  for (const auto& [numbers, targets] : joined.others) {
+    out += (out.empty() ? " (" : "; ") + numbers + " in ";
+    for (size_t i = 0; i < targets.size(); ++i) {
+      out += (i == 0 ? "`" : ", `") + targets[i] + "`";
+    }
+  }
+  return out.empty() ? out : out + ")";
+}
 
 bool NeedsAllUsers(const Code& code) {
   return &code == &kDeadRule.code || &code == &kUnusedDefinition.code ||
@@ -151,20 +228,42 @@ bool NeedsAllUsers(const Code& code) {
          &code == &kAxisOfSizeOne.code;
 }
 
-void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
-           Finding finding, const CheckedTarget& target) {
-  const auto [at, fresh] = index.try_emplace(KeyOf(finding), joined.size());
-  if (fresh) {
-    finding.main_file = target.main_file;
-    if (finding.place.source == nullptr && IsFile(target.main_file)) {
-      finding.place = target.main_file;
-    }
-    joined.push_back({std::move(finding), {}});
+// Adds a finding of a target. It is merged with an equal finding of another
+// target, or else with one whose message differs in numbers alone. Findings of
+// one target are never merged with each other.
+void AddTo(std::map<Key, std::vector<size_t>>& index,
+           std::vector<Joined>& joined, Finding finding,
+           const CheckedTarget& target) {
+  Numberless message = WithoutNumbers(finding.message);
+  std::vector<size_t>& alike = index[KeyOf(finding, message)];
+  for (const size_t at : alike) {
+    Joined& one = joined[at];
+    if (one.numbers != message.numbers) continue;
+    if (one.targets.back() != target.name) one.targets.push_back(target.name);
+    return;
   }
-  Joined& one = joined[at->second];
-  if (one.targets.empty() || one.targets.back() != target.name) {
+  for (const size_t at : alike) {
+    Joined& one = joined[at];
+    if (one.targets.back() == target.name) continue;
     one.targets.push_back(target.name);
+    std::string numbers = Differing(one.numbers, message.numbers);
+    const auto known =
+        std::find_if(one.others.begin(), one.others.end(),
+                     [&](const auto& other) { return other.first == numbers; });
+    if (known != one.others.end()) {
+      known->second.push_back(target.name);
+    } else {
+      one.others.push_back({std::move(numbers), {target.name}});
+    }
+    return;
   }
+  alike.push_back(joined.size());
+  finding.main_file = target.main_file;
+  if (finding.place.source == nullptr && IsFile(target.main_file)) {
+    finding.place = target.main_file;
+  }
+  joined.push_back(
+      {std::move(finding), {target.name}, std::move(message.numbers)});
 }
 
 }  // namespace
@@ -187,7 +286,7 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
 }
 
 JoinedFindings Join(std::vector<CheckedTarget>& targets) {
-  std::map<Key, size_t> index;
+  std::map<Key, std::vector<size_t>> index;
   std::vector<Joined> joined;
   std::map<std::string, size_t> users;
   JoinedFindings out;
@@ -210,6 +309,7 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
         one.targets.size() < file->second) {
       continue;
     }
+    finding.message += OthersText(one);
     // A run without a project has one target, which has no name.
     if (!one.targets.front().empty()) finding.targets = std::move(one.targets);
     out.findings.Add(std::move(finding));

@@ -50,6 +50,32 @@ targets:
         self.assertEqual([f["level"] for f in found], ["note"])
         self.assertIn("in another spelling", found[0]["message"])
 
+    def test_folders_of_committed_files_are_made(self):
+        self.write("shardc.yaml", self.read("shardc.yaml").replace(
+            "one.plan.json", "plans/of/one.plan.json"))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.check(self.shardc("check", "--locked"), 0)
+
+    def test_findings_that_differ_in_a_number_are_one(self):
+        """The size of the mesh differs between targets, and the axis that does
+        not divide the parameter is the same."""
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - match: 'kernel'\n    spec: [tp]\n"
+                   "  - match: 'scale'\n    spec: Replicated\n")
+        self.write("shardc.yaml", "version: 1\ntargets:\n" + "".join(
+            f"  {name}:\n    mesh: tp:{size}\n    rules: [r.yaml]\n"
+            "    manifest: m.json\n"
+            for name, size in (("a", 7), ("b", 11), ("c", 11))))
+        done = self.shardc("check", "--format", "json")
+        found = done.json()
+        alike = [one for one in found if "`b`, `c`" in one["message"]]
+        self.assertTrue(alike, found)
+        for one in alike:
+            self.assertEqual(one["targets"], ["a", "b", "c"])
+        places = [(one["code"], one["file"], one["line"], one["column"])
+                  for one in found]
+        self.assertEqual(len(places), len(set(places)), found)
+
     def test_a_committed_plan_that_is_not_selected(self):
         self.check(self.shardc("plan", "--write-locked"), 0)
         self.write("r.yaml",
