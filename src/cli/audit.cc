@@ -206,7 +206,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
   const bool grown = how.growth && !how.growth->empty();
-  const bool drifted = how.drifts && !how.drifts->all.empty();
+  const bool drifted = how.drifts && how.drifts->Fail();
   const bool fails = std::ranges::any_of(
       found.all(),
       [&](const Finding& finding) { return selection->Fails(finding.level); });
@@ -235,7 +235,8 @@ Options OptionsOf(AuditFlags& flags) {
        .to = &flags.plan,
        .value = "FILE",
        .help = "plan file whose mesh names the axes; exit with 1 if the "
-               "program shards its parameters in another way"},
+               "program shards its parameters in another way, or has none "
+               "of them"},
       {.name = "--step",
        .to = &flags.step,
        .value = "FILE",
@@ -287,6 +288,8 @@ shown by its device numbers.
 A plan's specs are also compared with the shardings of the program's arguments,
 in the mode of `--mode`. An argument is compared with the parameter whose name
 its path ends in, so states of an optimizer are compared with their parameters.
+A prefix of most of the plan's names, such as `params/`, may be missing there.
+How many of the arguments were compared is printed, and which were not.
 
 `--step` compares the program with a plan's step program, which `shardc verify
 step --format json` writes for the same batch and sequence; its mesh names the
@@ -321,8 +324,8 @@ and numbers of collectives may change without a difference.
 Below the table are findings: what the program does that its author probably did
 not intend, such as an activation that is gathered over the axes of the batch, at
 the line of the Python source. `shardc explain SHD601` explains one and shows an
-example; the codes are SHD601 to SHD610; SHD611 and SHD612 are
-those of `shardc check`. Findings that compare dtypes are made of a program
+example; the codes are SHD601 to SHD610, SHD613 and SHD614; SHD611 and SHD612
+are those of `shardc check`. Findings that compare dtypes are made of a program
 right after partitioning and of a TPU's only, because the back ends for CPUs and
 GPUs change dtypes.
 
@@ -331,8 +334,8 @@ as those of `shardc check`.
 
 Exits with 1 if there is a finding of the level of `--fail-on`, if `--against`
 is given and the program sends more, if `--plan` is given and an argument is
-sharded in another way, or if `--step` is given and the program sends what
-is not planned.)",
+sharded in another way or none could be compared, or if `--step` is given and
+the program sends what is not planned.)",
     .example =
         "shardc audit build/step.hlo.txt --mesh dp:2,fsdp:2,tp:2 --by line",
     .formats = kFindingFormatNames,

@@ -15,6 +15,7 @@
 
 #include "emit/findings/pages/page.h"
 #include "lint/rules/lint.h"
+#include "source/audit_code.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -109,7 +110,8 @@ void Page(std::string& out, const CodePage& page) {
                   "the command ends with exit status 2."
             : page.code->number < 600
                 ? "The command that reports it ends with exit status 1."
-            : page.code->number > 610
+            : page.code == &code::kOverAuditBudget ||
+                    page.code == &code::kTrafficGrew
                 ? "`shardc check --ignore` leaves the finding out."
                 : "`shardc audit --ignore` leaves the finding out.");
   out += "\nExample\n";

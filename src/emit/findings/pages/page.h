@@ -8,7 +8,7 @@
 //   ends with status 2.
 // - SHD241 to SHD249: the stages of pipelines.
 // - From SHD601 on: mistakes in compiled programs. `shardc audit` reports these
-//   codes, and `shardc check` reports those above SHD610.
+//   codes, but for SHD611 and SHD612, which `shardc check` reports.
 //
 // Each lint has its explanation in its own record (lint/rules/lint.h).
 //

@@ -492,6 +492,71 @@ ENTRY %main {
 {"schema": "shardc.audit-lock/v1", "program": "jit_step", "devices": 8, "stage": "partitioned", "collectives": [{"collective": "all_gather", "axes": ["fsdp"], "group_size": 2, "bytes_per_device": 1048576, "what": "parameter", "parameter": "up/kernel", "shape": "bf16[512,1024]", "line": {"function": null}}], "findings": []}
 $ shardc check --locked
 )"},
+      CodePage{.code = &code::kWeightResharded,
+               .what = "Finds parameters that a collective-permute or an "
+                       "all-to-all moves outside of `shard_map`, and "
+                       "parameters that are gathered over an axis for a "
+                       "matrix product whose other operand is gathered over "
+                       "the same axis.",
+               .why = "The spec of the parameter shards other dimensions than "
+                      "the computation needs, as [tp, fsdp] does where [fsdp, "
+                      "tp] fits the constraints of the activations. The weight "
+                      "is then moved at each use, or every device of the axis "
+                      "computes the entire product.",
+               .fix = "Exchange the axes in the spec of the parameter, or "
+                      "change the constraint of the activations so that both "
+                      "agree.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  ROOT %e = f32[2,8]{1,0} all-to-all(%w), replica_groups={{0,1,2,3}}, dimensions={1}, metadata={op_name="jit(step)/dot_general" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh tp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[8,2]{1,0} parameter(0), sharding={devices=[1,4]<=[4]}, metadata={op_name="p['w']"}
+  ROOT %n = f32[8,2]{1,0} negate(%w)
+}
+$ shardc audit step.hlo.txt --mesh tp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kLookupOfBatch,
+               .what = "Finds all-gathers of the indices of a lookup over axes "
+                       "of the batch. XLA makes them if the same axes shard "
+                       "the table.",
+               .why = "Each device looks up the tokens of the other devices in "
+                      "its part of the table, and the rows are exchanged in "
+                      "the forward and in the backward pass. They are often "
+                      "larger than the table.",
+               .fix = "Shard the table over axes that do not shard the batch, "
+                      "such as the rows over `tp`, or constrain it to that "
+                      "sharding before the lookup, so that the table itself is "
+                      "gathered once.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %t = s32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="tokens"}
+  %w = f32[64,2]{1,0} parameter(1), sharding={devices=[1,4]<=[4]}, metadata={op_name="p['table']"}
+  %i = s32[8,8]{1,0} all-gather(%t), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/gather" source_file="model.py" source_line=3}
+  ROOT %r = f32[8,8,2]{2,1,0} gather(%w, %i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1,2}, metadata={op_name="jit(step)/gather" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh fsdp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %t = s32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="tokens"}
+  %w = f32[64,8]{1,0} parameter(1), sharding={replicated}, metadata={op_name="p['table']"}
+  ROOT %r = f32[2,8,8]{2,1,0} gather(%w, %t), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1,8}, metadata={op_name="jit(step)/gather" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh fsdp:4 --fail-on warning
+)"},
   };
   return kPages;
 }
