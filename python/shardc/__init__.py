@@ -35,7 +35,15 @@ __version__ = "0.1.0"
 
 # Loaded where they are used, because they need a framework, run as programs, or
 # are for tests.
-_MODULES = ("jax", "manifest", "rules", "testing", "torch", "torch_programs")
+_MODULES = (
+    "import_python",
+    "jax",
+    "manifest",
+    "rules",
+    "testing",
+    "torch",
+    "torch_programs",
+)
 
 
 def __getattr__(name: str) -> Any:
