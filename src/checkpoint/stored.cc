@@ -51,34 +51,43 @@ void AddMetadata(const Metadata& more, Metadata& all) {
   }
 }
 
+bool HasNoElements(const Shape& shape) {
+  return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
 // Returns whether the pieces have neither overlaps nor gaps: each cell of the
-// grid that their edges form is exactly one piece.
+// grid that their edges form is exactly one piece. Uneven shards may be empty;
+// these cover nothing of a tensor that has elements.
 bool CoverExactly(const StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
+  std::vector<const Box*> boxes;
+  const bool whole_is_empty = HasNoElements(tensor.shape);
+  for (const SourcePiece& piece : tensor.pieces) {
+    if (whole_is_empty || !HasNoElements(piece.box.shape)) {
+      boxes.push_back(&piece.box);
+    }
+  }
   int64_t cells = 1;
   std::vector<std::set<int64_t>> edges(rank);
   for (size_t dim = 0; dim < rank; ++dim) {
     edges[dim] = {0, tensor.shape[dim]};
-    for (const SourcePiece& piece : tensor.pieces) {
-      edges[dim].insert(piece.box.offset[dim]);
-      edges[dim].insert(piece.box.offset[dim] + piece.box.shape[dim]);
+    for (const Box* box : boxes) {
+      edges[dim].insert(box->offset[dim]);
+      edges[dim].insert(box->offset[dim] + box->shape[dim]);
     }
     const auto spans = static_cast<int64_t>(edges[dim].size()) - 1;
     cells *= std::max<int64_t>(spans, 1);
-    if (cells > static_cast<int64_t>(tensor.pieces.size())) return false;
+    if (cells > static_cast<int64_t>(boxes.size())) return false;
   }
-  if (cells != static_cast<int64_t>(tensor.pieces.size())) return false;
-  return std::all_of(
-      tensor.pieces.begin(), tensor.pieces.end(), [&](const auto& piece) {
-        for (size_t dim = 0; dim < rank; ++dim) {
-          const int64_t begin = piece.box.offset[dim];
-          const int64_t end = begin + piece.box.shape[dim];
-          if (begin != end && *edges[dim].upper_bound(begin) != end) {
-            return false;
-          }
-        }
-        return true;
-      });
+  if (cells != static_cast<int64_t>(boxes.size())) return false;
+  return std::all_of(boxes.begin(), boxes.end(), [&](const Box* box) {
+    for (size_t dim = 0; dim < rank; ++dim) {
+      const int64_t begin = box->offset[dim];
+      const int64_t end = begin + box->shape[dim];
+      if (begin != end && *edges[dim].upper_bound(begin) != end) return false;
+    }
+    return true;
+  });
 }
 
 class PiecesReader {

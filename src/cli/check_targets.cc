@@ -161,7 +161,7 @@ Numberless WithoutNumbers(std::string_view message) {
     }
     const size_t begin = i;
     while (is_digit(i) ||
-           ((message[i] == '.' || message[i] == ',') && is_digit(i + 1))) {
+           (is_digit(i + 1) && (message[i] == '.' || message[i] == ','))) {
       ++i;
     }
     for (const std::string_view unit : kUnits) {

@@ -1,3 +1,12 @@
+// Finds a mesh in which several specs have complete axes. For each axis the
+// sub-axes of all specs give the places at which it is divided; these must form
+// a chain in which each divides the next. For example, tp:16 with the sub-axes
+// `tp:(1)8` and `tp:(1)4`:
+//
+//   places 4 and 8 of 16  ->  factors tp:(1)4, tp:(4)2 and tp:(8)2.
+//
+// The last factor's name ends with a dot, so that names of factors that follow
+// each other can be joined without the mesh.
 #include "model/sub_axis.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Finds the dimension of KV heads by the role of a parameter (from the `model:`
+// section, else from its name), and the number of heads by the configuration
+// and the size of the dimension, since layers may have different numbers:
+//
+//   k_proj [1024, 4096], 8 KV heads of 128  ->  dimension 0, 8 heads
+//   qkv_proj [6144, 4096]                   ->  fused, which is refused
 #include "plan/kv_replicas.h"
 
 #include <algorithm>

@@ -8,6 +8,8 @@ import json
 import math
 import os
 import random
+import re
+import shutil
 import sys
 import tempfile
 
@@ -150,7 +152,8 @@ class Plans(Inputs):
         # Without the policy, each of these parameters is reported.
         result = self.check(run("check", *self.report(), "--illegal", "error"), 1)
         for name in UNEVEN:
-            self.assertIn("`%s`" % name, result.err)
+            folded = re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
+            self.assertIn("`%s`" % folded, result.out)
         self.check(run("check", *self.report()), 0)
 
     def test_the_vocabulary_of_gpt2(self):
@@ -179,7 +182,6 @@ class Plans(Inputs):
 
     def test_other_faults_stay(self):
         rows = [
-            (([8, 6], "F32"), ["tp", "tp"], "SHD203"),
             (([8], "F32"), ["tp", None, None], "SHD204"),
             # A block of 32 elements has one scale: half a block is no shard.
             (([8, 96], "Q8_0"), [None, "tp"], "SHD202"),
@@ -278,7 +280,7 @@ class Commands(Inputs):
 
     def test_summary(self):
         text = self.check(run("plan", *self.report(), "-o",
-                              self.path("p.json")), 0).out
+                              self.path("p.json")), 0).err
         self.assertIn("uneven shards\n", text)
         self.assertIn('1  dimension 0 is 32001, which "fsdp" splits into 32 '
                       "shards of at most 1001, the last of 970 in train, "
@@ -314,7 +316,7 @@ class Commands(Inputs):
                     lacked += len(set(needs) - set(has))
                 self.assertEqual(lacked, 30)
                 # Holders of 2, 2 and 1 rows send each to three devices.
-                self.assertIn('"sent_bytes_per_device": %d' % (2 * 3 * 3 * 4),
+                self.assertIn('"bytes_per_device": %d' % (2 * 3 * 3 * 4),
                               text)
 
     def test_diff_of_two_meshes(self):
@@ -329,7 +331,7 @@ class Commands(Inputs):
 
     def test_show(self):
         inputs = self.inputs("tp:4", {"w": ([10, 4], "F32")}, {"w": ["tp"]})
-        text = self.check(run("show", "w", *inputs), 0).out
+        text = self.check(run("show", "layout", "w", *inputs), 0).out
         self.assertIn("10 / 4, at most 3", text)
         self.check(run("report", *inputs, "-o", self.path("r.html")), 0)
 
@@ -354,9 +356,12 @@ class Commands(Inputs):
     def test_verify_refuses_an_uneven_step(self):
         config = os.path.join(ROOT, "testdata", "configs", "gpt2.config.json")
         manifest = os.path.join(MODELS, "gpt2.hf.manifest.json.gz")
-        result = run("verify", "--step", "--mesh", "tp:2", "--rules",
-                     "builtin:gpt2", "--manifest", manifest, "--model", config,
-                     "--illegal", "pad")
+        rules = self.write("pad.yaml", "version: 1\nextends: builtin:gpt2\n"
+                           "separator: '.'\nrules: [{match: 'wte\\.weight$', "
+                           "spec: [VOCAB, null], illegal: pad}]\n")
+        result = run("verify", "step", "--no-project", "--mesh", "tp:2",
+                     "--rules", rules, "--manifest", manifest, "--model",
+                     config)
         self.assertNotEqual(result.rc, 0, repr(result))
         self.assertIn("50257", result.out + result.err)
 
@@ -440,9 +445,10 @@ class Edited(Inputs):
 class Checkpoints(Inputs):
     def split(self, tensors, per):
         out = self.path("pieces")
+        shutil.rmtree(out, ignore_errors=True)
         self.check(run("split", "--plan", self.path("plan.json"), "--checkpoint",
                        self.path("m.safetensors"), "--out", out, "--per", per,
-                       "--force", "--verify"), 0)
+                       "--verify"), 0)
         with open(os.path.join(out, "shards.json"), encoding="utf-8") as file:
             index = json.load(file)
         return out, index
@@ -478,7 +484,7 @@ class Checkpoints(Inputs):
                         self.check_devices(plan, sizes, tensors, out)
                     self.check_devices_listed(index, sizes, tensors)
                     back = self.path("back.safetensors")
-                    self.check(run("merge", out, "--out", back, "--force"), 0)
+                    self.check(run("merge", out, "--out", back), 0)
                     self.assertEqual(read_safetensors(back)[0], tensors)
             other = self.inputs(
                 ",".join("%s:%d" % (name, size + 1)
@@ -488,9 +494,10 @@ class Checkpoints(Inputs):
                 {name: plan["params"][name]["spec"][::-1] for name in tensors})
             self.plan(*other)
             again = self.path("again")
+            shutil.rmtree(again, ignore_errors=True)
             self.check(run("reshard", out, "--plan", self.path("plan.json"),
-                           "--out", again, "--force"), 0)
-            self.check(run("merge", again, "--out", back, "--force"), 0)
+                           "--out", again), 0)
+            self.check(run("merge", again, "--out", back), 0)
             self.assertEqual(read_safetensors(back)[0], tensors)
 
     def check_devices(self, plan, sizes, tensors, out):
