@@ -74,7 +74,7 @@ report::Program ReportedProgram::ForPage() const {
 }
 
 bool ReportedProgram::Fails(const Selection& selection) const {
-  const bool drifted = compared.drifts && compared.drifts->Fail();
+  const bool drifted = compared.drifts && !compared.drifts->all.empty();
   const auto& step = compared.compared;
   const bool differs = step && !step->difference.extra.empty();
   return drifted || differs ||

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "model/shard_range.h"
+
 namespace shardc {
 namespace {
 
@@ -11,20 +13,32 @@ TEST_CASE("the first axis of a group is major, and the rest is unsharded") {
   mesh.devices = 8;
   const DevicePlace place = PlaceOfDevice(mesh, 5);
   CHECK(PlaceText(mesh, place) == "device 5: dp=1 fsdp=0 tp=1, process 0");
+  TensorType type;
   ModeLayout mode;
+  const auto slices = [&](int64_t device) {
+    return SlicesOf(mesh, PlaceOfDevice(mesh, device), type, mode);
+  };
   mode.spec = {{"tp", "dp"}, {"fsdp"}};
-  CHECK_FALSE(SlicesOf(mesh, place, mode));  // the shape is not known
-  mode.shard_shape = std::vector<int64_t>{16, 32, 7};
-  const auto slices = SlicesOf(mesh, place, mode);
-  REQUIRE(slices);
-  CHECK(SlicesText(*slices) == "[48:64, 0:32, 0:7]");
+  CHECK_FALSE(slices(5));  // the shape is not known
+  type.shape = Shape{64, 64, 7};
+  mode.shard_shape = ShardShape(mesh, *type.shape, mode.spec);
+  REQUIRE(slices(5));
+  CHECK(SlicesText(*slices(5)) == "[48:64, 0:32, 0:7]");
   mode.spec = {{"dp", "tp"}};
-  CHECK(SlicesText(*SlicesOf(mesh, PlaceOfDevice(mesh, 1), mode)) ==
-        "[16:32, 0:32, 0:7]");
-  mode.shard_shape = std::vector<int64_t>{};
-  CHECK(SlicesText(*SlicesOf(mesh, place, mode)) == "[]");
+  CHECK(SlicesText(*slices(1)) == "[16:32, 0:64, 0:7]");
+  // `dp` splits 5 elements into 3 and 2, and `tp` the last two into one each.
+  type.shape = Shape{5};
+  mode.shard_shape = ShardShape(mesh, *type.shape, mode.spec);
+  CHECK(SlicesText(*slices(1)) == "[2:3]");
+  CHECK(SlicesText(*slices(5)) == "[4:5]");
+  CHECK(UnevenText(mesh, mode.spec[0], 5) ==
+        "5, which [\"dp\", \"tp\"] splits into 4 shards of at most 2, the last "
+        "of 1");
+  mode.spec = {};
+  type.shape = mode.shard_shape = Shape{};
+  CHECK(SlicesText(*slices(5)) == "[]");
   mode.problems.emplace_back();
-  CHECK_FALSE(SlicesOf(mesh, place, mode));
+  CHECK_FALSE(slices(5));
 }
 
 TEST_CASE("a device's number is not its place where there are slices") {
