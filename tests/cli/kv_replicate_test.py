@@ -146,6 +146,19 @@ class KvReplicate(Case):
                 self.assertEqual(one["spec"][0],
                                  f"tp:(1){kv}" if kv < 8 else "tp")
 
+    def test_numbers_of_heads_without_common_factors_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = "model.layers.{}.self_attn.{}_proj.weight"
+            err = self.small(
+                folder, 12, {
+                    name.format(layer, part): [heads * 8, 64]
+                    for layer, kv in ((0, 4), (1, 6))
+                    for part, heads in (("q", 12), ("k", kv), ("v", kv))},
+                rc=2, num_attention_heads=12, num_key_value_heads=4)
+            self.assertIn("layers with different numbers of KV heads need "
+                          "factors of one axis that do not divide each other",
+                          err)
+
     def test_an_axis_that_is_no_multiple_is_refused_once(self):
         for tp in (12, 3):
             got = run("plan", *LLAMA, *PACK, "--mesh", f"tp:{tp}",
@@ -188,7 +201,7 @@ class KvReplicate(Case):
             plan["params"][K]["kv_replicate"]["heads"] = 4
             got = run("diff", path, write(folder, "other.json", plan))
             self.assertEqual(got.rc, 2)
-            self.assertIn("`kv_replicate` is", got.err)
+            self.assertIn("the plan was edited: `kv_replicate` is", got.err)
 
     def test_cost_of_the_cache_by_hand(self):
         # 2 * 32 layers * 1 head * 128 * 2 bytes for each token of a device.
