@@ -155,8 +155,9 @@ class KvReplicate(Case):
                     for layer, kv in ((0, 4), (1, 6))
                     for part, heads in (("q", 12), ("k", kv), ("v", kv))},
                 rc=2, num_attention_heads=12, num_key_value_heads=4)
-            self.assertIn("layers with different numbers of KV heads need "
-                          "factors of one axis that do not divide each other",
+            self.assertIn("`kv_replicate`: layers with different numbers of "
+                          "KV heads need factors of one axis that do not "
+                          "divide each other",
                           err)
 
     def test_an_axis_that_is_no_multiple_is_refused_once(self):
