@@ -56,16 +56,14 @@ bool HasNoElements(const Shape& shape) {
 }
 
 // Returns whether the pieces have neither overlaps nor gaps: each cell of the
-// grid that their edges form is exactly one piece. Uneven shards may be empty;
-// these cover nothing of a tensor that has elements.
+// grid that their edges form is exactly one piece. Uneven shards may be empty,
+// and cover nothing. A tensor without elements needs any piece.
 bool CoverExactly(const StoredTensor& tensor) {
+  if (HasNoElements(tensor.shape)) return !tensor.pieces.empty();
   const size_t rank = tensor.shape.size();
   std::vector<const Box*> boxes;
-  const bool whole_is_empty = HasNoElements(tensor.shape);
   for (const SourcePiece& piece : tensor.pieces) {
-    if (whole_is_empty || !HasNoElements(piece.box.shape)) {
-      boxes.push_back(&piece.box);
-    }
+    if (!HasNoElements(piece.box.shape)) boxes.push_back(&piece.box);
   }
   int64_t cells = 1;
   std::vector<std::set<int64_t>> edges(rank);
@@ -84,7 +82,7 @@ bool CoverExactly(const StoredTensor& tensor) {
     for (size_t dim = 0; dim < rank; ++dim) {
       const int64_t begin = box->offset[dim];
       const int64_t end = begin + box->shape[dim];
-      if (begin != end && *edges[dim].upper_bound(begin) != end) return false;
+      if (*edges[dim].upper_bound(begin) != end) return false;
     }
     return true;
   });
