@@ -189,10 +189,12 @@ TEST_CASE("a replicated array is on every device") {
 }
 
 TEST_CASE("the last of uneven shards ends at the size") {
-  const ArrayDim dim = {.name = "d", .size = 10, .axes = {"tp"}, .parts = 4};
+  const ArrayDim dim = {
+      .name = "d", .size = 10, .axes = {"tp"}, .axis_sizes = {4}, .parts = 4};
   CHECK(dim.Piece() == 3);
   CHECK(dim.Range(3) == std::pair<int64_t, int64_t>(9, 10));
-  const ArrayDim few = {.name = "d", .size = 2, .axes = {"tp"}, .parts = 4};
+  const ArrayDim few = {
+      .name = "d", .size = 2, .axes = {"tp"}, .axis_sizes = {4}, .parts = 4};
   CHECK(few.Range(3) == std::pair<int64_t, int64_t>(2, 2));
 }
 
