@@ -28,6 +28,8 @@ Options CompletionOptions(std::string& shell) {
 
 }  // namespace
 
-Declared DeclareCompletion() { return Declare(CompletionOptions, RunCompletion); }
+Declared DeclareCompletion() {
+  return Declare(CompletionOptions, RunCompletion);
+}
 
 }  // namespace shardc::cli

@@ -23,8 +23,8 @@ bool OfAttention(int threads, std::string& out) {
   const SelfTest faults = RunSelfTest({}, threads);
   const Sharpness sharpness = OfferWrongOutputs(threads);
   const KnownAnswers known = CheckKnownAnswers();
-  out = SelfTestText(faults) + SharpnessText(sharpness) +
-        KnownAnswersText(known);
+  out =
+      SelfTestText(faults) + SharpnessText(sharpness) + KnownAnswersText(known);
   return faults.Holds() && sharpness.Holds() && known.Hold();
 }
 
@@ -49,9 +49,8 @@ int main(int argc, char** argv) {
   std::from_chars(text.data(), text.data() + text.size(), threads);
   threads = std::max(threads, 1);
   std::string out;
-  const bool holds = of == "steps"
-                         ? shardc::verify::OfSteps(threads, out)
-                         : shardc::verify::OfAttention(threads, out);
+  const bool holds = of == "steps" ? shardc::verify::OfSteps(threads, out)
+                                   : shardc::verify::OfAttention(threads, out);
   std::fputs(out.c_str(), stdout);
   return holds ? 0 : 1;
 }
