@@ -11,7 +11,7 @@
 // only if the plan's parameter of that name has this global shape.
 //
 // The paths of a parameter's argument and of its optimizer states often end
-// alike and begin differently, and the plan may have a prefix that the path of
+// in the same words and begin differently, and the plan may have a prefix that the path of
 // a state lacks:
 //
 //   plan                 argument of a training step
@@ -136,7 +136,7 @@ class PlanNames {
       if (added) {
         at->second = {parameter, dropped};
       } else if (dropped > 0 && at->second.dropped == dropped) {
-        at->second.parameter = nullptr;  // two parameters end alike
+        at->second.parameter = nullptr;  // two have the same end
       }
     }
   }

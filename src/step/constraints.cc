@@ -138,7 +138,7 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
     parts *= axes.sizes[axis];
     if (size % parts != 0) {
       // Only KV heads that are replicated shard the first factors of an axis
-      // alone, as `kv_replicate` asks for.
+      // alone, by `kv_replicate`.
       const bool factor = ParseSubAxis(axes.names[axis]).has_value();
       if (!factor && (size > 1 || token == "BATCH")) {
         Note(notes, where + ": " + axes.names[axis] + " does not divide " +

@@ -284,6 +284,10 @@ class MutatedPlans(unittest.TestCase):
                 for one in (base, now):
                     for rule in one["rules"]:
                         rule.pop("source", None)
+                # Plans of earlier versions have no member `matched`.
+                for rule, other in zip(base["rules"], now["rules"]):
+                    if "matched" not in other:
+                        rule.pop("matched")
                 self.assertTrue(same(base, now), data)
 
     def test_an_edited_plan_is_allowed_on_request(self):
