@@ -72,8 +72,8 @@ targets:
         self.assertTrue(alike, found)
         for one in alike:
             self.assertEqual(one["targets"], ["a", "b", "c"])
-        places = [(one["code"], one["file"], one["line"], one["column"])
-                  for one in found]
+        places = [(one["code"], one["file"], one["line"], one["column"],
+                   *one["params"]) for one in found]
         self.assertEqual(len(places), len(set(places)), found)
 
     def test_a_committed_plan_that_is_not_selected(self):
