@@ -18,13 +18,10 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "audit/flaws.h"
 #include "audit/graph.h"
-#include "audit/helpers.h"
-#include "audit/line_parameters.h"
 #include "audit/origin.h"
 #include "audit/runs.h"
 #include "audit/trace.h"
@@ -96,7 +93,6 @@ struct Found {
     hlo::Array array;
     Node node = 0;
     Size sent = 0;
-    Node source = 0;  // the origin of `node` (Tracer::SourceOf)
   };
   std::vector<Operand> operands;
 };
@@ -134,7 +130,6 @@ class Auditor {
     }
     if (found_.empty() && RefuseUnpartitioned()) return std::nullopt;
     std::ranges::sort(found_, {}, &Found::node);
-    FindLines();
     const Runs runs = CountRuns(graph_, tracer_, sent);
     Report out;
     out.program = graph_.program().name;
@@ -173,7 +168,7 @@ class Auditor {
     AddRemarks(runs.conditionals, out.conditionals);
     std::ranges::sort(hosts);
     AddRemarks(hosts, out.host_transfers);
-    out.flaws = FlawsOf(graph_, tracer_, entry_, *lines_, out);
+    out.flaws = FlawsOf(graph_, tracer_, entry_, out);
     return out;
   }
 
@@ -353,32 +348,6 @@ class Auditor {
     return around.empty() ? own : around;
   }
 
-  // Finds the parameters that the lines of the collectives and of their
-  // operands use and, if a collective is of a sharding constraint, the helpers
-  // that constrain shardings.
-  void FindLines() {
-    std::vector<std::string_view> metadata;
-    bool constrains = false;
-    for (Found& one : found_) {
-      metadata.push_back(DescribedBy(one));
-      const auto name = hlo::MemberOf(metadata.back(), "op_name").value_or("");
-      constrains = constrains ||
-                   name.find("sharding_constraint") != std::string_view::npos;
-      for (Found::Operand& operand : one.operands) {
-        operand.source = tracer_.SourceOf({operand.node, {}}).node;
-        metadata.push_back(MetadataOf(graph_.At(operand.node)));
-        metadata.push_back(MetadataOf(graph_.At(operand.source)));
-      }
-    }
-    lines_.emplace(graph_, entry_, metadata);
-    if (constrains) helpers_.emplace(graph_.program());
-  }
-
-  hlo::SourceLine LineOf(std::string_view metadata) const {
-    return helpers_ ? helpers_->LineOf(metadata)
-                    : hlo::UserLine(graph_.program().frames.StackOf(metadata));
-  }
-
   void AddTraffic(const Found& found, Size times, Report& out, Size& total) {
     Traffic one;
     one.kind = found.kind;
@@ -389,7 +358,7 @@ class Auditor {
     one.phase = PhaseOf(name);
     one.scope = ScopeOf(name);
     one.metadata = metadata;
-    one.line = LineOf(metadata);
+    one.line = hlo::UserLine(graph_.program().frames.StackOf(metadata));
     one.node = found.node;
     one.calls = times;
     one.times = times;
@@ -418,33 +387,24 @@ class Auditor {
   // Returns the tensor that a collective moves: the entry parameter from which
   // the operand comes. The search back from the operand does not always reach
   // one: it ends, for example, at a value that a loop updates. For gathers and
-  // for reductions in the backward pass, the parameter is then one of those
-  // that the line of the operand or of the collective uses. Another parameter
-  // is never named, however equal its shape is. A sum whose shape is that of
-  // some parameter is a gradient without a name.
+  // for reductions in the backward pass, the operand's shape is then compared
+  // with the shapes of the entry parameters.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
-    Moved out = entry_.Of(operand.source);
-    const bool sums = DefOf(found.kind).reduces && phase == Phase::kBackward;
-    const bool gathers =
-        found.kind == Collective::kAllGather && operand.array.dims.size() > 1;
-    if (out.what == What::kActivation && (sums || gathers)) {
-      const auto match = [&](const std::set<Node>* among) {
-        return sums ? entry_.GradientOf(operand.array, runs,
-                                        found.members->size, among)
-                    : entry_.OfShape(operand.array, runs, among);
-      };
+    const Value source = tracer_.SourceOf({operand.node, {}});
+    Moved out = entry_.Of(source.node);
+    if (out.what == What::kActivation) {
+      const bool reduces = DefOf(found.kind).reduces;
       std::optional<std::string> name;
-      for (const std::string_view metadata :
-           {MetadataOf(graph_.At(operand.source)),
-            MetadataOf(graph_.At(operand.node)), DescribedBy(found)}) {
-        for (const std::set<Node>* among : lines_->Of(metadata)) {
-          if (!name) name = match(among);
-        }
+      if (reduces && phase == Phase::kBackward) {
+        name = entry_.GradientOf(operand.array, runs, found.members->size);
+      } else if (found.kind == Collective::kAllGather &&
+                 operand.array.dims.size() > 1) {
+        name = entry_.OfShape(operand.array, runs);
       }
-      if (!name && sums && match(nullptr)) name.emplace();
       if (name) {
-        out = {sums ? What::kGradient : What::kParameter, std::move(*name), {}};
+        out = {
+            reduces ? What::kGradient : What::kParameter, std::move(*name), {}};
       }
     }
     out.shape = operand.array.Text();
@@ -477,8 +437,6 @@ class Auditor {
   MemberNames names_;
   Tracer tracer_;
   Entry entry_;
-  std::optional<LineParameters> lines_;
-  std::optional<Helpers> helpers_;  // nullopt without sharding constraints
   std::optional<cost::Network> network_;  // nullopt without a mesh or a profile
   std::vector<Found> found_;
 };

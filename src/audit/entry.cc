@@ -5,9 +5,8 @@
 //       metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate, shape 4 x 16 x 64 on a device
 //
-// The gradient of a parameter is not a parameter itself. Its parameter is one
-// of those that its line of code uses (audit/line_parameters.h), and is found
-// among them by its shape. For example, dimension 1 of the parameter above is
+// The gradient of a parameter is not a parameter itself. Its parameter is found
+// by comparing shapes. For example, dimension 1 of the parameter above is
 // sharded over fsdp:2, and a loop runs over the four layers of dimension 0. In
 // the loop, the gradient of one layer is reduced over fsdp. Before the
 // reduction it has the shape 32 x 64: it has no layer dimension, and its 32
@@ -49,7 +48,7 @@ Entry::Entry(const Graph& graph) {
   for (Node node = entry.begin; node < entry.end; ++node) {
     const hlo::Instruction at = graph.At(node);
     if (at.opcode != "parameter") continue;
-    Param param{node, std::string(at.name), {}, true};
+    Param param{std::string(at.name), {}, true};
     const auto arrays = hlo::ArraysOf(at.type);
     if (const auto path = hlo::OpNameOf(at)) {
       param.name = imports::NameOfPath(*path);
@@ -72,7 +71,7 @@ Moved Entry::Of(Node parameter) const {
   return {param.is_input ? What::kInput : What::kParameter, param.name, {}};
 }
 
-void Entry::Look(const Dims& dims, int64_t runs, const std::set<Node>* among,
+void Entry::Look(const Dims& dims, int64_t runs,
                  std::optional<std::string>& name, bool transposed) const {
   // Returns whether `runs` is a multiple of the parameter's first dimension, as
   // in a loop over the layers of a stacked parameter.
@@ -86,9 +85,7 @@ void Entry::Look(const Dims& dims, int64_t runs, const std::set<Node>* among,
     for (const Param* param : found->second) {
       // An empty name means that several parameters match.
       if (name && name->empty()) return;
-      if (!counts(*param) ||
-          (among != nullptr && !among->contains(param->node)))
-        continue;
+      if (!counts(*param)) continue;
       if (name && *name != param->name) {
         name->clear();
       } else {
@@ -104,31 +101,30 @@ void Entry::Look(const Dims& dims, int64_t runs, const std::set<Node>* among,
   // The compiler may transpose a matrix before a collective, so a parameter
   // whose transpose has this shape matches as well. `up` and `down` of an MLP
   // then cannot be distinguished.
-  Look({dims[1], dims[0]}, runs, among, name, true);
+  Look({dims[1], dims[0]}, runs, name, true);
 }
 
 std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
-                                          const std::set<Node>* among,
                                           bool sliced) const {
   std::optional<std::string> out;
-  Look(array.dims, runs, among, out);
+  Look(array.dims, runs, out);
   // The slice of one layer may keep its layer dimension, of size 1.
   if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
-    Look({array.dims.begin() + 1, array.dims.end()}, runs, among, out);
+    Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
   }
   return out;
 }
 
-std::optional<std::string> Entry::GradientOf(
-    const hlo::Array& array, int64_t runs, int64_t members,
-    const std::set<Node>* among) const {
-  std::optional<std::string> out = OfShape(array, runs, among);
+std::optional<std::string> Entry::GradientOf(const hlo::Array& array,
+                                             int64_t runs,
+                                             int64_t members) const {
+  std::optional<std::string> out = OfShape(array, runs);
   hlo::Array part = array;
   for (int64_t& dim : part.dims) {
     if (members < 2 || dim % members != 0) continue;
     const int64_t before = dim;
     dim /= members;
-    const auto name = OfShape(part, runs, among, false);
+    const auto name = OfShape(part, runs, false);
     dim = before;
     if (!name) continue;
     if (out && *out != *name) {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,28 +37,23 @@ class Entry {
   // entry parameters is kParameter. For other instructions, returns an
   // activation without a name.
   Moved Of(Node parameter) const;
-  // Returns the name of the one of the parameters `among` that has this shape
-  // on a device; all parameters if `among` is null. Equal shapes alone do not
-  // make an array a parameter, so `among` should be parameters from which the
-  // array can come. The array is in a computation that runs `runs` times. It
-  // may be one layer of a stacked parameter: [16,64] is one layer of [4,16,64]
-  // if `runs` is a multiple of 4, as in a loop over the layers, or if `runs` is
-  // 1. If `sliced`, [1,16,64] is one layer as well. A matrix also matches a
-  // parameter with the transposed shape. Returns an empty name if several
-  // parameters match, and nullopt if none does.
+  // Returns the name of the parameter that has this shape on a device. The
+  // array is in a computation that runs `runs` times. It may be one layer of a
+  // stacked parameter: [16,64] is one layer of [4,16,64] if `runs` is a
+  // multiple of 4, as in a loop over the layers, or if `runs` is 1. If
+  // `sliced`, [1,16,64] is one layer as well. A matrix also matches a parameter
+  // with the transposed shape. Returns an empty name if several parameters
+  // match, and nullopt if none does.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
-                                     const std::set<Node>* among,
                                      bool sliced = true) const;
   // Returns the name of the parameter whose gradient has this shape before a
   // reduction over `members` devices. The gradient has the parameter's shape as
   // in OfShape, or it has one dimension that is `members` times as large.
   std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
-                                        int64_t members,
-                                        const std::set<Node>* among) const;
+                                        int64_t members) const;
 
  private:
   struct Param {
-    Node node = 0;
     std::string name;
     hlo::Array array;
     bool is_input = true;
@@ -69,8 +63,8 @@ class Entry {
   // Sets `name` to the parameter that has these dimensions or, for a matrix,
   // their transpose. Clears `name` if it already holds another parameter,
   // because the array could then be either of the two.
-  void Look(const Dims& dims, int64_t runs, const std::set<Node>* among,
-            std::optional<std::string>& name, bool transposed = false) const;
+  void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
+            bool transposed = false) const;
 
   std::map<Node, Param> params_;
   // The parameters, keyed by the dimensions of their shape on a device. The

@@ -51,11 +51,10 @@ bool IsMover(Collective kind) {
 class Search {
  public:
   Search(const Graph& graph, Tracer& tracer, const Entry& entry,
-         const LineParameters& lines, const Report& report)
+         const Report& report)
       : graph_(graph),
         tracer_(tracer),
         entry_(entry),
-        lines_(lines),
         report_(report),
         uses_(graph),
         shardings_(graph, tracer, entry, report) {
@@ -67,7 +66,6 @@ class Search {
     keeps_dtypes_ = !optimised_ || program.HasTiles();
     for (const Traffic& one : report.traffic) {
       passes_ |= 1U << static_cast<int>(one.phase);
-      traffic_.emplace(one.node, &one);
     }
   }
 
@@ -94,20 +92,10 @@ class Search {
     // parameter is a part of the key.
     if (&code == &code::kGradientNotScattered) std::get<2>(key) = detail;
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
-    if (added) {
-      found_.push_back({&code, level, &one, 0, 0, {}, std::move(detail)});
-    }
+    if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
     FoundFlaw& found = found_[at->second];
     found.times += one.times.value();
     found.sent += one.sent.value();
-    const auto over = std::ranges::find_if(found.over, [&](const auto& known) {
-      return *known.first == *one.members;
-    });
-    if (over == found.over.end()) {
-      found.over.emplace_back(one.members.get(), one.times.value());
-    } else {
-      over->second += one.times.value();
-    }
     if (one.sent.value() > found.most->sent.value()) found.most = &one;
   }
 
@@ -135,14 +123,8 @@ class Search {
     if (one.sent.value() == 0) return;
     if (one.kind == Collective::kAllGather && !IsExplicit(one))
       JudgeGather(one);
-    // No rule of XLA moves a parameter that has the sharding of its use.
-    const Route route = DefOf(one.kind).route;
-    if ((route == Route::kShift || route == Route::kPairs) &&
-        !IsExplicit(one) && one.moved.what == What::kParameter) {
-      Add(code::kWeightResharded, one);
-    }
     if (one.kind == Collective::kAllReduce && !IsExplicit(one)) JudgeSum(one);
-    JudgeDtype(one);
+    if (keeps_dtypes_) JudgeDtype(one);
   }
 
   void JudgeGather(const Traffic& one) {
@@ -159,63 +141,11 @@ class Search {
       return Add(code::kActivationGathered, one,
                  uses_.AllSort(one.node, ElementOf(one)) ? "sorted" : "");
     }
-    if (IsFloat(array.element)) {
-      if (one.moved.what == What::kActivation) JudgeProduct(one);
-    } else if (IsOfLookup(one) && shardings_.GathersBatch(one)) {
-      Add(code::kLookupOfBatch, one, OnlyParameter(one));
-    }
     const bool stacked = one.moved.what == What::kParameter &&
                          one.times.value() == 1 && array.dims.size() > 2 &&
                          shardings_.IsTripCount(array.dims[0]);
     if (stacked && KeepsFirst(one) && uses_.ReachLoop(one.node))
       Add(code::kWeightHoisted, one);
-  }
-
-  // Returns whether the primitive of a collective's operation is a lookup.
-  static bool IsOfLookup(const Traffic& one) {
-    const auto name = hlo::MemberOf(one.metadata, "op_name").value_or("");
-    return name.ends_with("/gather");
-  }
-
-  // Returns the name of the only parameter that the line of a collective uses,
-  // or an empty text.
-  std::string OnlyParameter(const Traffic& one) const {
-    for (const std::set<Node>* used : lines_.Of(one.metadata)) {
-      if (used->size() == 1) return entry_.Of(*used->begin()).name;
-    }
-    return {};
-  }
-
-  // Reports a weight that is gathered over an axis for a matrix product, if the
-  // gathered activation `one` is the other operand and is gathered over the
-  // same axis: each device along the axis then computes the entire product.
-  void JudgeProduct(const Traffic& one) {
-    if (!one.members->named) return;
-    const auto consumers = uses_.ConsumersOf(one.node, ElementOf(one));
-    if (!consumers) return;
-    for (const Uses::Consumer& consumer : *consumers) {
-      if (graph_.At(consumer.user).opcode != "dot") continue;
-      const auto other = graph_.Operand(consumer.user, 1 - consumer.index);
-      if (!other) continue;
-      std::optional<Value> value = Value{*other, {}};
-      for (int i = 0; value && i < kMostSteps; ++i) {
-        const auto [first, last] = traffic_.equal_range(value->node);
-        for (auto at = first; at != last; ++at) {
-          const Traffic& weight = *at->second;
-          if (weight.kind != Collective::kAllGather ||
-              weight.moved.what != What::kParameter || IsExplicit(weight)) {
-            continue;
-          }
-          for (const std::string& axis : weight.members->axes) {
-            if (std::ranges::find(one.members->axes, axis) !=
-                one.members->axes.end()) {
-              return Add(code::kWeightResharded, weight, axis);
-            }
-          }
-        }
-        value = tracer_.Back(*value);
-      }
-    }
   }
 
   // Returns whether a gather leaves dimension 0 unchanged and concatenates the
@@ -235,29 +165,8 @@ class Search {
     if (one.phase != Phase::kBackward || array.dims.size() < 2 || n < 2) return;
     if (!shardings_.MaySumOverBatch(one)) return;
     const int64_t runs = one.times.value();
-    if (entry_.OfShape(array, runs, nullptr)) return;
-    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    if (entry_.OfShape(array, runs)) return;
     std::optional<std::string> name;
-    bool known = false;  // whether a line of the sum uses parameters
-    for (const std::string_view metadata :
-         {operand ? hlo::MetadataOf(graph_.At(*operand)) : std::string_view(),
-          one.metadata}) {
-      for (const std::set<Node>* among : lines_.Of(metadata)) {
-        known = known || !among->empty();
-        if (!name) name = ShardedParameter(array, runs, n, among);
-      }
-    }
-    if (!known && ShardedParameter(array, runs, n, nullptr)) name.emplace();
-    if (!name || uses_.AllSlice(one.node, ElementOf(one))) return;
-    Add(code::kGradientNotScattered, one, std::move(*name));
-  }
-
-  // Returns the name of a parameter of which the sum `array` over `n` devices
-  // is the entire gradient: one dimension of the sum is several times as large
-  // as the parameter's shard. The result is empty if several parameters match.
-  std::optional<std::string> ShardedParameter(
-      const hlo::Array& array, int64_t runs, int64_t n,
-      const std::set<Node>* among) const {
     hlo::Array part = array;
     // The gradient of one layer may keep the layer dimension, with size 1.
     if (part.dims.size() > 2 && part.dims.front() == 1) {
@@ -271,25 +180,17 @@ class Search {
       for (int64_t& dim : part.dims) {
         if (dim % parts != 0) continue;
         dim /= parts;
-        auto name = entry_.OfShape(part, runs, among, false);
+        if (!name) name = entry_.OfShape(part, runs, false);
         dim *= parts;
-        if (name) return name;
       }
     }
-    return std::nullopt;
+    if (!name || uses_.AllSlice(one.node, ElementOf(one))) return;
+    Add(code::kGradientNotScattered, one, std::move(*name));
   }
 
   void JudgeDtype(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     if (!IsFloat(array.element) || array.dims.empty()) return;
-    if (!keeps_dtypes_) {
-      // The dtype of an argument is the author's on every back end.
-      if (IsMover(one.kind) && IsArgument(one, array.bits) &&
-          IsCastAfter(one)) {
-        Add(code::kSentInWiderDtype, one);
-      }
-      return;
-    }
     if (DefOf(one.kind).reduces) {
       if (IsNarrowed(one, array.bits) ||
           uses_.AllNarrow(one.node, ElementOf(one))) {
@@ -298,28 +199,8 @@ class Search {
       return;
     }
     if (!IsMover(one.kind)) return;
-    if (const auto narrow = NarrowerBefore(one, array.bits)) {
-      Add(code::kSentInWiderDtype, one, *narrow);
-    } else if (IsCastAfter(one)) {
-      Add(code::kSentInWiderDtype, one);
-    }
-  }
-
-  // Returns whether every device casts what it receives to a narrower type, so
-  // that the sender could have done so.
-  bool IsCastAfter(const Traffic& one) {
-    return !IsExplicit(one) && uses_.AllNarrow(one.node, ElementOf(one));
-  }
-
-  // Returns whether the operand is an entry parameter that was not cast.
-  bool IsArgument(const Traffic& one, int64_t bits) {
-    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
-    if (!operand) return false;
-    const Value source = tracer_.SourceOf({*operand, {}});
-    const hlo::Instruction at = graph_.At(source.node);
-    const auto arrays = hlo::ArraysOf(at.type);
-    return at.opcode == "parameter" && arrays.size() == 1 &&
-           arrays[0].bits == bits && !NarrowerBefore(one, bits);
+    const auto narrow = NarrowerBefore(one, array.bits);
+    if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
   }
 
   // Returns whether the result has fewer bits than the operand. TPU programs
@@ -466,20 +347,14 @@ class Search {
 
   void FindUnusedAxes() {
     for (const MeshAxis* axis : shardings_.Unused()) {
-      found_.push_back({&code::kAxisUnusedInProgram,
-                        Level::kWarning,
-                        nullptr,
-                        axis->size,
-                        0,
-                        {},
-                        axis->name});
+      found_.push_back({&code::kAxisUnusedInProgram, Level::kWarning, nullptr,
+                        axis->size, 0, axis->name});
     }
   }
 
   const Graph& graph_;
   Tracer& tracer_;
   const Entry& entry_;
-  const LineParameters& lines_;
   const Report& report_;
   Uses uses_;
   Shardings shardings_;
@@ -487,7 +362,6 @@ class Search {
   // One bit for each Phase. It is set if the report has a collective of this
   // phase.
   unsigned passes_ = 0;
-  std::multimap<Node, const Traffic*> traffic_;  // by the collective
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };
@@ -495,9 +369,8 @@ class Search {
 }  // namespace
 
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
-                          const Entry& entry, const LineParameters& lines,
-                          const Report& report) {
-  std::vector<Flaw> out = Search(graph, tracer, entry, lines, report).Run();
+                          const Entry& entry, const Report& report) {
+  std::vector<Flaw> out = Search(graph, tracer, entry, report).Run();
   std::set<std::string> hosts;
   for (const Remark& remark : report.host_transfers) {
     if (!hosts.insert(LineText(remark.line)).second) continue;

@@ -10,7 +10,6 @@
 #include "audit/entry.h"
 #include "audit/flaw.h"
 #include "audit/graph.h"
-#include "audit/line_parameters.h"
 #include "audit/trace.h"
 
 namespace shardc::audit {
@@ -24,8 +23,7 @@ struct Report;
 // programs of CPUs and GPUs, the rules about dtypes are skipped, because these
 // back ends change dtypes.
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
-                          const Entry& entry, const LineParameters& lines,
-                          const Report& report);
+                          const Entry& entry, const Report& report);
 
 }  // namespace shardc::audit
 

@@ -8,33 +8,25 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/collective_def.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
 
-std::string Over(const Members& members) {
-  return members.named ? "over `" + members.text + "`"
-                       : "among " + CountText(members.size) + " devices";
-}
-
-// Returns for example "over `fsdp` 4 times in the forward pass: 96 KiB per
-// device". Collectives over several groups of axes are counted for each:
-// "over `dp` 1 time and over `tp` 2 times".
+// Returns for example "4 times in the forward pass: 96 KiB per device".
 std::string Often(const FoundFlaw& found) {
-  std::string out;
-  for (size_t i = 0; i < found.over.size(); ++i) {
-    if (i > 0) out += i + 1 < found.over.size() ? ", " : " and ";
-    const auto& [members, times] = found.over[i];
-    out += Over(*members) + " " + Counted(times, "time");
-  }
   const std::string_view phase = PhaseName(found.most->phase);
-  return out +
+  return Counted(found.times, "time") +
          (phase.empty() || phase == "recomputed"
               ? ""
               : " in the " + std::string(phase) + " pass") +
          ": " + BytesText(found.sent) + " per device";
+}
+
+std::string Over(const FoundFlaw& found) {
+  const Members& members = *found.most->members;
+  return members.named ? "over `" + members.text + "`"
+                       : "among " + CountText(members.size) + " devices";
 }
 
 std::string SubjectOf(const FoundFlaw& found) {
@@ -72,7 +64,8 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
   // For this code, the collective moves a gradient, and `detail` is the name of
   // its parameter.
   if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
-  const std::string what = SubjectOf(found), how = Often(found);
+  const std::string what = SubjectOf(found),
+                    how = Over(found) + " " + Often(found);
   const auto say = [&](std::string message, std::string help) {
     out.message = std::move(message);
     out.help = std::move(help);
@@ -121,17 +114,12 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
           "computes it, or leave it out");
       break;
     case code::kSentInWiderDtype.number:
-      if (found.detail.empty() && DefOf(one.kind).reduces) {
+      if (found.detail.empty()) {
         say(what + " is reduced " + how +
                 ", and the sum is then rounded to a "
                 "narrower type",
             "reduce in the narrower type if its precision is enough: cast "
             "before the reduction, or set `preferred_element_type`");
-      } else if (found.detail.empty()) {
-        say(what + " is sent " + how +
-                ", and each device then casts it to a narrower type",
-            "cast before the sharding constraint that gathers it, so that the "
-            "narrower type is sent");
       } else {
         say(what + " is sent " + how + ", after a cast from `" + found.detail +
                 "`",
@@ -142,33 +130,9 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
       break;
     case code::kManySmallCollectives.number:
       say(found.detail + " separate collectives such as " + what + " " +
-              Over(*one.members) + " send less than 4 KiB each",
+              Over(found) + " send less than 4 KiB each",
           "send them together: stack the values and reduce once, or reduce "
           "after the loop");
-      break;
-    case code::kWeightResharded.number:
-      if (found.detail.empty()) {
-        say(what + " is moved to other devices, " + how +
-                ", because its spec shards other dimensions than the "
-                "computation needs",
-            "exchange the axes in the spec of the parameter, or change the "
-            "sharding constraint of the activations at this line");
-      } else {
-        say(what + " is gathered " + how +
-                ", for a product whose other operand is gathered over `" +
-                found.detail + "` too, so each of its devices computes all",
-            "exchange the axes in the spec of the parameter, or change the "
-            "sharding constraint of the activations at this line");
-      }
-      break;
-    case code::kLookupOfBatch.number:
-      say("the indices `" + one.moved.shape + "` of a lookup" +
-              (found.detail.empty() ? "" : " in " + ShortQuote(found.detail)) +
-              " are gathered over axes of the batch, " + how +
-              ", so each device looks up the tokens of others",
-          "shard the table over axes that do not shard the batch, such as its "
-          "rows over the tensor axis, or constrain it to that before the "
-          "lookup");
       break;
     default:
       break;

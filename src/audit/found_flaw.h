@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "audit/audit.h"
 #include "audit/flaws.h"
@@ -23,8 +21,6 @@ struct FoundFlaw {
   // The runs of the collectives, and the bytes that a device sends, summed over
   // the flaws with this code, line and parameter.
   int64_t times = 0, sent = 0;
-  // The runs by the devices of the collectives, in the order of the text.
-  std::vector<std::pair<const Members*, int64_t>> over = {};
   // A text for the message, which depends on `code`: for example the unused
   // axis, the gradient's parameter, or the dtype before a cast.
   std::string detail;

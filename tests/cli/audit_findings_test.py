@@ -27,11 +27,10 @@ class AuditFindings(AuditCase):
                 found = [[one["code"], one["line"]
                           if one["file"] == "audit_programs.py" else None]
                          for one in out["findings"]]
-                self.assertEqual(sorted(found, key=str),
-                                 sorted(findings, key=str))
+                self.assertEqual(sorted(found), sorted(findings))
         self.assertEqual(
             {code for found in expected.values() for code, _ in found},
-            {f"SHD{number}" for number in (*range(601, 611), 613, 614)})
+            {f"SHD{number}" for number in range(601, 611)})
         self.assertGreaterEqual(
             sum(not found for found in expected.values()), 10)
 
@@ -59,24 +58,6 @@ class AuditFindings(AuditCase):
         self.assertIn(("positions", "input"),
                       {(one["parameter"], one["what"])
                        for one in out["collectives"]})
-
-    def test_a_helper_that_constrains_leads_to_its_caller(self):
-        program = os.path.join(FOLDER, "findings",
-                               "cast_after_gather.after_spmd.hlo.txt.gz")
-        (row,) = self.audit(program, *MESH)["collectives"]
-        self.assertEqual((row["line"]["file"], row["line"]["function"]),
-                         ("/src/m.py", "f32cast"))
-        printed = self.check(run("audit", program, *MESH), 0).out
-        self.assertRegex(printed, r"--> /src/m\.py:\d+")
-        self.assertRegex(printed, r"::: /src/shardhelp\.py:5:1: constrained")
-
-    def test_each_axis_has_its_own_count(self):
-        program = os.path.join(FOLDER, "findings",
-                               "outputs_gathered.after_spmd.hlo.txt.gz")
-        messages = [one["message"]
-                    for one in self.audit(program, *MESH)["findings"]]
-        self.assertTrue(any("over `dp+fsdp` 1 time and over `fsdp` 1 time"
-                            in one for one in messages), messages)
 
     def test_findings_have_every_format_and_can_be_left_out(self):
         program = os.path.join(FOLDER, "findings",
@@ -216,11 +197,6 @@ class AuditFindings(AuditCase):
                     "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
                     f"metadata={{op_name=\"{name}\"}}\n")
 
-        def use(name, rows):
-            return (f"  %use_{name} = f32[{rows},4]{{1,0}} negate(%{name}), "
-                    "metadata={op_name=\"jit(step)/jvp(f)/dot_general\" "
-                    "source_file=\"model.py\" source_line=7}\n")
-
         program = (
             "HloModule jit_step, num_partitions=4\n\n"
             "%add (a: f32[], b: f32[]) -> f32[] {\n"
@@ -230,7 +206,6 @@ class AuditFindings(AuditCase):
             "x32: f32[32,8]) -> (f32[16,8], f32[32,8]) {\n"
             + parameter("w", 0, 16) + parameter("v", 1, 32)
             + rows("x16", 2, 16) + rows("x32", 3, 32)
-            + use("w", 16) + use("v", 32)
             + reduction("sum16", 1, 16) + reduction("sum32", 2, 32)
             + "  ROOT %all = (f32[16,8]{1,0}, f32[32,8]{1,0}) "
             "tuple(%sum16, %sum32)\n}\n")
@@ -240,12 +215,6 @@ class AuditFindings(AuditCase):
         self.assertEqual(set(found), {("w",), ("v",)})
         self.assertIn("the gradient of `w` `f32[16,8]`", found[("w",)])
         self.assertIn("the gradient of `v` `f32[32,8]`", found[("v",)])
-        # Another line uses `w`: an equal shape alone gives no name.
-        other = program.replace(use("w", 16), use("w", 16).replace(
-            "source_line=7", "source_line=9"))
-        out = self.audit("-", "--mesh", "dp:2,tp:2", stdin=other)
-        self.assertEqual([one["params"] for one in out["findings"]
-                          if one["code"] == "SHD605"], [["v"]])
 
 
 if __name__ == "__main__":
