@@ -235,14 +235,14 @@ void AddTo(std::map<Key, std::vector<size_t>>& index,
            std::vector<Joined>& joined, Finding finding,
            const CheckedTarget& target) {
   Numberless message = WithoutNumbers(finding.message);
-  std::vector<size_t>& alike = index[KeyOf(finding, message)];
-  for (const size_t at : alike) {
+  std::vector<size_t>& of_key = index[KeyOf(finding, message)];
+  for (const size_t at : of_key) {
     Joined& one = joined[at];
     if (one.numbers != message.numbers) continue;
     if (one.targets.back() != target.name) one.targets.push_back(target.name);
     return;
   }
-  for (const size_t at : alike) {
+  for (const size_t at : of_key) {
     Joined& one = joined[at];
     if (one.targets.back() == target.name) continue;
     one.targets.push_back(target.name);
@@ -257,7 +257,7 @@ void AddTo(std::map<Key, std::vector<size_t>>& index,
     }
     return;
   }
-  alike.push_back(joined.size());
+  of_key.push_back(joined.size());
   finding.main_file = target.main_file;
   if (finding.place.source == nullptr && IsFile(target.main_file)) {
     finding.place = target.main_file;

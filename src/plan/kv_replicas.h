@@ -40,7 +40,8 @@ struct KvHeadsDim {
   // layers differ and the size fits several of their numbers. Empty if it fits
   // none.
   std::vector<int64_t> heads = {};
-  // Whether the dimension also holds query heads, or both keys and values.
+  // Whether the parameter is a fused projection, whose dimension holds query
+  // heads next to KV heads, or both keys and values.
   bool fused = false;
   auto operator<=>(const KvHeadsDim&) const = default;
 };
@@ -97,9 +98,10 @@ std::string KvProblemHelp(const Edit& problem);
 // {"dim": 1, "axes": "tp", "heads": 8}.
 void WriteKvReplicas(JsonWriter& json, const std::optional<KvReplicas>& of);
 
-// Returns the axes of the KV heads of attention's keys and values. If layers
-// have different numbers of heads, each of the numbers must give the same axes.
-// Otherwise returns `axes`.
+// Returns the axes that shard the KV heads of attention's keys and values, for
+// example `tp:(1)8` if `axes` is tp:16 and every layer has 8 KV heads. Returns
+// `axes` unchanged if layers have numbers of KV heads that would be sharded
+// over different axes.
 AxisGroup AttentionKvAxes(const RuleSet& rules, const Mesh& mesh,
                           const AxisGroup& axes);
 

@@ -68,9 +68,9 @@ targets:
             for name, size in (("a", 7), ("b", 11), ("c", 11))))
         done = self.shardc("check", "--format", "json")
         found = done.json()
-        alike = [one for one in found if "`b`, `c`" in one["message"]]
-        self.assertTrue(alike, found)
-        for one in alike:
+        joined = [one for one in found if "`b`, `c`" in one["message"]]
+        self.assertTrue(joined, found)
+        for one in joined:
             self.assertEqual(one["targets"], ["a", "b", "c"])
         places = [(one["code"], one["file"], one["line"], one["column"],
                    *one["params"]) for one in found]

@@ -120,7 +120,7 @@ bool Fold(const std::vector<NamedSpec>& params, Imported& imported,
   imported.separator = SeparatorOf(params);
   struct Group {
     int64_t names = 0;
-    bool alike = true;
+    bool one_spec = true;
     const NamedSpec* first = nullptr;
     bool reported = false;
   };
@@ -136,7 +136,7 @@ bool Fold(const std::vector<NamedSpec>& params, Imported& imported,
         groups[TemplatePattern(param.name, imported.separator, true)];
     if (group.first == nullptr) group.first = &param;
     ++group.names;
-    group.alike = group.alike && group.first->spec == param.spec;
+    group.one_spec = group.one_spec && group.first->spec == param.spec;
   }
   for (const NamedSpec& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
@@ -147,7 +147,7 @@ bool Fold(const std::vector<NamedSpec>& params, Imported& imported,
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
-    if (!group.alike) {
+    if (!group.one_spec) {
       imported.rules.push_back(RuleOf(EntireName(param.name), param));
     } else if (!group.reported) {
       group.reported = true;

@@ -32,14 +32,15 @@ namespace shardc {
 //   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
 //     ->  layers 0 and 1 are reported
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
-  std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
+  std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>>
+      of_one_type;
   for (size_t k = 0; k < facts.groups().size(); ++k) {
     const ParameterGroup& group = facts.groups()[k];
     if (!facts.Judged(group)) continue;
-    alike[{group.name, facts.LayoutOf(group).type}].push_back(k);
+    of_one_type[{group.name, facts.LayoutOf(group).type}].push_back(k);
   }
   FindingSink found;
-  for (const auto& [key, members] : alike) {
+  for (const auto& [key, members] : of_one_type) {
     const size_t most = *std::max_element(
         members.begin(), members.end(), [&](size_t a, size_t b) {
           return facts.groups()[a].count() < facts.groups()[b].count();

@@ -346,8 +346,9 @@ void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
 
 // Reports KV heads that are on other devices than the query heads that use
 // them. With grouped queries, several query heads share a KV head. A device has
-// the KV heads of its query heads if KV heads are replicated, or if they are
-// sharded over all or the first few of the query heads' axes:
+// the KV heads that its query heads use in two cases: every device has all KV
+// heads, or the KV heads are sharded over the query heads' axes or over the
+// first few of these:
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices

@@ -1,6 +1,6 @@
-// Lints about rules and names that miss each other: a rule that matches
-// nothing, a parameter without a rule, and the usual causes, which are names of
-// another system, another separator or another case.
+// Lints about rules that match no parameter, about parameters that no rule
+// matches, and about the usual causes: patterns for another system's names, for
+// another separator, or in another case.
 //
 //   rule `self_attn/q_proj`, name `self_attn.q_proj.weight`  ->  SHD113
 #include <algorithm>

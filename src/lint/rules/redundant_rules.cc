@@ -1,5 +1,6 @@
-// Lints about rules and definitions that change nothing, because an earlier
-// rule wins every name of theirs, or because no spec uses them.
+// Lints about rules and definitions that can be left out: an earlier rule
+// applies to every parameter that the rule matches, or no spec uses the
+// definition.
 //
 //   [0] `kernel`, [1] `o_proj/kernel`  ->  [1] wins no name
 #include <set>

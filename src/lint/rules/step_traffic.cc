@@ -197,10 +197,10 @@ void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
 // Finds weights that a decode step gathers. The step is lowered with the
 // cheapest collectives at each op. If the gathers send 1 MiB or more, the step
 // is lowered a second time, without the gathered axes in the specs of these
-// weights. The weights are reported if the second step sends fewer bytes. The
-// first step may send more although each of its ops is the cheapest: with many
-// sequences on a device, gathering a weight sends fewer bytes than resharding
-// the activations of this op. For example:
+// weights. The weights are reported if the second step sends fewer bytes.
+// Choosing the cheapest collectives op by op need not be the cheapest for the
+// whole step: with many sequences on a device, gathering a weight sends fewer
+// bytes than resharding the activations of this op. For example:
 //
 //   query weight over fsdp, 4096 sequences on a device
 //     ->  each step all-gathers the weight and sends 31 MiB
