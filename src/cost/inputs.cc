@@ -552,7 +552,8 @@ CostInputs MakeCostInputs(const PlanView& plan,
   }
   std::vector<Spec> specs = {out.key, out.value};
   for (const ParamClass& param : out.params) specs.push_back(param.spec);
-  if (std::any_of(specs.begin(), specs.end(), HasSubAxis)) {
+  if (std::any_of(specs.begin(), specs.end(),
+                  [](const Spec& spec) { return HasSubAxis(spec); })) {
     ReplicateStatedHeads(out);
     specs.insert(specs.end(), {out.key, out.value});
     if (const auto mesh = RefinedMesh(out.mesh, specs)) Refine(*mesh, out);

@@ -16,13 +16,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "model/name.h"
 #include "roles/role.h"
 #include "roles/words.h"
 
@@ -35,20 +33,14 @@ constexpr std::array<std::string_view, 5> kCrossAttention = {
 constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
 constexpr std::array<std::string_view, 1> kText = {"text_model"};
 
-bool HasPart(const ParamClass& param, char separator,
-             std::span<const std::string_view> words) {
-  const auto parts = SplitName(param.name, separator);
-  return std::find_first_of(parts.begin(), parts.end(), words.begin(),
-                            words.end()) != parts.end();
-}
-
 Stream EncoderStream(const ParamClass& param, char separator) {
-  if (HasPart(param, separator, kEncoder)) return Stream::kEncoder;
+  if (HasPart(param.name, separator, kEncoder)) return Stream::kEncoder;
   const Role role = param.role.module_role;
   const bool reads = role == Role::kKey || role == Role::kValue ||
                      role == Role::kFusedKeyValue;
-  return reads && HasPart(param, separator, kCrossAttention) ? Stream::kCrossed
-                                                             : Stream::kModel;
+  return reads && HasPart(param.name, separator, kCrossAttention)
+             ? Stream::kCrossed
+             : Stream::kModel;
 }
 
 // Sets Stream::kNone for the parameters of vision and audio towers, because a
@@ -59,11 +51,11 @@ void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;
   for (ParamClass& param : work.params) {
-    if (HasPart(param, separator, kTowerWords)) {
+    if (HasPart(param.name, separator, kTowerWords)) {
       towers.push_back(&param);
       continue;
     }
-    if (HasPart(param, separator, kText)) return;
+    if (HasPart(param.name, separator, kText)) return;
     language = language || param.IsWeight() ||
                param.role.module_role == Role::kEmbedding;
   }

@@ -1,6 +1,5 @@
-// Computes which elements of a dimension a device holds. It is the only code
-// that divides a dimension by the sizes of mesh axes, so plans, checkpoints,
-// costs and exports agree on every shard.
+// Computes which elements of a dimension a device holds. Plans, checkpoints,
+// costs and exports all call it, so that they agree on every shard.
 #ifndef SHARDC_MODEL_SHARD_RANGE_H_
 #define SHARDC_MODEL_SHARD_RANGE_H_
 

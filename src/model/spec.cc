@@ -7,14 +7,26 @@
 
 namespace shardc {
 
-void WriteGroup(JsonWriter& json, const AxisGroup& written) {
-  const AxisGroup group = JoinedGroup(written);
+namespace {
+
+void WriteAxes(JsonWriter& json, const AxisGroup& group) {
   if (group.empty()) {
     json.Null();
   } else if (group.size() == 1) {
     json.String(group[0]);
   } else {
     json.Array(group);
+  }
+}
+
+}  // namespace
+
+void WriteGroup(JsonWriter& json, const AxisGroup& group) {
+  // Nearly all groups have no sub-axis, and plans write very many groups.
+  if (HasSubAxis(group)) {
+    WriteAxes(json, JoinedGroup(group));
+  } else {
+    WriteAxes(json, group);
   }
 }
 

@@ -68,12 +68,15 @@ std::string_view WholeAxis(std::string_view name) {
   return sub ? sub->axis : name;
 }
 
-bool HasSubAxis(const Spec& spec) {
-  return std::any_of(spec.begin(), spec.end(), [](const AxisGroup& group) {
-    return std::any_of(group.begin(), group.end(), [](const std::string& axis) {
-      return ParseSubAxis(axis).has_value();
-    });
+bool HasSubAxis(const AxisGroup& group) {
+  return std::any_of(group.begin(), group.end(), [](const std::string& axis) {
+    return ParseSubAxis(axis).has_value();
   });
+}
+
+bool HasSubAxis(const Spec& spec) {
+  return std::any_of(spec.begin(), spec.end(),
+                     [](const AxisGroup& group) { return HasSubAxis(group); });
 }
 
 std::optional<Mesh> RefinedMesh(const Mesh& mesh, std::span<const Spec> specs) {
@@ -162,7 +165,7 @@ Spec RefinedSpec(const Mesh& refined, const Spec& spec) {
 }
 
 AxisGroup JoinedGroup(const AxisGroup& group) {
-  if (!HasSubAxis({group})) return group;
+  if (!HasSubAxis(group)) return group;
   AxisGroup out;
   std::optional<SubAxis> open;  // the sub-axis that `out` ends with
   for (const std::string& name : group) {

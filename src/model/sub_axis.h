@@ -36,6 +36,7 @@ std::optional<SubAxis> ParseSubAxis(std::string_view name);
 std::string SubAxisName(std::string_view axis, int64_t before, int64_t size);
 // Returns `tp` for `tp:(1)8`, and any other name as it is.
 std::string_view WholeAxis(std::string_view name);
+bool HasSubAxis(const AxisGroup& group);
 bool HasSubAxis(const Spec& spec);
 
 // Returns a mesh over the same devices in which each axis that has sub-axes in

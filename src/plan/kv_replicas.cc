@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "model/name.h"
 #include "model/sub_axis.h"
 #include "model/tensor_names.h"
 #include "roles/classify.h"
@@ -82,12 +81,6 @@ void UseDescribed(const step::RoleUse& use, ParameterRole& role) {
   if (use.in > 0) role.in_first = use.in > use.out;
 }
 
-bool IsInTower(std::string_view name, char separator) {
-  const auto parts = SplitName(name, separator);
-  return std::find_first_of(parts.begin(), parts.end(), kTowerWords.begin(),
-                            kTowerWords.end()) != parts.end();
-}
-
 }  // namespace
 
 void FindKvHeads(RuleSet& rules, const ModelConfig* model) {
@@ -144,10 +137,10 @@ KvHeadDims::KvHeadDims(Compiled& compiled) : c_(compiled) {
           rules);
     }
   }
-  language_ = std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
-                          [&](const auto& one) {
-                            return !IsInTower(one.name, manifest.separator);
-                          });
+  language_ = std::any_of(
+      manifest.tensors.begin(), manifest.tensors.end(), [&](const auto& one) {
+        return !HasPart(one.name, manifest.separator, kTowerWords);
+      });
 }
 
 uint32_t KvHeadDims::Of(uint32_t tensor) {
@@ -179,7 +172,7 @@ std::optional<KvHeadsDim> KvHeadDims::Find(uint32_t tensor) const {
   const bool keys = module == Role::kKey || module == Role::kValue;
   if (role.expert || role.role == Role::kAdapterDown ||
       (!norm && !fused && !keys) ||
-      (language_ && IsInTower(of.name, separator))) {
+      (language_ && HasPart(of.name, separator, kTowerWords))) {
     return std::nullopt;
   }
   const int out = rank == 1 ? 0 : OutDim(role, rank);

@@ -10,11 +10,13 @@
 // A word is sure if no known framework uses it for another role in this place.
 // Tests in tests/roles use names of real models.
 #include "roles/words.h"
-#include "source/wording.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+
+#include "model/name.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -320,6 +322,13 @@ bool Applies(Where where, WordPlace place) {
 }
 
 }  // namespace
+
+bool HasPart(std::string_view name, char separator,
+             std::span<const std::string_view> words) {
+  const auto parts = SplitName(name, separator);
+  return std::find_first_of(parts.begin(), parts.end(), words.begin(),
+                            words.end()) != parts.end();
+}
 
 bool Contains(std::string_view part, std::string_view text) {
   return part.find(text) != std::string_view::npos;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "roles/role.h"
@@ -37,6 +38,10 @@ inline constexpr std::array<std::string_view, 9> kTowerWords = {
     "visual",      "vision_tower",          "vision_model",
     "img",         "vision_encoder",        "vision_backbone",
     "audio_tower", "multi_modal_projector", "mm_projector"};
+
+// Returns whether a part of the name is one of the words.
+bool HasPart(std::string_view name, char separator,
+             std::span<const std::string_view> words);
 
 bool Contains(std::string_view part, std::string_view text);
 bool NamesAttention(std::string_view part);

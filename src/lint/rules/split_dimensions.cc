@@ -107,9 +107,7 @@ bool Interleaves(const Facts& facts, const ParameterGroup& group) {
                                : std::string_view(facts.model()->model_type);
   if (group.role.module_role == Role::kFusedGateUp)
     return family == kInterleavedGates;
-  const auto parts = SplitName(group.name, facts.separator());
-  return std::find_first_of(parts.begin(), parts.end(), kByHead.begin(),
-                            kByHead.end()) != parts.end() &&
+  return HasPart(group.name, facts.separator(), kByHead) &&
          std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
                    family) == kContiguousFamilies.end();
 }
