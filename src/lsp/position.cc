@@ -34,6 +34,8 @@ struct Units {
 // Returns the size of the character at `at`, in bytes and in units of the
 // encoding. An invalid byte is treated as one character.
 Units UnitsAt(std::string_view text, size_t at, Encoding encoding) {
+  // An ASCII character is one byte and one unit in every encoding.
+  if (static_cast<unsigned char>(text[at]) < 0x80) return {};
   const CodePoint point = DecodeUtf8(text, at);
   if (point.length == 0) return {};
   if (encoding == Encoding::kUtf8) {
@@ -65,11 +67,6 @@ size_t FindBreak(std::string_view text, size_t at) {
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding) {
   size_t at = 0;
   while (at < line.size() && column > 0) {
-    // An ASCII character is one byte and one unit in every encoding.
-    if (static_cast<unsigned char>(line[at]) < 0x80) {
-      ++at, --column;
-      continue;
-    }
     const Units units = UnitsAt(line, at, encoding);
     if (column < units.units) break;
     column -= units.units;
