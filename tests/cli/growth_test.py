@@ -31,7 +31,7 @@ LIMIT = 1.1
 # A run of `shardc --version` executes ten times as many instructions. Less
 # growth between 2n and 4n is none.
 LEAST_GROWTH = 500_000
-EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "4"))
+EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "8"))
 
 
 class Inputs:
@@ -421,7 +421,7 @@ CASES = [
          "mixtral-8x7b", num_hidden_layers=2, num_local_experts=n),
          "--mesh", "ep:8", "--no-project"]),
     ("uses of a name", "lsp", 1000, references),
-    ("edits of one change", "lsp", 500, edits_of_one_line),
+    ("edits of one change", "lsp", 2000, edits_of_one_line),
     ("rules in one line", "lsp", 500, hints_in_one_line),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
