@@ -4,10 +4,9 @@ line of a table, and the program built from them does what the page describes.
 All patches are applied to one copy of the tree. It is built with the objects of
 this build if the build folder is in the tree; otherwise everything is compiled.
 
-With SHARDC_EXTENDING=quick only the program itself is built and run; the
-generated files and the other tests are left out. With SHARDC_EXTENDING=all the
-programs with another op of the step and with another collective are built and
-run too, which compiles a third of them again.
+With SHARDC_EXTENDING=quick the patches are only applied, and nothing is built.
+With SHARDC_EXTENDING=all the programs with another op of the step and with
+another collective are built and run too, which compiles a third of them again.
 
 If a patch no longer applies, or its source no longer compiles, make the change
 by hand in a copy of the tree and write the patch again:
@@ -43,6 +42,7 @@ GENERATED = ("docs/diagnostics.md", "man/commands.json", "man/shardc-mesh.5",
              "testdata/golden/", "testdata/tables/lint_rules.txt")
 QUICK = os.environ.get("SHARDC_EXTENDING") == "quick"
 ALL = os.environ.get("SHARDC_EXTENDING") == "all"
+builds = unittest.skipIf(QUICK, "nothing is built")
 REFRESH = ("\na patch of docs/extending.md is out of date: see the head of "
            "tests/extending_test.py")
 
@@ -146,6 +146,8 @@ class Tree:
         self.build = os.path.join(
             self.root, os.path.basename(BUILD) if inside else "build")
         self.before = self.texts()
+        if QUICK:
+            return
         run("meson", "setup", *options(), self.build, self.root,
             env=dict(os.environ, CXX=compiler()))
         if inside:
@@ -192,7 +194,7 @@ class Tree:
                       if now.get(name) != self.before.get(name)), now
 
     def make(self):
-        run("ninja", "-C", self.build, *(TARGETS[:1] if QUICK else TARGETS))
+        run("ninja", "-C", self.build, *TARGETS)
 
     def object_of(self, source):
         """The object of a source, or of those that are compiled with it."""
@@ -230,13 +232,13 @@ class Extending(unittest.TestCase):
         for name in RECORDS + OTHERS:
             apply(name, cls.tree.root)
         cls.patched, cls.now = cls.tree.changed()
+        if QUICK:
+            return
         run("meson", "setup", "--reconfigure", cls.tree.build, cls.tree.root)
         try:
             cls.tree.make()
         except AssertionError as error:
             raise AssertionError(f"{error}{REFRESH}") from None
-        if QUICK:
-            return
         # The tables first: schemas are inside the program.
         cls.tree.python("tests/cli/tables_test.py", "--write")
         cls.tree.make()
@@ -262,7 +264,7 @@ class Extending(unittest.TestCase):
                 [os.path.dirname(other) for other in patched
                  if other.endswith(".cc")].count(folder), 1)
 
-    @unittest.skipIf(QUICK, "quick")
+    @builds
     def test_besides_them_only_what_is_generated_changes(self):
         names, _ = self.tree.changed()
         self.assertGreater(len(names), len(self.patched))
@@ -270,7 +272,7 @@ class Extending(unittest.TestCase):
             if name not in self.patched:
                 self.assertTrue(name.startswith(GENERATED), name)
 
-    @unittest.skipIf(QUICK, "quick")
+    @builds
     def test_the_documents_and_tests_take_them(self):
         for test in ("rooms", "openings", "cli/tables", "cli/man",
                      "cli/completion", "cli/check_formats"):
@@ -280,15 +282,16 @@ class Extending(unittest.TestCase):
                 "--no-path-filenames=true", cwd=self.tree.root,
                 env=self.tree.env())
 
+    @builds
     def test_the_lint_is_explained_and_found(self):
         done = self.tree.shardc("explain", "long-pattern")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("SHD119", done.stdout)
-        if not QUICK:
-            golden = read(self.tree.root, "testdata", "golden", "codes",
-                          "SHD119.txt")
-            self.assertIn("SHD119 long-pattern", golden)
+        golden = read(self.tree.root, "testdata", "golden", "codes",
+                      "SHD119.txt")
+        self.assertIn("SHD119 long-pattern", golden)
 
+    @builds
     def test_the_format_is_written(self):
         done = self.tree.shardc(
             "check", "--mesh", "fsdp:8,tp:4", "--rules", "builtin:llama",
@@ -301,6 +304,7 @@ class Extending(unittest.TestCase):
                 "severity"])
         self.assertIn("gitlab", self.tree.shardc("check", "--help").stdout)
 
+    @builds
     def test_the_importer_reads_its_format(self):
         path = os.path.join(self.tree.root, "specs.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -317,6 +321,7 @@ class Extending(unittest.TestCase):
                          "  - match: '^norm$'\n"
                          "    spec: []\n")
 
+    @builds
     def test_the_checkpoint_format_is_read(self):
         folder = os.path.join(self.tree.root, "arrays")
         out = os.path.join(self.tree.root, "arrays.safetensors")
@@ -346,6 +351,7 @@ class Extending(unittest.TestCase):
         self.assertIn("an array of shape [] does not have 9 bytes",
                       done.stderr)
 
+    @builds
     def test_the_family_builds_a_tree(self):
         path = os.path.join(self.tree.root, "config.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -359,6 +365,7 @@ class Extending(unittest.TestCase):
         self.assertIn("      2  decoder.layers.*.mlp.down.weight  [32, 128]",
                       done.stdout)
 
+    @builds
     def test_the_profile_gives_the_memory(self):
         done = self.tree.shardc(
             "cost", "--mesh", "fsdp:8", "--rules", "builtin:llama",
@@ -367,6 +374,7 @@ class Extending(unittest.TestCase):
         self.assertIn("of 48 GiB", done.stdout, done.stderr)
         self.assertIn("acme-1", self.tree.shardc("cost", "--profiles").stdout)
 
+    @builds
     def test_the_operation_is_verified(self):
         done = self.tree.shardc(
             "verify", "--mesh", "dp:2,sp:2,tp:2", "--operation", "eager",
@@ -399,6 +407,7 @@ class OwnTree:
         for name in self.patched:
             self.assertIn(f"[{name}](../{name})", section)
 
+    @builds
     @unittest.skipIf(ALL, "the whole program is built")
     def test_its_sources_compile(self):
         sources = [name for name in self.patched

@@ -3,9 +3,9 @@
 Usage: live.py [FAMILY...], the families being the files FAMILY_live_test.py.
 `checkpoints` stands for those that save and restore checkpoints, each with the
 earlier versions in EARLIER too. With --environments nothing is run, and the
-names of the environments that the families need are printed. Those without an environment are skipped and counted; the exit status is 77
-where that leaves none, and 1 where a test failed. With --skipped nothing is
-run, and only what would be skipped is printed.
+names of the environments that the families need are printed. Those without an
+environment are skipped and counted; the exit status is 77 where that leaves
+none, and 1 where a test failed.
 """
 
 import os
@@ -73,9 +73,6 @@ def skipped_in(runs):
 
 
 def main():
-    if sys.argv[1:] == ["--skipped"]:
-        skipped_in(runs_of([]))
-        return
     if sys.argv[1:2] == ["--environments"]:
         print(*dict.fromkeys(name for _, name in runs_of(sys.argv[2:])))
         return
