@@ -258,6 +258,9 @@ ROWS = [
     ("an array has an empty name, which DCP cannot store",
      "merge d --to dcp -o o", lambda f: (
          put(f, "d/.zarray", ZARRAY), put(f, "d/0.0", VALUES))),
+    ("an array has an empty name, which orbax cannot store",
+     "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"": F32["x"], "y": F32["x"]})),
     ("has more than 4,096 bytes or is not UTF-8",
      "merge m.safetensors --to orbax -o o",
      tensors("m.safetensors", {"x" * 4097: ("F32", [4, 2], VALUES)})),
