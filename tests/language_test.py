@@ -73,8 +73,8 @@ QUOTED = [
     (r"", r"\bpending (tp|dp|fsdp|sp|ep)\w*(\+\w+)*"),
     # The fixed name of SHD237.
     (r"", r"clash-moves-activation"),
-    # A notice of copyright, and the level of GitHub's annotations.
-    (r"", r"\b(copyright|license) notices?|THIRD-PARTY-NOTICES|::notice|`notice`|\|notice\)"),
+    # A notice of copyright, the file of them, and the level of GitHub's annotations.
+    (r"", r"\b(copyright|license) notices?|THIRD-PARTY-NOTICES|(?-i:NOTICE)|::notice|`notice`|\|notice\)"),
 ]
 
 SKIPPED = {"build", ".git", "__pycache__", "node_modules"}

@@ -1,7 +1,7 @@
 """Every file has a licence and a copyright holder, as `reuse lint` sees it.
 
-The tree keeps no copy of a licence's text: the system's own copy joins it, as
-it does when a package is made. Skipped where `reuse` is not installed.
+LICENSE is the text that Debian has. `reuse lint` wants it in a folder of its own,
+where it is copied; skipped where `reuse` is not installed.
 """
 
 import os
@@ -44,8 +44,16 @@ class Licence(unittest.TestCase):
                 text=True, check=False)
         self.assertEqual(0, linted.returncode, linted.stdout + linted.stderr)
 
+    @unittest.skipUnless(os.path.exists(TEXT), "the system has no licence text")
+    def test_the_licence_is_its_full_text(self):
+        texts = []
+        for path in (TEXT, os.path.join(ROOT, "LICENSE")):
+            with open(path, encoding="utf-8") as text:
+                texts.append(text.read())
+        self.assertEqual(*texts)
+
     def test_the_packages_name_the_same_licence(self):
-        for name in ("LICENSE", "REUSE.toml", "pyproject.toml", "meson.build",
+        for name in ("REUSE.toml", "pyproject.toml", "meson.build",
                      "debian/copyright", "editors/vscode/package.json"):
             with self.subTest(name), open(
                     os.path.join(ROOT, name), encoding="utf-8") as text:
