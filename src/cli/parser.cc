@@ -161,16 +161,8 @@ bool IsCommand(std::string_view word) {
 }
 
 void UnknownCommand(const std::string& word, Findings& findings) {
-  Strings names;
-  for (const Command& command : Commands()) {
-    if (command.name.find(' ') == std::string_view::npos) {
-      names.emplace_back(command.name);
-    }
-  }
-  findings.Add(code::kUsage, {},
-               word.empty() ? "no command is given"
-                            : "`" + word + "` is not a shardc command",
-               DidYouMean(word, names, "`shardc --help` lists the commands"));
+  const StrayWord unknown = AboutCommand(word);
+  findings.Add(code::kUsage, {}, unknown.message, unknown.help);
 }
 
 void LibrariesWithoutVersion(Findings& findings) {

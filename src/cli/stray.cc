@@ -4,6 +4,7 @@
 // The kind of a file is recognised by its first bytes.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
+//   shardc cost --zero-stage 1    ->  did you mean `--zero`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
 #include "cli/stray.h"
 
@@ -21,6 +22,106 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kPeekBytes = 64 << 10;
+
+// A name in other programs, and what shardc has for the same purpose.
+struct OtherName {
+  std::string_view other;
+  std::string_view own;
+};
+
+// Commands of linters, compilers and infrastructure tools.
+constexpr OtherName kOtherCommands[] = {
+    {"lint", "check"},         {"validate", "check"},  {"fmt", "check --fix"},
+    {"format", "check --fix"}, {"fix", "check --fix"}, {"compile", "plan"},
+    {"build", "plan"},         {"apply", "plan"},      {"estimate", "cost"},
+    {"memory", "show memory"}, {"profile", "cost"},    {"tune", "search"},
+    {"autotune", "search"},    {"optimize", "search"}, {"new", "init"},
+    {"prove", "verify"},       {"test", "verify"},     {"simulate", "verify"},
+    {"run", "verify step"},    {"inspect", "show"},    {"view", "show"},
+    {"convert", "export"},     {"list", "manifest"},   {"ls", "manifest"},
+};
+
+// Options of Megatron-LM, DeepSpeed, MaxText, vLLM and transformers, in lower
+// case, with `-` between words. Several may be meant where a command has the
+// first.
+constexpr OtherName kOtherOptions[] = {
+    {"--seq-length", "--seq"},
+    {"--seq-len", "--seq"},
+    {"--sequence-length", "--seq"},
+    {"--max-target-length", "--seq"},
+    {"--max-seq-len", "--seq"},
+    {"--max-model-len", "--seq"},
+    {"--context-length", "--seq"},
+    {"--batch-size", "--batch"},
+    {"--global-batch-size", "--batch"},
+    {"--train-batch-size", "--batch"},
+    {"--max-num-seqs", "--batch"},
+    {"--gradient-accumulation-steps", "--microbatches"},
+    {"--num-microbatches", "--microbatches"},
+    {"--num-pipeline-microbatches", "--microbatches"},
+    {"--zero-stage", "--zero"},
+    {"--recompute-granularity", "--remat"},
+    {"--remat-policy", "--remat"},
+    {"--activation-checkpointing", "--remat"},
+    {"--gradient-checkpointing", "--remat"},
+    {"--kv-cache-dtype", "--kv-dtype"},
+    {"--quantize-kvcache", "--kv-dtype"},
+    {"--config", "--model"},
+    {"--hf-config", "--model"},
+    {"--model-path", "--model"},
+    {"--model-name", "--model"},
+    {"--load", "--checkpoint"},
+    {"--ckpt", "--checkpoint"},
+    {"--ckpt-dir", "--checkpoint"},
+    {"--checkpoint-dir", "--checkpoint"},
+    {"--load-parameters-path", "--checkpoint"},
+    {"--gpu", "--profile"},
+    {"--hardware", "--profile"},
+    {"--accelerator", "--profile"},
+    {"--device-type", "--profile"},
+    {"--hbm", "--memory"},
+    {"--num-gpus", "--devices"},
+    {"--num-devices", "--devices"},
+    {"--world-size", "--devices"},
+    {"--nproc-per-node", "--devices"},
+    {"--pipeline-model-parallel-size", "--stages"},
+    {"--pipeline-parallel-size", "--stages"},
+};
+
+// Options that divide devices, and the axis of a mesh that does the same.
+constexpr OtherName kParallelOptions[] = {
+    {"--tp", "tp"},
+    {"--tp-size", "tp"},
+    {"--tensor-parallel-size", "tp"},
+    {"--tensor-model-parallel-size", "tp"},
+    {"--ici-tensor-parallelism", "tp"},
+    {"--dp", "dp"},
+    {"--dp-size", "dp"},
+    {"--data-parallel-size", "dp"},
+    {"--ici-data-parallelism", "dp"},
+    {"--fsdp", "fsdp"},
+    {"--ici-fsdp-parallelism", "fsdp"},
+    {"--ep", "ep"},
+    {"--expert-model-parallel-size", "ep"},
+    {"--expert-parallel-size", "ep"},
+    {"--ici-expert-parallelism", "ep"},
+    {"--cp", "sp"},
+    {"--sp", "sp"},
+    {"--context-parallel-size", "sp"},
+    {"--ici-sequence-parallelism", "sp"},
+};
+
+// Returns what shardc has for a name of another program; empty if the table
+// does not have the name.
+std::string_view OwnName(std::span<const OtherName> table,
+                         std::string_view other) {
+  std::string folded = FoldCase(other);
+  std::replace(folded.begin(), folded.end(), '_', '-');
+  for (const OtherName& row : table) {
+    if (row.other == folded) return row.own;
+  }
+  return {};
+}
 
 // Returns the first bytes of a regular file. Returns an empty text for anything
 // else.
@@ -158,6 +259,17 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     out.help = *help;
     return out;
   }
+  const std::string_view axis = OwnName(kParallelOptions, flag);
+  if (!axis.empty() && Has(options, "--mesh")) {
+    out.help = "write it as an axis of the mesh: `--mesh " + std::string(axis) +
+               ":N`, with the other axes";
+    return out;
+  }
+  const std::string meant(OwnName(kOtherOptions, flag));
+  if (!meant.empty() && Has(options, meant)) {
+    out.help = "did you mean `" + meant + "`?";
+    return out;
+  }
   // Commands with the same first word are searched first: an unknown option of
   // `verify` is more likely an option of `verify step` than of another command.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
@@ -175,6 +287,26 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
 }
 
 }  // namespace
+
+StrayWord AboutCommand(const std::string& word) {
+  if (word.empty()) {
+    return {"no command is given", "`shardc --help` lists the commands"};
+  }
+  StrayWord out{"`" + word + "` is not a shardc command", {}};
+  const std::string_view own = OwnName(kOtherCommands, word);
+  if (!own.empty()) {
+    out.help = "did you mean `shardc " + std::string(own) + "`?";
+    return out;
+  }
+  Strings names;
+  for (const Command& command : Commands()) {
+    if (command.name.find(' ') == std::string_view::npos) {
+      names.emplace_back(command.name);
+    }
+  }
+  out.help = DidYouMean(word, names, "`shardc --help` lists the commands");
+  return out;
+}
 
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options) {

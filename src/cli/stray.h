@@ -1,4 +1,4 @@
-// Explains words on the command line that no option accepts.
+// Explains words on the command line that are no command and no option's value.
 #ifndef SHARDC_CLI_STRAY_H_
 #define SHARDC_CLI_STRAY_H_
 
@@ -17,6 +17,9 @@ struct StrayWord {
   std::string message;
   std::string help;
 };
+// The first word is not a command. The help names the command of the same
+// purpose or the nearest one.
+StrayWord AboutCommand(const std::string& word);
 StrayWord AboutStray(const std::string& word, const Command& command,
                      std::span<const Option> options);
 

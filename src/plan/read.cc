@@ -70,6 +70,17 @@ class PlanReader {
   bool CheckSchema(const JsonValue& root) {
     const auto schema = root.Find("schema");
     const std::string_view own = schema ? schema->string() : "";
+    const std::string_view version = "shardc.plan/v";
+    if (own.starts_with(version) && own != kSchemaName &&
+        own != kSchemaWithStages) {
+      findings_.Add(code::kSchema, schema->place(),
+                    "this plan has the schema " + ShortQuote(own) +
+                        "; this shardc reads `" + std::string(kSchemaName) +
+                        "` and `" + std::string(kSchemaWithStages) + "`",
+                    "a newer shardc wrote it: read it with that version, or "
+                    "write it again with `shardc plan -o FILE`");
+      return false;
+    }
     if (own != kSchemaName && own != kSchemaWithStages) {
       findings_.Add(code::kSchema, schema ? schema->place() : root.place(),
                     "this is not a plan: its `schema` is not `" +

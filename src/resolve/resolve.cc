@@ -49,6 +49,28 @@
 namespace shardc {
 namespace {
 
+// Returns the list that stands for a spec in Python's form: `[tp, null]` for
+// `P("tp", None)`. Returns nullopt for any other text.
+std::optional<std::string> ListOfPartitionSpec(std::string_view text) {
+  const size_t open = text.find('(');
+  const std::string_view name = text.substr(0, open);
+  if (open == std::string_view::npos || !text.ends_with(')') ||
+      (name != "P" && name != "PS" && !name.ends_with("PartitionSpec"))) {
+    return std::nullopt;
+  }
+  std::string out;
+  for (const char c : text.substr(open)) {
+    if (c == '"' || c == '\'') continue;
+    out += c == '(' ? '[' : c == ')' ? ']' : c;
+  }
+  constexpr std::string_view kNone = "None";
+  for (size_t at = out.find(kNone); at != std::string::npos;
+       at = out.find(kNone, at)) {
+    out.replace(at, kNone.size(), "null");
+  }
+  return out;
+}
+
 constexpr std::string_view kToken = "token";
 constexpr std::string_view kRegistered = "registered";
 constexpr std::string_view kAxisRuleKind = "axis rule";
@@ -498,9 +520,11 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
         code::kUnknownName, written.place,
         "there is no bundle " + ShortQuote(written.name),
         axis ? "to shard the first dimension, write `[" + written.name + "]`"
-             : DidYouMean(
-                   written.name, BundleNames(),
-                   "write the spec as a list, such as `[[FSDP, SP], TP]`"));
+             : DidYouMean(written.name, BundleNames(),
+                          "write the spec as a list, such as `" +
+                              ListOfPartitionSpec(written.name)
+                                  .value_or("[[FSDP, SP], TP]") +
+                              "`"));
     return std::nullopt;
   }
   auto resolved = Resolve(bundle->axes, mode, findings);

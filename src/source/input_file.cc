@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,6 +71,23 @@ std::optional<std::string> SimilarName(const std::string& name,
   return stem ? std::optional(*stem + ending) : std::nullopt;
 }
 
+// Returns whether a path may be the name of a model on the Hugging Face Hub,
+// such as `meta-llama/Llama-3.1-8B`.
+bool MayBeHubName(const std::string& path) {
+  const size_t slash = path.find('/');
+  if (slash == 0 || slash == std::string::npos || path.starts_with('.') ||
+      path.find('/', slash + 1) != std::string::npos ||
+      slash + 1 == path.size()) {
+    return false;
+  }
+  const size_t dot = path.rfind('.');
+  static constexpr std::array<std::string_view, 6> kEndings = {
+      ".json", ".yaml", ".yml", ".gz", ".safetensors", ".gguf"};
+  return dot == std::string::npos ||
+         std::find(kEndings.begin(), kEndings.end(),
+                   std::string_view(path).substr(dot)) == kEndings.end();
+}
+
 // Returns the help for a path that names no file. A folder with more than
 // kMostNames names is not searched, because each name is compared.
 std::string HelpForMissing(const std::string& path) {
@@ -83,7 +101,12 @@ std::string HelpForMissing(const std::string& path) {
   const auto names = NamesIn(folder.empty() ? "." : folder, error);
   if (!names) {
     const bool missing = error == std::errc::no_such_file_or_directory;
-    return missing ? "there is no folder " + Quote(folder) : "";
+    if (!missing) return "";
+    return "there is no folder " + Quote(folder) +
+           (MayBeHubName(path)
+                ? "; if it is a model of the Hugging Face Hub, `hf download " +
+                      path + " config.json` prints the path of its config.json"
+                : "");
   }
   if (names->size() > kMostNames) return "";
   const auto similar = SimilarName(name, *names);

@@ -2,9 +2,10 @@
 // word may stand for. Numbers are formatted with integer arithmetic only, so
 // that the texts are the same on every platform.
 //
-// Nearest() returns the candidate with the smallest edit distance to a word. It
-// returns no candidate whose distance is more than a third of the word's
-// length. Swapping two neighbouring letters counts as one edit. For example:
+// Nearest() returns the candidate with the smallest edit distance to a word. A
+// distance of more than a third of the word's length does not count; then it
+// returns the first candidate of which the word is the first part. Swapping two
+// neighbouring letters counts as one edit. For example:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
@@ -187,7 +188,14 @@ std::optional<std::string> Nearest(std::string_view word,
       best = candidate;
     }
   }
-  return best;
+  if (best) return best;
+  // The first part of a name, such as `h100` of `h100-sxm`.
+  for (const std::string& candidate : candidates) {
+    if (wanted.size() > 2 && FoldCase(candidate).starts_with(wanted + "-")) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string DidYouMean(std::string_view word,

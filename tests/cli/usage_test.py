@@ -1,6 +1,7 @@
 """The first minutes with shardc: its messages when it is called wrongly."""
 
 import os
+import re
 import tempfile
 import unittest
 
@@ -58,6 +59,77 @@ class Usage(Case):
             result = self.check(run(*words), 2)
             self.assertIn(said, result.err)
             self.assertNotIn("not expected", result.err)
+
+    def test_names_of_other_programs_get_those_of_shardc(self):
+        for words, said in [
+                (["lint"], "did you mean `shardc check`?"),
+                (["Validate"], "did you mean `shardc check`?"),
+                (["fmt"], "did you mean `shardc check --fix`?"),
+                (["autotune"], "did you mean `shardc search`?"),
+                (["cost", "--sequence-length", "8"], "did you mean `--seq`?"),
+                (["cost", "--seq_length=8"], "did you mean `--seq`?"),
+                (["cost", "--global-batch-size", "8"],
+                 "did you mean `--batch`?"),
+                (["cost", "--zero-stage", "1"], "did you mean `--zero`?"),
+                (["cost", "--kv_cache_dtype", "fp8"],
+                 "did you mean `--kv-dtype`?"),
+                (["search", "--world-size", "8"], "did you mean `--devices`?"),
+                (["plan", "--tensor-model-parallel-size", "8"],
+                 "write it as an axis of the mesh: `--mesh tp:N`"),
+                (["cost", "--profile", "h100", "--mesh", "tp:2", "--rules",
+                  "auto", "--manifest", "m.json"],
+                 "did you mean `h100-sxm`?")]:
+            with self.subTest(words=words):
+                self.assertIn(said, self.check(run(*words), 2).err)
+
+    def test_each_of_these_names_is_a_command_or_an_option(self):
+        path = os.path.join(ROOT, "src", "cli", "stray.cc")
+        with open(path, encoding="utf-8") as file:
+            rows = re.findall(r'\{"([^"]+)", "([^"]+)"\}', file.read())
+        self.assertGreater(len(rows), 70)
+        helps = run("--help").out
+        options = "".join(run(command, "--help").out
+                          for command in ("plan", "cost", "search", "split",
+                                          "check"))
+        for other, own in rows:
+            with self.subTest(other=other):
+                if own.startswith("--"):
+                    self.assertIn(f"  {own} ", options)
+                    self.assertNotIn(f"  {other} ", options)
+                elif not other.startswith("--"):
+                    self.assertRegex(helps, rf"(?m)^  {own.split()[0]} ")
+                    self.assertNotRegex(helps, rf"(?m)^  {other} ")
+
+    def test_a_name_of_the_hub_is_no_path(self):
+        err = self.check(run("plan", "--mesh", "tp:2", "--rules", "auto",
+                             "--model", "meta-llama/Llama-3.1-8B"), 2).err
+        self.assertIn("`hf download meta-llama/Llama-3.1-8B config.json`", err)
+        err = self.check(run("plan", "--mesh", "tp:2", "--rules", "auto",
+                             "--model", "no-folder/config.json"), 2).err
+        self.assertNotIn("hf download", err)
+
+    def test_a_plan_of_a_newer_version_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"schema": "shardc.plan/v9"}')
+            err = self.check(run("diff", path, path), 2).err
+            self.assertIn("has the schema `shardc.plan/v9`", err)
+            self.assertIn("a newer shardc wrote it", err)
+
+    def test_a_spec_as_in_python_is_shown_as_a_list(self):
+        for text, spec in [("P(\"tp\")", "[tp]"),
+                           ("P(('fsdp', 'sp'), None)", "[[fsdp, sp], null]"),
+                           ("PartitionSpec(None, 'tp')", "[null, tp]"),
+                           ("f('tp')", "[[FSDP, SP], TP]")]:
+            with self.subTest(text), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "r.yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules:\n  - match: a\n"
+                               f"    spec: {text}\n")
+                err = self.check(run("rules", "--rules", path), 2).err
+                self.assertIn(f"write the spec as a list, such as `{spec}`",
+                              err)
 
     def test_errors_without_a_file_point_at_the_command_line(self):
         for words, column, marked in [

@@ -65,6 +65,9 @@ TEST_CASE("wording: the nearest name") {
   CHECK(Nearest("REPLICATE", names) == "replicated");
   CHECK(Nearest("Tp", names) == "tp");
   CHECK_FALSE(Nearest("expert", names));
+  // The first part of a name is near to it.
+  CHECK(Nearest("h100", std::vector<std::string>{"tpu-v4", "h100-sxm"}) ==
+        "h100-sxm");
   CHECK_FALSE(Nearest("", names));
   // If two names have the same distance, the first one is suggested.
   const std::vector<std::string> alike = {"abcd", "abce"};
