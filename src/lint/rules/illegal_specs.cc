@@ -120,8 +120,9 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
         return ObserveIndivisibleDimension(facts, group, edit);
       },
-      "pad the dimension, use an axis that divides it, or drop the axis with "
-      "`illegal: shrink`",
+      "pad the dimension, use an axis that divides it, drop the axis with "
+      "`illegal: shrink`, or hold shards of different sizes with `illegal: "
+      "pad`",
       sink);
   // If a policy of the rules file, such as `illegal: shrink`, corrects the
   // spec, the level of the finding is lowered. Its help does not suggest the
