@@ -91,6 +91,7 @@ MAY_INCLUDE = {
         "cost", "suggest"},
     "audit": {"source", "devices", "model", "hlo", "importers/rules", "comm",
         "cost"},
+    "kv": {"source", "model", "plan"},
     "picture": {"source", "model", "roles", "comm", "plan"},
     "emit": {"source", "model", "plan"},
     "emit/findings": {"source", "lint/rules", "emit"},
@@ -101,6 +102,7 @@ MAY_INCLUDE = {
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "model", "cost", "search", "emit"},
     "emit/audits": {"source", "audit", "emit/costs", "emit/findings"},
+    "emit/kv": {"source", "kv", "emit"},
     "emit/pictures": {"source", "model", "picture"},
     "emit/schedules": {"source", "schedule", "emit/pictures"},
     "emit/report": {"source", "model", "comm", "plan/difference", "cost", "audit",
@@ -114,7 +116,7 @@ MAY_INCLUDE = {
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "verify/step", "eval", "emit", "emit/findings",
         "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
-        "search", "hlo", "audit", "emit/audits", "picture", "emit/pictures", "emit/report", "suggest", "lsp"},
+        "search", "hlo", "audit", "emit/audits", "kv", "emit/kv", "picture", "emit/pictures", "emit/report", "suggest", "lsp"},
 #Precompiled; no source includes it.
     "pch": {"legalize", "lint/analysis", "lint/rules", "model", "plan", "source"},
 }

@@ -264,6 +264,7 @@ def navigation(manual, playground):
             {"Scanned layers": guide("scanned-layers")},
             {"Sharding in CI": guide("ci")},
             {"KV heads that do not divide": guide("kv-heads")},
+            {"From prefill to decode": guide("kv-map")},
             {"What a plan costs": guide("cost")},
             {"The cheapest sharding": guide("search")},
             {"Searches of known models": guide("search-published")},

@@ -330,8 +330,8 @@ def fingerprint(data: Mapping[str, Any]) -> str:
 def _fingerprint(data: Mapping[str, Any], params: list[str]) -> str:
     members = [
         f'"{key}":{_canonical(data[key])}'
-        for key in ("attention", "mesh", "modes")
-        if key != "attention" or data[key]
+        for key in ("attention", "kv", "mesh", "modes")
+        if key in data and (key != "attention" or data[key])
     ]
     members.append(f'"params":{{{",".join(params)}}}')
     if "stages" in data:

@@ -4,9 +4,9 @@
 // parse, families, stored, hlo, importers/rules, match, match/proof, resolve,
 // legalize, schedule, step, plan, plan/difference, lint/analysis, lint/rules,
 // lint, checkpoint, target, exec/machine, exec/operations, eval, verify/cases,
-// verify, verify/step, cost, suggest, search, audit, picture, emit,
+// verify, verify/step, cost, suggest, search, audit, kv, picture, emit,
 // emit/findings, emit/verify, emit/exports, emit/plans, emit/costs,
-// emit/audits, emit/pictures, emit/schedules, emit/report, lsp.
+// emit/audits, emit/kv, emit/pictures, emit/schedules, emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 

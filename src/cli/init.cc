@@ -25,6 +25,7 @@
 #include "families/families.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
+#include "plan/kv_layout.h"
 #include "plan/mesh_purposes.h"
 #include "plan/pack_axes.h"
 #include "source/file.h"
@@ -218,7 +219,9 @@ std::unique_ptr<const Compiled> CompileText(const std::string& text,
       rule.source_name = rule.place.source->name();
     }
   }
-  return Compile(mesh, std::move(*rules), manifest, {}, findings);
+  auto out = Compile(mesh, std::move(*rules), manifest, {}, findings);
+  if (out != nullptr) SetKv(inputs.model ? &*inputs.model : nullptr, *out);
+  return out;
 }
 
 bool IsClean(const Compiled& compiled,

@@ -43,9 +43,7 @@ std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
   return CacheBytes(own);
 }
 
-std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
-                                                int64_t batch, int64_t length,
-                                                Dtype dtype) {
+std::optional<std::vector<CacheKind>> CacheKindsOf(const ModelConfig& model) {
   if (!model.layers || model.has_encoder) return std::nullopt;
   // DeepSeek's cache holds one compressed row per token, the latent row of MLA.
   // Its size is unknown if the configuration lacks the length of this row
@@ -55,13 +53,12 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   }
   const int64_t attending = model.attention_layers.value_or(*model.layers);
   const int64_t layers = attending - model.borrowing_layers.value_or(0);
-  if (layers <= 0) return std::vector<CacheSizes>{};
-  CacheSizes all{.layers = layers, .batch = batch, .length = length};
-  all.element_bytes = DtypeBits(dtype) / 8;
+  if (layers <= 0) return std::vector<CacheKind>{};
+  CacheKind all;
   if (model.latent_rank) {
     all.kv_heads = 1;
-    all.head_dim = *model.latent_rank + model.latent_rope_dim.value_or(0) +
-                   model.index_dim.value_or(0);
+    all.head_dim = *model.latent_rank + model.latent_rope_dim.value_or(0);
+    all.index_dim = model.index_dim.value_or(0);
     all.tensors = 1;
   } else {
     const auto heads = model.kv_heads ? model.kv_heads : model.heads;
@@ -70,7 +67,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     all.head_dim = *model.head_dim;
     all.value_dim = model.value_dim.value_or(0);
   }
-  std::vector<CacheSizes> out;
+  std::vector<CacheKind> out;
   // With chunked attention, a token attends only to keys of its own chunk. The
   // cache therefore keeps at most one chunk of tokens, as it keeps at most one
   // window of tokens with sliding-window attention.
@@ -84,17 +81,40 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   all.layers = layers - windowed;
   if (all.layers > 0) {
     out.push_back(all);
-    CacheSizes& full = out.back();
+    CacheKind& full = out.back();
     full.kv_heads = model.full_kv_heads.value_or(all.kv_heads);
     full.head_dim = model.full_head_dim.value_or(all.head_dim);
   }
   if (windowed > 0) {
+    all.kept = KeptTokens::kWindow;
     all.layers = windowed;
-    all.length = std::min(length, *window);
+    all.window = *window;
     all.kv_heads = model.windowed_kv_heads.value_or(all.kv_heads);
     all.head_dim = model.windowed_head_dim.value_or(all.head_dim);
     all.value_dim = model.windowed_value_dim.value_or(all.value_dim);
     out.push_back(all);
+  }
+  return out;
+}
+
+std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
+                                                int64_t batch, int64_t length,
+                                                Dtype dtype) {
+  const auto kinds = CacheKindsOf(model);
+  if (!kinds) return std::nullopt;
+  std::vector<CacheSizes> out;
+  for (const CacheKind& kind : *kinds) {
+    CacheSizes& one = out.emplace_back();
+    one.layers = kind.layers;
+    one.batch = batch;
+    one.length = kind.kept == KeptTokens::kWindow
+                     ? std::min(length, kind.window)
+                     : length;
+    one.kv_heads = kind.kv_heads;
+    one.head_dim = kind.head_dim + kind.index_dim;
+    one.value_dim = kind.value_dim;
+    one.tensors = kind.tensors;
+    one.element_bytes = DtypeBits(dtype) / 8;
   }
   if (dtype != Dtype::kI8) return out;
   for (size_t i = out.size(); i > 0;) {

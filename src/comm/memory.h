@@ -47,6 +47,22 @@ std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
+// The layers of a model that keep the same tokens and have heads of the same
+// sizes.
+struct CacheKind {
+  // kAll or kWindow.
+  KeptTokens kept = KeptTokens::kAll;
+  int64_t layers = 0;
+  int64_t kv_heads = 0, head_dim = 0, value_dim = 0, tensors = 2;  // CacheSizes
+  int64_t window = 0;  // the tokens of the window or chunk; 0 with kAll
+  // The width of the key that an indexer stores for each token in addition to
+  // the latent row; 0 without an indexer.
+  int64_t index_dim = 0;
+};
+// Returns the kinds of a model's layers with a cache: those that keep all
+// tokens, then those with a window. Returns nullopt where CachesOf() does.
+std::optional<std::vector<CacheKind>> CacheKindsOf(const ModelConfig& model);
+
 // Returns the caches of a model: one for its layers with full attention, and
 // one for its layers with a window, which keep no more tokens than the window.
 // A model may have only one kind of these layers, and so one cache. For int8,

@@ -119,6 +119,24 @@ struct RopeConfig {
   double low_frequency_factor = 1, high_frequency_factor = 4;
 };
 
+// What a layer keeps of the tokens of a request while tokens are generated.
+enum class KeptTokens : uint8_t {
+  kAll,     // keys and values, or latent rows, of all tokens
+  kWindow,  // those of the last tokens (of a window or a chunk)
+  kState,   // the state of a state-space mixer or of linear attention
+  kNone,    // nothing, because it attends to what another layer keeps
+};
+
+// The sizes of linear attention with a gated delta rule (Qwen3-Next, Qwen3.5).
+// A value head has a state of key_dim * value_dim numbers. Before it, a
+// convolution over `kernel` tokens reads queries, keys and values, so a layer
+// also keeps the last kernel - 1 inputs of the convolution.
+struct LinearAttention {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  int64_t kernel = 0;
+  bool operator==(const LinearAttention&) const = default;
+};
+
 // The structure of a model from its config.json. A member is empty if its key
 // is absent and its value does not follow from other keys or from the model
 // family.
@@ -137,6 +155,12 @@ struct ModelConfig {
   // they attend to the keys and values of another layer. `borrowing_windowed`
   // is the number of these layers whose attention has a window.
   std::optional<int64_t> borrowing_layers, borrowing_windowed;
+  // What each layer keeps, indexed by layer. Empty if the config does not state
+  // it for each layer, or if the list would not have the numbers of layers
+  // above.
+  std::vector<KeptTokens> kept;
+  // The sizes of layers with linear attention, if the config states them.
+  std::optional<LinearAttention> linear_attention;
   // Gemma 4: the head size and the number of KV heads in layers without a
   // window, if they differ from `head_dim` and `kv_heads`.
   std::optional<int64_t> full_head_dim, full_kv_heads;

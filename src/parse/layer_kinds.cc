@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "parse/model_families.h"
+#include "source/index.h"
 #include "source/json.h"
 
 namespace shardc {
@@ -335,6 +338,200 @@ void ReadBorrowing(ConfigFields& fields, const std::optional<JsonValue>& kinds,
   config.borrowing_windowed = windowed;
 }
 
+// Lists what each layer keeps. The keys are those by which the functions above
+// count the layers. A list that does not have the same counts is dropped.
+class KeptList {
+ public:
+  KeptList(ConfigFields& fields, const ModelConfig& config)
+      : fields_(fields), config_(config), layers_(*config.layers) {}
+
+  // `kinds` and `pattern` state the kinds of the layers, if the config does.
+  std::vector<KeptTokens> List(const std::optional<JsonValue>& kinds,
+                               const std::optional<JsonValue>& pattern) {
+    constexpr int64_t kMostListed = 10'000;
+    if (layers_ > kMostListed || config_.has_encoder) return {};
+    kept_.assign(AsIndex(layers_), KeptTokens::kAll);
+    const bool listed = kinds && kinds->IsArray();
+    const bool known = listed                           ? ByKinds(*kinds)
+                       : pattern && pattern->IsString() ? ByPattern(*pattern)
+                                                        : ByPeriod();
+    if (!known) return {};
+    Borrow();
+    return HasCounts() ? std::move(kept_) : std::vector<KeptTokens>{};
+  }
+
+ private:
+  bool HasWindows() const {
+    return config_.sliding_window || config_.attention_chunk;
+  }
+  // Sets the layers for which `has(layer)` is true.
+  template <class Has>
+  void Set(KeptTokens what, const Has& has) {
+    for (int64_t i = 0; i < layers_; ++i) {
+      if (has(i)) kept_[AsIndex(i)] = what;
+    }
+  }
+
+  bool ByKinds(const JsonValue& kinds) {
+    if (static_cast<int64_t>(kinds.size()) != layers_) return false;
+    size_t at = 0;
+    for (const JsonValue kind : kinds.items()) {
+      const std::string_view name = kind.IsString() ? kind.string() : "";
+      const bool sliding =
+          name == "sliding_attention" || name == "chunked_attention";
+      // A `hybrid` layer of Zamba keeps keys and values and a state.
+      if (name == "hybrid") return false;
+      const bool full = name == "full_attention" || name == "attention";
+      if (!full) {
+        kept_[at] = !sliding       ? KeptTokens::kState
+                    : HasWindows() ? KeptTokens::kWindow
+                                   : KeptTokens::kAll;
+      }
+      ++at;
+    }
+    return true;
+  }
+
+  // Reads the pattern of Nemotron-H: `*` is a layer with attention, `M` one
+  // with a mixer, and any other letter one that keeps nothing.
+  bool ByPattern(const JsonValue& pattern) {
+    const std::string_view text = pattern.string();
+    if (static_cast<int64_t>(text.size()) != layers_) return false;
+    Set(KeptTokens::kNone, [&](int64_t i) { return text[AsIndex(i)] != '*'; });
+    Set(KeptTokens::kState, [&](int64_t i) { return text[AsIndex(i)] == 'M'; });
+    return true;
+  }
+
+  // Returns for each layer whether a list has a number other than 0 there.
+  // Returns an empty list if it has not one integer for each layer.
+  std::vector<bool> Marks(std::string_view key) {
+    std::vector<bool> out;
+    const auto list = fields_.Find(key);
+    if (!list || !list->IsArray()) return out;
+    for (const JsonValue one : list->items()) {
+      if (one.kind() != JsonKind::kInteger) return {};
+      out.push_back(one.integer() != 0);
+    }
+    return static_cast<int64_t>(out.size()) == layers_ ? out
+                                                       : std::vector<bool>{};
+  }
+
+  bool ByPeriod() {
+    if (config_.attention_layers && *config_.attention_layers != layers_) {
+      const std::vector<bool> marks = Marks("attn_type_list");
+      std::optional<int64_t> every =
+          fields_.Count("full_attention_interval").value;
+      if (!every && fields_.IsA(config_families::kAttentionInFourth)) every = 4;
+      if (!every && marks.empty()) return false;
+      Set(KeptTokens::kState, [&](int64_t i) {
+        return marks.empty() ? (i + 1) % *every != 0 : !marks[AsIndex(i)];
+      });
+    }
+    const int64_t windowed = config_.windowed_layers.value_or(0);
+    if (!HasWindows() || windowed == 0) return true;
+    if (windowed == layers_) {
+      Set(KeptTokens::kWindow, [](int64_t) { return true; });
+      return true;
+    }
+    // Layers with linear attention have no window.
+    if (config_.attention_layers && *config_.attention_layers != layers_) {
+      return false;
+    }
+    return ByWindow();
+  }
+
+  bool ByWindow() {
+    const bool unrotated = fields_.IsA(config_families::kWindowUnrotated);
+    if (config_.attention_chunk || unrotated) {
+      const std::vector<bool> marks = Marks("no_rope_layers");
+      const int64_t period =
+          fields_.Count("no_rope_layer_interval").value.value_or(4);
+      Set(KeptTokens::kWindow, [&](int64_t i) {
+        const bool rotates =
+            marks.empty() ? (i + 1) % period != 0 : marks[AsIndex(i)];
+        return rotates != unrotated;
+      });
+      return true;
+    }
+    if (fields_.Has("hybrid_layer_pattern")) {
+      const std::vector<bool> marks = Marks("hybrid_layer_pattern");
+      if (marks.empty()) return false;
+      Set(KeptTokens::kWindow, [&](int64_t i) { return marks[AsIndex(i)]; });
+      return true;
+    }
+    const auto written = fields_.Find("sliding_window_pattern");
+    if (written && written->IsString()) {
+      const std::string_view text = written->string();
+      if (text.empty()) return false;
+      const int64_t length = std::ssize(text);
+      Set(KeptTokens::kWindow, [&](int64_t i) {
+        return text[AsIndex(i % length)] == 'L' && i != layers_ - 1;
+      });
+      return true;
+    }
+    std::optional<int64_t> period = fields_.Count(kWindowPattern).value;
+    for (const config_families::Period& every : config_families::kSeesAll) {
+      if (!fields_.IsA({&every.family, 1})) continue;
+      // These families differ in which layer of a group attends to all tokens.
+      if (every.rounds_up) return false;
+      if (!period) period = every.layers;
+    }
+    if (period) {
+      Set(KeptTokens::kWindow,
+          [&](int64_t i) { return (i + 1) % *period != 0; });
+      return true;
+    }
+    if (fields_.IsA(config_families::kWindowInEven)) return false;
+    const int64_t first = layers_ - *config_.windowed_layers;
+    Set(KeptTokens::kWindow, [&](int64_t i) { return i >= first; });
+    return true;
+  }
+
+  // Marks the layers that attend to the keys and values of another layer
+  // (ReadBorrowing).
+  void Borrow() {
+    const int64_t borrowing = config_.borrowing_layers.value_or(0);
+    if (borrowing == 0) return;
+    const std::optional<int64_t> group =
+        fields_.Count("cla_share_factor").value;
+    const bool cross = group && fields_.IsTrue("use_cla").value_or(false);
+    Set(KeptTokens::kNone, [&](int64_t i) {
+      return cross ? i % *group != 0 : i >= layers_ - borrowing;
+    });
+  }
+
+  bool HasCounts() const {
+    const auto count = [&](KeptTokens what) {
+      return static_cast<int64_t>(std::count(kept_.begin(), kept_.end(), what));
+    };
+    const int64_t attending = config_.attention_layers.value_or(layers_) -
+                              config_.borrowing_layers.value_or(0);
+    const int64_t windowed = HasWindows()
+                                 ? config_.windowed_layers.value_or(attending) -
+                                       config_.borrowing_windowed.value_or(0)
+                                 : 0;
+    return count(KeptTokens::kWindow) == windowed &&
+           count(KeptTokens::kAll) == attending - windowed;
+  }
+
+  ConfigFields& fields_;
+  const ModelConfig& config_;
+  const int64_t layers_;
+  std::vector<KeptTokens> kept_;
+};
+
+void ReadLinearAttention(ConfigFields& fields, ModelConfig& config) {
+  const auto key_heads = fields.Count("linear_num_key_heads").value;
+  const auto value_heads = fields.Count("linear_num_value_heads").value;
+  const auto key_dim = fields.Count("linear_key_head_dim").value;
+  const auto value_dim = fields.Count("linear_value_head_dim").value;
+  const auto kernel = fields.Count("linear_conv_kernel_dim").value;
+  if (key_heads && value_heads && key_dim && value_dim && kernel) {
+    config.linear_attention = LinearAttention{*key_heads, *value_heads,
+                                              *key_dim, *value_dim, *kernel};
+  }
+}
+
 }  // namespace
 
 void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
@@ -368,6 +565,8 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
         std::min(*config.windowed_layers, *config.attention_layers);
   }
   ReadBorrowing(fields, kinds, config);
+  ReadLinearAttention(fields, config);
+  config.kept = KeptList(fields, config).List(kinds, pattern);
 }
 
 }  // namespace shardc

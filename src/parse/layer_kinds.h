@@ -9,7 +9,8 @@
 namespace shardc {
 
 // Sets whether the model has an encoder and whether it is causal. Counts the
-// layers with attention and the layers with a window. If the config lists the
+// layers with attention and the layers with a window, and lists what each layer
+// keeps of a request's tokens. If the config lists the
 // kind of each layer, the list is used. Otherwise a pattern in the config is
 // used, and otherwise the default of the family. The caller has set the number
 // of layers and the window in `config`, if the model has them.

@@ -281,6 +281,10 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   JsonWriter json(out, JsonStyle::kCanonical);
   json.BeginObject();
   WriteAttention(json, plan);
+  if (!plan.kv.empty()) {
+    json.Key("kv");
+    WriteKv(json, plan.kv);
+  }
   json.Key("mesh");
   WriteMesh(json, plan.mesh);
   json.Key("modes");

@@ -20,6 +20,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
+#include "plan/kv_layout.h"
 #include "plan/plan_stages.h"
 #include "resolve/attention.h"
 #include "resolve/resolve.h"
@@ -153,6 +154,8 @@ struct Plan {
   // Indexed by rule: the axis of the rule's `place`, or an empty text.
   std::vector<std::string> placement_axes;
   std::vector<ModeAttention> attention;
+  // What the layers keep for each request; empty if it is not known.
+  std::vector<KvKind> kv;
   bool has_weight_decay = false;
   // The stages of a pipeline; nullopt for a plan without stages. With stages,
   // no spec has the axis of the stages. The bytes in `layouts` are those of a

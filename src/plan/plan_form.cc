@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "model/axis_rules.h"
+#include "plan/kv_layout.h"
 #include "schedule/table.h"
 
 namespace shardc {
@@ -111,6 +112,8 @@ bool IsLevel(const JsonValue& value) {
   return IsOneOf(value, kKnown);
 }
 
+bool IsKvKind(const JsonValue& value) { return IsOneOf(value, kKvKindNames); }
+
 bool IsHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -192,6 +195,7 @@ constexpr Field kPlanFields[] = {
     {"params", IsObject, kObject},
     {"attention", IsObject, kObject},
     {"attention_corrections", IsArray, kList, false},
+    {"kv", IsArray, kList, false},
     {"summary", IsObject, kObject},
     {"diagnostics", IsArray, kList, false}};
 constexpr Field kMeshFields[] = {
@@ -278,6 +282,14 @@ constexpr Field kSlicesFields[] = {
     {"dim", IsCount, kCount},
     {"dims", IsPositive, kPositive, false},
     {"of", IsListOf<IsRange>, "a list of [first, end]"}};
+constexpr Field kKvFields[] = {
+    {"axes", IsObject, kObject, false},
+    {"head_dim", IsPositive, kPositive, false},
+    {"heads", IsPositive, kPositive, false},
+    {"kind", IsKvKind, "a kind that shardc-plan(5) lists"},
+    {"layers", IsListOf<IsRange>, "a list of [first, end]"},
+    {"value_dim", IsPositive, kPositive, false},
+    {"window", IsPositive, kPositive, false}};
 constexpr Field kDiagnosticFields[] = {
     {"code", IsCode, "`SHD` and three digits"},
     {"name", IsText, kText},
@@ -300,7 +312,7 @@ class FormChecker {
     const JsonValue mesh = *root.Find("mesh");
     if (!Object(mesh, "the mesh", kMeshFields) ||
         !Objects(*mesh.Find("axes"), "an axis", kAxisFields) ||
-        !Objects(*root.Find("rules"), "a rule", kRuleFields) ||
+        !Objects(*root.Find("rules"), "a rule", kRuleFields) || !Kv(root) ||
         !Object(*root.Find("summary"), "the summary", kSummaryFields) ||
         !Stages(root)) {
       return false;
@@ -340,6 +352,24 @@ class FormChecker {
     }
     const auto copies = stages->Find("copies");
     return !copies || Objects(*copies, "a copy", kCopyFields);
+  }
+
+  bool Kv(const JsonValue& root) {
+    const auto kv = root.Find("kv");
+    if (!kv) return true;
+    if (!Objects(*kv, "an entry of `kv`", kKvFields)) return false;
+    for (const JsonValue kind : kv->items()) {
+      const auto axes = kind.Find("axes");
+      if (!axes) continue;
+      for (const JsonMember mode : axes->members()) {
+        if (!IsMode(mode.key)) return NoMode(mode.key);
+        if (!IsGroup(mode.value)) {
+          return Refuse(mode.value,
+                        "the axes of a mode are " + std::string(kGroup));
+        }
+      }
+    }
+    return true;
   }
 
   bool Param(const JsonValue& param) {

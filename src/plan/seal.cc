@@ -124,11 +124,11 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   Sha256Sink digest;
   JsonWriter json(digest, JsonStyle::kCanonical);
   json.BeginObject();
-  for (const std::string_view key : {"attention", "mesh", "modes"}) {
-    const JsonValue value = *root.Find(key);
-    if (key == "attention" && value.size() == 0) continue;
+  for (const std::string_view key : {"attention", "kv", "mesh", "modes"}) {
+    const auto value = root.Find(key);
+    if (!value || (key == "attention" && value->size() == 0)) continue;
     json.Key(key);
-    WriteCanonical(json, value);
+    WriteCanonical(json, *value);
   }
   json.Key("params");
   json.BeginObject();

@@ -236,6 +236,11 @@ std::optional<PlanView> ViewPlan(const JsonDocument& document,
       !ReadAttention(document.root(), out, findings)) {
     return std::nullopt;
   }
+  if (const auto kv = document.root().Find("kv")) {
+    auto kinds = ReadKv(*kv, findings);
+    if (!kinds) return std::nullopt;
+    out.kv = std::move(*kinds);
+  }
   return out;
 }
 

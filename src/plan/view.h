@@ -13,6 +13,7 @@
 
 #include "model/axis_rules.h"
 #include "model/spec.h"
+#include "plan/kv_layout.h"
 #include "plan/read.h"
 #include "source/json.h"
 #include "source/source.h"
@@ -44,11 +45,13 @@ struct PlanView {
   // The corrections of each parameter, indexed by parameter.
   std::vector<std::vector<Correction>> corrections;
   std::vector<Attention> attention;
+  // What the layers keep for each request; empty if the plan does not state it.
+  std::vector<KvKind> kv;
 };
 
 // Reads a plan with its rules and attention specs. Returns nullopt and adds a
-// finding if ParsePlan fails, or if a rule or an attention spec is malformed
-// (code schema).
+// finding if ParsePlan fails, or if a rule, an attention spec or `kv` is
+// malformed (code schema).
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 

@@ -24,6 +24,7 @@
 #include "parse/rules.h"
 #include "parse/stages_read.h"
 #include "plan/divide.h"
+#include "plan/kv_layout.h"
 #include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "resolve/resolve.h"
@@ -429,8 +430,10 @@ std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings) {
   auto compiled = Compile(std::move(opened.mesh), std::move(opened.rules),
                           std::move(opened.manifest), opened.options, findings);
-  if (compiled == nullptr || !opened.stages) return compiled;
+  if (compiled == nullptr) return compiled;
   const ModelConfig* config = opened.model ? &*opened.model : nullptr;
+  SetKv(config, *compiled);
+  if (!opened.stages) return compiled;
   DivideByStages(*opened.stages, config, *compiled, findings);
   return compiled;
 }

@@ -86,6 +86,8 @@ OTHERS = [
     "merge {F} --out {O}/m.safetensors", "merge {D} --out {O}/m.safetensors",
     "reshard {D} --plan {P} --out {O}/r", "reshard {D} --plan {F} --out {O}/r",
     "diff {F} {P} -o {O}/d", "diff {P} {F} -o {O}/d",
+    "kv --from {F} --to {P} -o {O}/k", "kv --from {P} --to {F} -o {O}/k",
+    "kv --from {P} --to {P} --model {F} -o {O}/k",
     f"diff {{P}} --mesh {{F}} {RULES} {TREE} -o {{O}}/d",
     f"diff {{P}} {MESH} --rules {{F}} {TREE} -o {{O}}/d",
     f"diff {{P}} {MESH} {RULES} --manifest {{F}} -o {{O}}/d",

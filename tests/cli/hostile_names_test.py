@@ -176,6 +176,7 @@ COMMANDS = [
     ["fit", "--no-project", *FLAGS[3:], "--devices", "4", *STEP],
     ["search", *FLAGS, *STEP, *SEARCH],
     ["diff", "base.json", *FLAGS],
+    ["kv", "--from", "base.json", "--to", "base.json", "--tokens", "8"],
     ["show", "rules", *FLAGS], ["show", "mesh", "--mesh", "mesh.yaml"],
     ["show", "layout", Q, *FLAGS], ["show", "memory", *FLAGS, *STEP],
     ["show", "cache", *FLAGS, *STEP, "--kv-len", "64"],

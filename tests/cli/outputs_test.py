@@ -44,6 +44,8 @@ COMMANDS = [
     ("fit", ["--devices", "8", "--memory", "80GiB", *FLAGS[2:], *ALONE],
      RULES + MODEL, "-o"),
     ("diff", ["plan.json", "plan.json"], ["plan.json"], "-o"),
+    ("kv", ["--from", "plan.json", "--to", "plan.json", "--model",
+            "config.json"], ["plan.json", "config.json"], "-o"),
     ("report", [*FLAGS, "--base", "plan.json"],
      ALL + ["plan.json", "shardc.yaml", "baseline.json"], "-o"),
     ("report", ["--plan", "plan.json", "--program", "program.txt"],

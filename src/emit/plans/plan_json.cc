@@ -245,6 +245,10 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
   WriteParams(json, plan);
   WriteAttention(json, plan);
   WriteAttentionCorrections(json, plan);
+  if (!plan.kv.empty()) {
+    json.Key("kv");
+    WriteKv(json, plan.kv);
+  }
   WriteSummary(json, plan.summary);
   if (!diagnostics.empty()) {
     json.Key("diagnostics");

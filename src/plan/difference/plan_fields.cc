@@ -395,6 +395,11 @@ void CompareRuleFields(const PlanJson& before, const PlanJson& after,
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to) {
   if (to.fields.empty()) CompareSummaries(before, after, to);
+  const std::string kv_before = MemberText(before.members, "kv", "absent");
+  const std::string kv_after = MemberText(after.members, "kv", "absent");
+  if (kv_before != kv_after && kv_before != "absent" && kv_after != "absent") {
+    AddValue(to, before.PlaceOf("kv"), "kv", "`kv`", kv_before, kv_after);
+  }
   for (const JsonMember member : before.root.members()) {
     if (after.members.contains(member.name())) continue;
     Add(to, member.key.place(), std::string(member.name()),

@@ -1,0 +1,39 @@
+// Directory: emit/kv. Writes the map of a KV cache as text and as JSON
+// (shardc.kv-map/v1).
+// Its files include headers of these directories: source, kv, emit.
+#ifndef SHARDC_EMIT_KV_KV_MAP_H_
+#define SHARDC_EMIT_KV_KV_MAP_H_
+
+#include <optional>
+#include <string>
+
+#include "kv/map.h"
+#include "kv/side.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+struct KvMapSide {
+  std::string plan;  // the path of the plan
+  std::string mesh;  // its axes as text, such as "dp=2 tp=4"
+  kv::SideSettings settings;
+  // nullopt if the map is refused because the sides have different caches.
+  std::optional<kv::Side> side;
+};
+
+struct KvMapReport {
+  KvMapSide from, to;
+  kv::MapSettings settings;
+  kv::Map map;
+
+  // Returns whether there is a map. It is refused, or it is not known what the
+  // layers keep, if there is none.
+  bool IsMapped() const { return map.refused.empty() && from.side && to.side; }
+};
+
+std::string KvMapText(const KvMapReport& report);
+void WriteKvMapJson(const KvMapReport& report, Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_KV_KV_MAP_H_
