@@ -20,13 +20,17 @@
 #include <array>
 #include <utility>
 
+#include "audit/elementwise.h"
 #include "audit/flaws.h"
+#include "audit/gradients.h"
 #include "audit/graph.h"
+#include "audit/helpers.h"
 #include "audit/origin.h"
 #include "audit/runs.h"
 #include "audit/trace.h"
 #include "comm/collective_def.h"
 #include "cost/time.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
@@ -105,7 +109,8 @@ class Auditor {
         findings_(findings),
         names_(settings.mesh, graph.program().devices),
         tracer_(graph),
-        entry_(graph) {
+        entry_(graph),
+        elementwise_(graph) {
     if (settings.mesh != nullptr && settings.profile != nullptr) {
       network_ = cost::NetworkOf(*settings.profile, *settings.mesh);
     }
@@ -130,6 +135,7 @@ class Auditor {
     }
     if (found_.empty() && RefuseUnpartitioned()) return std::nullopt;
     std::ranges::sort(found_, {}, &Found::node);
+    ReadProgram();
     const Runs runs = CountRuns(graph_, tracer_, sent);
     Report out;
     out.program = graph_.program().name;
@@ -348,6 +354,26 @@ class Auditor {
     return around.empty() ? own : around;
   }
 
+  // Finds the helpers that constrain shardings, if a collective is of a
+  // sharding constraint, and the parameters of gradients, if a collective sums
+  // them.
+  void ReadProgram() {
+    bool constrains = false, trains = false;
+    for (const Found& one : found_) {
+      const auto name = hlo::MemberOf(DescribedBy(one), "op_name").value_or("");
+      constrains = constrains ||
+                   name.find("sharding_constraint") != std::string_view::npos;
+      trains = trains || PhaseOf(name) == Phase::kBackward;
+    }
+    if (constrains) helpers_.emplace(graph_.program());
+    if (trains) gradients_.emplace(graph_, entry_);
+  }
+
+  hlo::SourceLine LineOf(std::string_view metadata) const {
+    return helpers_ ? helpers_->LineOf(metadata)
+                    : hlo::UserLine(graph_.program().frames.StackOf(metadata));
+  }
+
   void AddTraffic(const Found& found, Size times, Report& out, Size& total) {
     Traffic one;
     one.kind = found.kind;
@@ -358,7 +384,7 @@ class Auditor {
     one.phase = PhaseOf(name);
     one.scope = ScopeOf(name);
     one.metadata = metadata;
-    one.line = hlo::UserLine(graph_.program().frames.StackOf(metadata));
+    one.line = LineOf(metadata);
     one.node = found.node;
     one.calls = times;
     one.times = times;
@@ -366,7 +392,7 @@ class Auditor {
     for (const auto& operand : found.operands) all += operand.sent;
     const auto seconds = SecondsOf(found, all);
     for (const auto& operand : found.operands) {
-      one.moved = MovedBy(found, operand, one.phase, times.value());
+      one.moved = MovedBy(found, one.operand, one.phase, times.value());
       one.sent = operand.sent * times;
       if (operand.sent.value() == 0) one.sent = 0;
       total += one.sent;
@@ -384,31 +410,52 @@ class Auditor {
     }
   }
 
-  // Returns the tensor that a collective moves: the entry parameter from which
-  // the operand comes. The search back from the operand does not always reach
-  // one: it ends, for example, at a value that a loop updates. For gathers and
-  // for reductions in the backward pass, the operand's shape is then compared
-  // with the shapes of the entry parameters.
-  Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
-                int64_t runs) {
-    const Value source = tracer_.SourceOf({operand.node, {}});
-    Moved out = entry_.Of(source.node);
+  // Returns the tensor that a collective moves. Its name is that of an entry
+  // parameter: the one from which the operand comes, the one whose gradient the
+  // operand is (audit/gradients.h), or the one whose new value is gathered. If
+  // none is known, an operand with the shape of a parameter is taken for a
+  // parameter in a gather, and for a gradient in a sum of the backward pass,
+  // but has no name: other tensors have the same shapes.
+  Moved MovedBy(const Found& found, int64_t index, Phase phase, int64_t runs) {
+    const Found::Operand& operand = found.operands[AsIndex(index)];
+    Moved out = entry_.Of(tracer_.SourceOf({operand.node, {}}).node);
     if (out.what == What::kActivation) {
-      const bool reduces = DefOf(found.kind).reduces;
-      std::optional<std::string> name;
-      if (reduces && phase == Phase::kBackward) {
-        name = entry_.GradientOf(operand.array, runs, found.members->size);
+      if (DefOf(found.kind).reduces) {
+        const bool may_be = gradients_ && phase != Phase::kForward &&
+                            phase != Phase::kRecomputed;
+        const auto parameter =
+            may_be ? gradients_->ParameterOf({found.node, index})
+                   : std::nullopt;
+        if (parameter) {
+          out = {What::kGradient, entry_.Of(*parameter).name, {}};
+        } else if (phase == Phase::kBackward &&
+                   entry_.HasGradient(operand.array, runs,
+                                      found.members->size)) {
+          out.what = What::kGradient;
+        }
       } else if (found.kind == Collective::kAllGather &&
                  operand.array.dims.size() > 1) {
-        name = entry_.OfShape(operand.array, runs);
-      }
-      if (name) {
-        out = {
-            reduces ? What::kGradient : What::kParameter, std::move(*name), {}};
+        const auto parameter = UpdatedBy(operand.node);
+        if (parameter) out = entry_.Of(*parameter);
+        if (!parameter && entry_.HasShape(operand.array, runs)) {
+          out.what = What::kParameter;
+        }
       }
     }
     out.shape = operand.array.Text();
     return out;
+  }
+
+  // Returns the parameter of the entry whose new value this is: the only one
+  // from which it is computed by elements, or the only one of several with
+  // which the model computes. Returns nullopt if it is not known.
+  std::optional<Node> UpdatedBy(Node value) {
+    auto arguments = elementwise_.OriginsOf({value, {}}).arguments;
+    std::erase_if(arguments, [&](Node argument) {
+      return entry_.Of(argument).what != What::kParameter;
+    });
+    if (arguments.size() == 1) return *arguments.begin();
+    return gradients_ ? gradients_->UsedOf(arguments) : std::nullopt;
   }
 
   std::optional<double> SecondsOf(const Found& found, Size sent) const {
@@ -437,6 +484,9 @@ class Auditor {
   MemberNames names_;
   Tracer tracer_;
   Entry entry_;
+  Elementwise elementwise_;
+  std::optional<Helpers> helpers_;      // nullopt without sharding constraints
+  std::optional<Gradients> gradients_;  // nullopt without a backward pass
   std::optional<cost::Network> network_;  // nullopt without a mesh or a profile
   std::vector<Found> found_;
 };

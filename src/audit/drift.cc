@@ -9,11 +9,22 @@
 // The shape on a device, multiplied by the number of shards of each dimension,
 // is the global shape: [4,64,128] here. The sharding is compared with the plan
 // only if the plan's parameter of that name has this global shape.
+//
+// The paths of a parameter's argument and of its optimizer states often end
+// in the same words and begin differently, and the plan may have a prefix that
+// the path of a state lacks:
+//
+//   plan                 argument of a training step
+//   params/layers/gate   params/layers/gate
+//                        opt_state/0/mu/layers/gate
 #include "audit/drift.h"
 
 #include <algorithm>
+#include <climits>
+#include <functional>
+#include <map>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 #include "hlo/shapes.h"
 #include "importers/rules/exact.h"
@@ -26,9 +37,10 @@ namespace {
 struct Argument {
   std::string name;
   hlo::Array array;
-  std::string_view sharding;
+  std::string_view sharding;  // empty if the text states none
 };
 
+// Returns the arguments that are arrays, in the order of the text.
 std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
   std::vector<Argument> out;
   const hlo::Computation& entry = program.computations[program.entry];
@@ -38,9 +50,9 @@ std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
     const auto sharding = hlo::AttributeOf(at.attributes, "sharding");
     const auto path = hlo::OpNameOf(at);
     auto arrays = hlo::ArraysOf(at.type);
-    if (!sharding || !path || arrays.size() != 1) continue;
-    out.push_back(
-        {imports::NameOfPath(*path), std::move(arrays[0]), *sharding});
+    if (arrays.size() != 1) continue;
+    out.push_back({path ? imports::NameOfPath(*path) : std::string(at.name),
+                   std::move(arrays[0]), sharding.value_or("")});
   }
   return out;
 }
@@ -75,37 +87,156 @@ bool MakesUp(const Mesh& mesh, const hlo::Array& array,
   return true;
 }
 
+// Finds the parameter of a plan in the path of an argument.
+class PlanNames {
+ public:
+  explicit PlanNames(std::span<const Planned> plan) {
+    std::vector<std::pair<std::string, const Planned*>> names;
+    for (const Planned& one : plan) {
+      names.emplace_back(WithSlashes(one.name), &one);
+    }
+    // Each turn adds the names without one more part at the front, as long as
+    // more than half of the plan's names share this part.
+    bool only_containers = true;
+    for (int dropped = 0; !names.empty();) {
+      Add(names, dropped);
+      const std::string prefix = CommonPart(names, plan.size());
+      if (prefix.empty()) break;
+      only_containers = only_containers && IsContainer(prefix);
+      if (dropped == 0 || !only_containers) ++dropped;
+      std::erase_if(names, [&](const auto& one) {
+        return !one.first.starts_with(prefix);
+      });
+      for (auto& one : names) one.first.erase(0, prefix.size());
+    }
+  }
+
+  struct Found {
+    const Planned* parameter = nullptr;
+    // The number of parts of the prefix that the path lacks. Containers of all
+    // parameters at its beginning, as in `state/params/`, count as one part.
+    int dropped = 0;
+  };
+
+  // Returns the parameter whose name ends the path. If there is none, the last
+  // part of the path may name a state, as in `opt/layers/gate/mu`.
+  Found Of(const std::string& argument) const {
+    std::string name = WithSlashes(argument);
+    for (int states = 0; states < 2; ++states) {
+      const Found found = OfEnding(name);
+      if (found.parameter != nullptr) return found;
+      const size_t slash = name.rfind('/');
+      if (slash == std::string::npos) break;
+      name.resize(slash);
+    }
+    return {};
+  }
+
+ private:
+  using Names = std::vector<std::pair<std::string, const Planned*>>;
+
+  void Add(const Names& names, int dropped) {
+    for (const auto& [name, parameter] : names) {
+      const auto [at, added] = known_.try_emplace(name);
+      if (added) {
+        at->second = {parameter, dropped};
+      } else if (dropped > 0 && at->second.dropped == dropped) {
+        at->second.parameter = nullptr;  // two have the same end
+      }
+    }
+  }
+
+  // Returns whether a part, with its slash, is a usual name of what contains
+  // all parameters of a model.
+  static bool IsContainer(std::string_view part) {
+    constexpr std::string_view kNames[] = {
+        "params/", "param/",  "state/",     "train_state/", "model/",
+        "module/", "target/", "variables/", "weights/"};
+    return std::ranges::find(kNames, part) != std::end(kNames);
+  }
+
+  // Returns the first part, with its slash, that more than half of `all` names
+  // share. Returns an empty text if there is none, if the part is a number, or
+  // if it names a list, whose elements are numbered: `layers` in `layers/0/w`.
+  static std::string CommonPart(const Names& names, size_t all) {
+    std::map<std::string_view, size_t> counts;
+    for (const auto& [name, parameter] : names) {
+      const size_t slash = name.find('/');
+      if (slash == std::string::npos || slash + 1 == name.size()) continue;
+      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+      if (is_digit(name[0]) || is_digit(name[slash + 1])) continue;
+      const std::string_view part = std::string_view(name).substr(0, slash + 1);
+      if (++counts[part] * 2 > all) return std::string(part);
+    }
+    return {};
+  }
+
+  Found OfEnding(std::string_view name) const {
+    while (true) {
+      const auto found = known_.find(name);
+      if (found != known_.end()) return found->second;
+      const size_t slash = name.find('/');
+      if (slash == std::string_view::npos) return {};
+      name.remove_prefix(slash + 1);
+    }
+  }
+
+  std::map<std::string, Found, std::less<>> known_;
+};
+
+// Returns the parameter of each argument; null if it has none. A program leaves
+// out the same prefix in all of its arguments, or the prefix is left out of the
+// optimizer states alone. Names without more of the prefix are too short to
+// identify a parameter: without `params/decoder`, the state of a parameter of
+// an encoder would be taken for that of the decoder.
+std::vector<const Planned*> ParametersOf(std::span<const Argument> arguments,
+                                         std::span<const Planned> plan) {
+  const PlanNames names(plan);
+  std::vector<PlanNames::Found> found;
+  int fewest = INT_MAX - 1;
+  for (const Argument& one : arguments) {
+    found.push_back(names.Of(one.name));
+    if (found.back().parameter != nullptr) {
+      fewest = std::min(fewest, found.back().dropped);
+    }
+  }
+  std::vector<const Planned*> out;
+  for (const auto& one : found) {
+    out.push_back(one.dropped > fewest + 1 ? nullptr : one.parameter);
+  }
+  return out;
+}
+
 }  // namespace
 
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
-                std::span<const Planned> plan) {
-  std::unordered_map<std::string, const Planned*> by_name;
-  for (const Planned& one : plan) by_name.emplace(WithSlashes(one.name), &one);
-  const auto find = [&](const std::string& argument) -> const Planned* {
-    std::string name = WithSlashes(argument);
-    while (true) {
-      const auto found = by_name.find(name);
-      if (found != by_name.end()) return found->second;
-      const size_t slash = name.find('/');
-      if (slash == std::string::npos) return nullptr;
-      name.erase(0, slash + 1);
-    }
-  };
+                std::span<const Planned> plan, std::string_view only) {
   const auto arguments = ArgumentsOf(program);
+  const auto parameters = ParametersOf(arguments, plan);
   std::vector<std::string_view> shardings;
-  for (const Argument& one : arguments) shardings.push_back(one.sharding);
+  for (const Argument& one : arguments) {
+    if (!one.sharding.empty()) shardings.push_back(one.sharding);
+  }
   const auto specs = imports::SpecsOfShardings(program.source, mesh, shardings);
   Drifts out;
+  out.has_shardings = !shardings.empty();
+  size_t next = 0;  // index in `specs`
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& one = arguments[i];
-    const Planned* planned = find(one.name);
-    if (planned == nullptr ||
-        !MakesUp(mesh, one.array, specs[i], planned->shape)) {
+    const Planned* planned = parameters[i];
+    const bool stated = !one.sharding.empty();
+    std::optional<Spec> actual =
+        stated ? specs[next++] : std::optional<Spec>(std::nullopt);
+    if (!only.empty() && (planned == nullptr || planned->name != only)) {
+      continue;
+    }
+    if (planned == nullptr || !stated ||
+        !MakesUp(mesh, one.array, actual, planned->shape)) {
+      out.skipped.push_back(one.name);
       continue;
     }
     ++out.compared;
     const Spec expected = Normal(mesh, planned->spec);
-    std::optional<Spec> actual = specs[i];
     if (actual) actual = Normal(mesh, std::move(*actual));
     if (actual == expected) continue;
     out.all.push_back({one.name, planned->name, expected, std::move(actual),

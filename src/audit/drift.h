@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hlo/program.h"
@@ -34,18 +35,26 @@ struct Drift {
 struct Drifts {
   int64_t compared = 0;  // number of compared arguments
   std::vector<Drift> all;
+  std::vector<std::string> skipped;  // names of the arguments not compared
+  bool has_shardings = false;  // whether the text states shardings of arguments
+
+  // Returns whether the comparison failed: an argument is sharded in another
+  // way, or no argument could be compared.
+  bool Fail() const { return compared == 0 || !all.empty(); }
 };
 
 // Compares each argument of the program with the parameter whose name ends the
 // argument's path. If several names do, the longest one is chosen. For example,
 // the optimizer state `opt_state/0/mu/layers/gate` is compared with
-// `layers/gate`. `/` and `.` are equal in names. An argument is skipped if the
-// text has no sharding of it, or if its global shape differs from the
+// `layers/gate`, and also with `params/layers/gate` if most names of the plan
+// begin with `params`. `/` and `.` are equal in names. An argument is skipped
+// if the text has no sharding of it, or if its global shape differs from the
 // parameter's. If no spec expresses the sharding, the global shape is unknown.
 // The argument is then reported if its rank is equal to the parameter's. Axes
-// of size 1 are ignored.
+// of size 1 are ignored. If `only` is not empty, arguments of other parameters
+// are neither compared nor listed.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
-                std::span<const Planned> plan);
+                std::span<const Planned> plan, std::string_view only = {});
 
 }  // namespace shardc::audit
 

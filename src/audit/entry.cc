@@ -5,12 +5,12 @@
 //       metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate, shape 4 x 16 x 64 on a device
 //
-// The gradient of a parameter is not a parameter itself. Its parameter is found
-// by comparing shapes. For example, dimension 1 of the parameter above is
-// sharded over fsdp:2, and a loop runs over the four layers of dimension 0. In
-// the loop, the gradient of one layer is reduced over fsdp. Before the
-// reduction it has the shape 32 x 64: it has no layer dimension, and its 32
-// rows are not sharded yet.
+// The shapes of the parameters are kept to recognise what may be one of them or
+// its gradient. For example, dimension 1 of the parameter above is sharded over
+// fsdp:2, and a loop runs over the four layers of dimension 0. In the loop, the
+// gradient of one layer is reduced over fsdp. Before the reduction it has the
+// shape 32 x 64: it has no layer dimension, and its 32 rows are not sharded
+// yet.
 #include "audit/entry.h"
 
 #include <algorithm>
@@ -71,69 +71,52 @@ Moved Entry::Of(Node parameter) const {
   return {param.is_input ? What::kInput : What::kParameter, param.name, {}};
 }
 
-void Entry::Look(const Dims& dims, int64_t runs,
-                 std::optional<std::string>& name, bool transposed) const {
+bool Entry::Look(const Dims& dims, int64_t runs, std::string_view name,
+                 bool transposed) const {
   // Returns whether `runs` is a multiple of the parameter's first dimension, as
   // in a loop over the layers of a stacked parameter.
   const auto layered = [&](const Param& param) {
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
   };
-  const auto add = [&](const auto& params, const auto& counts) {
+  const auto any = [&](const auto& params, const auto& counts) {
     const auto found = params.find(dims);
-    if (found == params.end()) return;
-    for (const Param* param : found->second) {
-      // An empty name means that several parameters match.
-      if (name && name->empty()) return;
-      if (!counts(*param)) continue;
-      if (name && *name != param->name) {
-        name->clear();
-      } else {
-        name = param->name;
-      }
-    }
+    return found != params.end() &&
+           std::ranges::any_of(found->second, [&](const Param* param) {
+             return (name.empty() || param->name == name) && counts(*param);
+           });
   };
-  add(by_dims_, [&](const Param& param) { return !layered(param); });
-  add(by_layer_, layered);
   // Outside of loops, an array may be one layer's slice of a stacked parameter.
-  if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
-  if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
-  // The compiler may transpose a matrix before a collective, so a parameter
-  // whose transpose has this shape matches as well. `up` and `down` of an MLP
-  // then cannot be distinguished.
-  Look({dims[1], dims[0]}, runs, name, true);
-}
-
-std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
-                                          bool sliced) const {
-  std::optional<std::string> out;
-  Look(array.dims, runs, out);
-  // The slice of one layer may keep its layer dimension, of size 1.
-  if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
-    Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
+  if (any(by_dims_, [&](const Param& param) { return !layered(param); }) ||
+      any(by_layer_,
+          [&](const Param& param) { return runs == 1 || layered(param); })) {
+    return true;
   }
-  return out;
+  // The compiler may transpose a matrix before a collective.
+  return dims.size() == 2 && dims[0] != dims[1] && !transposed &&
+         Look({dims[1], dims[0]}, runs, name, true);
 }
 
-std::optional<std::string> Entry::GradientOf(const hlo::Array& array,
-                                             int64_t runs,
-                                             int64_t members) const {
-  std::optional<std::string> out = OfShape(array, runs);
+bool Entry::HasShape(const hlo::Array& array, int64_t runs,
+                     std::string_view name, bool sliced) const {
+  if (Look(array.dims, runs, name)) return true;
+  // The slice of one layer may keep its layer dimension, of size 1.
+  return sliced && array.dims.size() > 1 && array.dims.front() == 1 &&
+         Look({array.dims.begin() + 1, array.dims.end()}, runs, name);
+}
+
+bool Entry::HasGradient(const hlo::Array& array, int64_t runs,
+                        int64_t members) const {
+  if (HasShape(array, runs)) return true;
   hlo::Array part = array;
   for (int64_t& dim : part.dims) {
     if (members < 2 || dim % members != 0) continue;
     const int64_t before = dim;
     dim /= members;
-    const auto name = OfShape(part, runs, false);
+    if (HasShape(part, runs, {}, false)) return true;
     dim = before;
-    if (!name) continue;
-    if (out && *out != *name) {
-      out->clear();
-    } else {
-      out = name;
-    }
   }
-  return out;
+  return false;
 }
 
 }  // namespace shardc::audit

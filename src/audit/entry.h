@@ -5,10 +5,8 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "audit/graph.h"
@@ -37,20 +35,20 @@ class Entry {
   // entry parameters is kParameter. For other instructions, returns an
   // activation without a name.
   Moved Of(Node parameter) const;
-  // Returns the name of the parameter that has this shape on a device. The
-  // array is in a computation that runs `runs` times. It may be one layer of a
-  // stacked parameter: [16,64] is one layer of [4,16,64] if `runs` is a
-  // multiple of 4, as in a loop over the layers, or if `runs` is 1. If
-  // `sliced`, [1,16,64] is one layer as well. A matrix also matches a parameter
-  // with the transposed shape. Returns an empty name if several parameters
-  // match, and nullopt if none does.
-  std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
-                                     bool sliced = true) const;
-  // Returns the name of the parameter whose gradient has this shape before a
+  // Returns whether a parameter has this shape on a device. The array is in a
+  // computation that runs `runs` times. It may be one layer of a stacked
+  // parameter: [16,64] is one layer of [4,16,64] if `runs` is a multiple of 4,
+  // as in a loop over the layers, or if `runs` is 1. If `sliced`, [1,16,64] is
+  // one layer as well. A matrix also matches a parameter with the transposed
+  // shape. If `name` is not empty, only parameters with this name are compared.
+  // Equal shapes do not show that the array is the parameter.
+  bool HasShape(const hlo::Array& array, int64_t runs,
+                std::string_view name = {}, bool sliced = true) const;
+  // Returns whether the gradient of a parameter may have this shape before a
   // reduction over `members` devices. The gradient has the parameter's shape as
-  // in OfShape, or it has one dimension that is `members` times as large.
-  std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
-                                        int64_t members) const;
+  // in HasShape, or it has one dimension that is `members` times as large.
+  bool HasGradient(const hlo::Array& array, int64_t runs,
+                   int64_t members) const;
 
  private:
   struct Param {
@@ -60,10 +58,9 @@ class Entry {
   };
   using Dims = std::vector<int64_t>;
 
-  // Sets `name` to the parameter that has these dimensions or, for a matrix,
-  // their transpose. Clears `name` if it already holds another parameter,
-  // because the array could then be either of the two.
-  void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
+  // Returns whether a parameter has these dimensions or, for a matrix, their
+  // transpose.
+  bool Look(const Dims& dims, int64_t runs, std::string_view name,
             bool transposed = false) const;
 
   std::map<Node, Param> params_;

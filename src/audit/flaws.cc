@@ -21,6 +21,7 @@
 #include <tuple>
 
 #include "audit/audit.h"
+#include "audit/elementwise.h"
 #include "audit/found_flaw.h"
 #include "audit/shardings.h"
 #include "audit/table.h"
@@ -55,6 +56,7 @@ class Search {
       : graph_(graph),
         tracer_(tracer),
         entry_(entry),
+        elementwise_(graph),
         report_(report),
         uses_(graph),
         shardings_(graph, tracer, entry, report) {
@@ -66,6 +68,7 @@ class Search {
     keeps_dtypes_ = !optimised_ || program.HasTiles();
     for (const Traffic& one : report.traffic) {
       passes_ |= 1U << static_cast<int>(one.phase);
+      traffic_.emplace(one.node, &one);
     }
   }
 
@@ -86,16 +89,40 @@ class Search {
 
   void Add(const Code& code, const Traffic& one, std::string detail = {},
            Level level = Level::kWarning) {
-    Key key{code.number, LineText(one.line),
-            one.moved.what == What::kParameter ? one.moved.name : ""};
-    // One line may compute the gradients of several parameters, so the
-    // parameter is a part of the key.
-    if (&code == &code::kGradientNotScattered) std::get<2>(key) = detail;
+    AddOf(one.moved.what == What::kParameter ? one.moved.name : "", code, one,
+          std::move(detail), level);
+  }
+
+  // Adds a flaw of a parameter, whose name is empty if it is not known. One
+  // line may compute the gradients of several parameters, and outputs have no
+  // line, so the parameter is a part of the key.
+  void AddOf(const std::string& parameter, const Code& code, const Traffic& one,
+             std::string detail = {}, Level level = Level::kWarning) {
+    Key key{code.number, LineText(one.line), parameter};
     const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
-    if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
+    if (added) {
+      found_.push_back({&code,
+                        level,
+                        &one,
+                        0,
+                        0,
+                        {},
+                        one.phase,
+                        std::move(detail),
+                        parameter});
+    }
     FoundFlaw& found = found_[at->second];
     found.times += one.times.value();
     found.sent += one.sent.value();
+    if (found.phase != one.phase) found.phase = Phase::kNone;
+    const auto over = std::ranges::find_if(found.over, [&](const auto& known) {
+      return *known.first == *one.members;
+    });
+    if (over == found.over.end()) {
+      found.over.emplace_back(one.members.get(), one.times.value());
+    } else {
+      over->second += one.times.value();
+    }
     if (one.sent.value() > found.most->sent.value()) found.most = &one;
   }
 
@@ -123,8 +150,57 @@ class Search {
     if (one.sent.value() == 0) return;
     if (one.kind == Collective::kAllGather && !IsExplicit(one))
       JudgeGather(one);
+    const Route route = DefOf(one.kind).route;
+    if ((route == Route::kShift || route == Route::kPairs) && !IsExplicit(one))
+      JudgeMove(one);
     if (one.kind == Collective::kAllReduce && !IsExplicit(one)) JudgeSum(one);
-    if (keeps_dtypes_) JudgeDtype(one);
+    JudgeDtype(one);
+  }
+
+  // Reports a parameter that is moved to other devices, and an activation that
+  // is moved for its product with a parameter. XLA moves neither if the spec of
+  // the parameter fits the sharding constraints of the activations.
+  void JudgeMove(const Traffic& one) {
+    if (one.moved.what == What::kParameter) {
+      return Add(code::kWeightResharded, one);
+    }
+    // In the backward pass, the gradient of an activation is the sum of
+    // products with several parameters, and is moved where another spec is
+    // wrong.
+    if (one.moved.what != What::kActivation || one.phase == Phase::kBackward) {
+      return;
+    }
+    if (!factors_) ReadFactors();
+    const auto found = factors_->find(one.node);
+    if (found == factors_->end() || found->second.size() != 1) return;
+    AddOf(*found->second.begin(), code::kWeightResharded, one);
+  }
+
+  // Finds the collectives that move a factor of a product whose other factor is
+  // a parameter.
+  void ReadFactors() {
+    factors_.emplace();
+    for (const Block block : graph_.order()) {
+      const hlo::Computation& computation = graph_.BlockAt(block);
+      for (Node node = computation.begin; node < computation.end; ++node) {
+        if (graph_.At(node).opcode != "dot") continue;
+        for (const size_t i : {size_t{0}, size_t{1}}) {
+          const auto weight = graph_.Operand(node, i);
+          const auto factor = graph_.Operand(node, 1 - i);
+          if (weight && factor) AddFactor(*weight, *factor);
+        }
+      }
+    }
+  }
+
+  void AddFactor(Node weight, Node factor) {
+    const Moved moved = entry_.Of(tracer_.SourceOf({weight, {}}).node);
+    if (moved.what != What::kParameter) return;
+    std::optional<Value> value = Value{factor, {}};
+    for (int i = 0; value && i < kMostSteps; ++i) {
+      (*factors_)[value->node].insert(moved.name);
+      value = tracer_.Back(*value);
+    }
   }
 
   void JudgeGather(const Traffic& one) {
@@ -133,19 +209,109 @@ class Search {
         uses_.ReachOutput(one.node)) {
       return Add(code::kOutputGathered, one);
     }
-    if (uses_.AllSlice(one.node, ElementOf(one))) {
-      return Add(code::kGatheredThenSliced, one);
+    const bool sliced = uses_.AllSlice(one.node, ElementOf(one));
+    const bool over_batch = shardings_.GathersBatch(one);
+    const bool activation = one.moved.what == What::kActivation;
+    const bool parameter = one.moved.what == What::kParameter;
+    if (IsOfLookup(one) && !parameter && (sliced || over_batch)) {
+      return AddOf(TableOf(one), code::kLookupOfBatch, one);
     }
-    if (one.moved.what == What::kActivation && IsFloat(array.element) &&
-        array.dims.size() > 1 && shardings_.GathersBatch(one)) {
+    if (sliced) return Add(code::kGatheredThenSliced, one);
+    if (activation && IsFloat(array.element) && array.dims.size() > 1 &&
+        over_batch) {
       return Add(code::kActivationGathered, one,
                  uses_.AllSort(one.node, ElementOf(one)) ? "sorted" : "");
     }
-    const bool stacked = one.moved.what == What::kParameter &&
-                         one.times.value() == 1 && array.dims.size() > 2 &&
+    if (activation && IsFloat(array.element)) JudgeProduct(one);
+    const bool stacked = parameter && one.times.value() == 1 &&
+                         array.dims.size() > 2 &&
                          shardings_.IsTripCount(array.dims[0]);
     if (stacked && KeepsFirst(one) && uses_.ReachLoop(one.node))
       Add(code::kWeightHoisted, one);
+  }
+
+  // Returns whether the primitive of a collective's operation is a lookup.
+  static bool IsOfLookup(const Traffic& one) {
+    const auto name = hlo::MemberOf(one.metadata, "op_name").value_or("");
+    return name.ends_with("/gather");
+  }
+
+  // Returns the name of the parameter in which the gathered indices are looked
+  // up, or of which the gathered values are rows. Returns an empty text if
+  // there is none or several.
+  std::string TableOf(const Traffic& one) {
+    std::set<std::string> names;
+    if (IsFloat(ArrayOf(one).element)) {
+      const auto rows = graph_.Operand(one.node, AsIndex(one.operand));
+      if (!rows) return {};
+      for (const Node lookup : elementwise_.OriginsOf({*rows, {}}).lookups) {
+        if (auto name = TableAt(lookup)) names.insert(std::move(*name));
+      }
+    } else {
+      if (!tables_) ReadTables();
+      const auto found = tables_->find({one.node, one.operand});
+      if (found != tables_->end()) names = found->second;
+    }
+    return names.size() == 1 ? *names.begin() : std::string();
+  }
+
+  // Returns the name of the parameter that a lookup reads; nullopt if it reads
+  // another tensor.
+  std::optional<std::string> TableAt(Node lookup) {
+    const auto table = graph_.Operand(lookup, 0);
+    if (!table) return std::nullopt;
+    const Moved moved = entry_.Of(tracer_.SourceOf({*table, {}}).node);
+    return moved.what == What::kParameter ? std::optional(moved.name)
+                                          : std::nullopt;
+  }
+
+  void ReadTables() {
+    tables_.emplace();
+    for (const Block block : graph_.order()) {
+      const hlo::Computation& computation = graph_.BlockAt(block);
+      for (Node node = computation.begin; node < computation.end; ++node) {
+        if (graph_.At(node).opcode != "gather") continue;
+        const auto name = TableAt(node);
+        const auto indices = graph_.Operand(node, 1);
+        if (!name || !indices) continue;
+        const Origins origins = elementwise_.OriginsOf({*indices, {}});
+        for (const SentOperand& one : origins.collectives) {
+          (*tables_)[one].insert(*name);
+        }
+      }
+    }
+  }
+
+  // Reports a weight that is gathered over an axis for a matrix product, if the
+  // gathered activation `one` is the other operand and is gathered over the
+  // same axis: each device along the axis then computes the entire product.
+  void JudgeProduct(const Traffic& one) {
+    if (!one.members->named) return;
+    const auto consumers = uses_.ConsumersOf(one.node, ElementOf(one));
+    if (!consumers) return;
+    for (const Uses::Consumer& consumer : *consumers) {
+      if (graph_.At(consumer.user).opcode != "dot") continue;
+      const auto other = graph_.Operand(consumer.user, 1 - consumer.index);
+      if (!other) continue;
+      std::optional<Value> value = Value{*other, {}};
+      for (int i = 0; value && i < kMostSteps; ++i) {
+        const auto [first, last] = traffic_.equal_range(value->node);
+        for (auto at = first; at != last; ++at) {
+          const Traffic& weight = *at->second;
+          if (weight.kind != Collective::kAllGather ||
+              weight.moved.what != What::kParameter || IsExplicit(weight)) {
+            continue;
+          }
+          for (const std::string& axis : weight.members->axes) {
+            if (std::ranges::find(one.members->axes, axis) !=
+                one.members->axes.end()) {
+              return Add(code::kWeightResharded, weight, axis);
+            }
+          }
+        }
+        value = tracer_.Back(*value);
+      }
+    }
   }
 
   // Returns whether a gather leaves dimension 0 unchanged and concatenates the
@@ -165,8 +331,20 @@ class Search {
     if (one.phase != Phase::kBackward || array.dims.size() < 2 || n < 2) return;
     if (!shardings_.MaySumOverBatch(one)) return;
     const int64_t runs = one.times.value();
-    if (entry_.OfShape(array, runs)) return;
-    std::optional<std::string> name;
+    const std::string name =
+        one.moved.what == What::kGradient ? one.moved.name : std::string();
+    if (entry_.HasShape(array, runs, name)) return;
+    if (!IsOfShards(array, runs, n, name)) return;
+    if (uses_.AllSlice(one.node, ElementOf(one))) return;
+    AddOf(name, code::kGradientNotScattered, one);
+  }
+
+  // Returns whether the sum `array` over `n` devices may be the entire gradient
+  // of a sharded parameter: one of its dimensions is several times as large as
+  // that of the parameter's shard. If `name` is not empty, it is the
+  // parameter's.
+  bool IsOfShards(const hlo::Array& array, int64_t runs, int64_t n,
+                  std::string_view name) const {
     hlo::Array part = array;
     // The gradient of one layer may keep the layer dimension, with size 1.
     if (part.dims.size() > 2 && part.dims.front() == 1) {
@@ -180,17 +358,24 @@ class Search {
       for (int64_t& dim : part.dims) {
         if (dim % parts != 0) continue;
         dim /= parts;
-        if (!name) name = entry_.OfShape(part, runs, false);
+        if (entry_.HasShape(part, runs, name, false)) return true;
         dim *= parts;
       }
     }
-    if (!name || uses_.AllSlice(one.node, ElementOf(one))) return;
-    Add(code::kGradientNotScattered, one, std::move(*name));
+    return false;
   }
 
   void JudgeDtype(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     if (!IsFloat(array.element) || array.dims.empty()) return;
+    if (!keeps_dtypes_) {
+      // The dtype of an argument is the author's on every back end.
+      if (IsMover(one.kind) && IsArgument(one, array.bits) &&
+          IsCastAfter(one)) {
+        Add(code::kSentInWiderDtype, one);
+      }
+      return;
+    }
     if (DefOf(one.kind).reduces) {
       if (IsNarrowed(one, array.bits) ||
           uses_.AllNarrow(one.node, ElementOf(one))) {
@@ -199,8 +384,28 @@ class Search {
       return;
     }
     if (!IsMover(one.kind)) return;
-    const auto narrow = NarrowerBefore(one, array.bits);
-    if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
+    if (const auto narrow = NarrowerBefore(one, array.bits)) {
+      Add(code::kSentInWiderDtype, one, *narrow);
+    } else if (IsCastAfter(one)) {
+      Add(code::kSentInWiderDtype, one);
+    }
+  }
+
+  // Returns whether every device casts what it receives to a narrower type, so
+  // that the sender could have done so.
+  bool IsCastAfter(const Traffic& one) {
+    return !IsExplicit(one) && uses_.AllNarrow(one.node, ElementOf(one));
+  }
+
+  // Returns whether the operand is an entry parameter that was not cast.
+  bool IsArgument(const Traffic& one, int64_t bits) {
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    if (!operand) return false;
+    const Value source = tracer_.SourceOf({*operand, {}});
+    const hlo::Instruction at = graph_.At(source.node);
+    const auto arrays = hlo::ArraysOf(at.type);
+    return at.opcode == "parameter" && arrays.size() == 1 &&
+           arrays[0].bits == bits && !NarrowerBefore(one, bits);
   }
 
   // Returns whether the result has fewer bits than the operand. TPU programs
@@ -347,14 +552,22 @@ class Search {
 
   void FindUnusedAxes() {
     for (const MeshAxis* axis : shardings_.Unused()) {
-      found_.push_back({&code::kAxisUnusedInProgram, Level::kWarning, nullptr,
-                        axis->size, 0, axis->name});
+      found_.push_back({&code::kAxisUnusedInProgram,
+                        Level::kWarning,
+                        nullptr,
+                        axis->size,
+                        0,
+                        {},
+                        Phase::kNone,
+                        axis->name,
+                        {}});
     }
   }
 
   const Graph& graph_;
   Tracer& tracer_;
   const Entry& entry_;
+  Elementwise elementwise_;
   const Report& report_;
   Uses uses_;
   Shardings shardings_;
@@ -362,6 +575,13 @@ class Search {
   // One bit for each Phase. It is set if the report has a collective of this
   // phase.
   unsigned passes_ = 0;
+  std::multimap<Node, const Traffic*> traffic_;  // by the collective
+  // The parameters in which the operands of collectives are looked up; nullopt
+  // until the first question.
+  std::optional<std::map<SentOperand, std::set<std::string>>> tables_;
+  // The parameters with which the results of instructions are multiplied;
+  // nullopt until the first question.
+  std::optional<std::map<Node, std::set<std::string>>> factors_;
   std::vector<FoundFlaw> found_;
   std::map<Key, size_t> known_;
 };

@@ -8,25 +8,33 @@
 #include <string_view>
 #include <utility>
 
+#include "comm/collective_def.h"
 #include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
 
-// Returns for example "4 times in the forward pass: 96 KiB per device".
+std::string Over(const Members& members) {
+  return members.named ? "over `" + members.text + "`"
+                       : "among " + CountText(members.size) + " devices";
+}
+
+// Returns for example "over `fsdp` 4 times in the forward pass: 96 KiB per
+// device". Collectives over several groups of axes are counted for each:
+// "over `dp` 1 time and over `tp` 2 times".
 std::string Often(const FoundFlaw& found) {
-  const std::string_view phase = PhaseName(found.most->phase);
-  return Counted(found.times, "time") +
+  std::string out;
+  for (size_t i = 0; i < found.over.size(); ++i) {
+    if (i > 0) out += i + 1 < found.over.size() ? ", " : " and ";
+    const auto& [members, times] = found.over[i];
+    out += Over(*members) + " " + Counted(times, "time");
+  }
+  const std::string_view phase = PhaseName(found.phase);
+  return out +
          (phase.empty() || phase == "recomputed"
               ? ""
               : " in the " + std::string(phase) + " pass") +
          ": " + BytesText(found.sent) + " per device";
-}
-
-std::string Over(const FoundFlaw& found) {
-  const Members& members = *found.most->members;
-  return members.named ? "over `" + members.text + "`"
-                       : "among " + CountText(members.size) + " devices";
 }
 
 std::string SubjectOf(const FoundFlaw& found) {
@@ -38,6 +46,10 @@ std::string SubjectOf(const FoundFlaw& found) {
   }
   return "the " + std::string(WhatName(moved.what)) + " " +
          ShortQuote(moved.name) + " " + shape;
+}
+
+bool IsFloat(const Traffic& one) {
+  return one.moved.shape.starts_with('f') || one.moved.shape.starts_with("bf");
 }
 
 }  // namespace
@@ -60,12 +72,8 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
   out.at = graph.At(one.node).name;
   out.line = one.line;
   out.metadata = one.metadata;
-  if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
-  // For this code, the collective moves a gradient, and `detail` is the name of
-  // its parameter.
-  if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
-  const std::string what = SubjectOf(found),
-                    how = Over(found) + " " + Often(found);
+  out.parameter = found.parameter;
+  const std::string what = SubjectOf(found), how = Often(found);
   const auto say = [&](std::string message, std::string help) {
     out.message = std::move(message);
     out.help = std::move(help);
@@ -99,12 +107,12 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
           "of one layer at a time are gathered");
       break;
     case code::kGradientNotScattered.number:
-      say((found.detail.empty()
+      say((found.parameter.empty()
                ? "the gradient `" + one.moved.shape + "`"
-               : "the gradient of " + ShortQuote(found.detail) + " `" +
+               : "the gradient of " + ShortQuote(found.parameter) + " `" +
                      one.moved.shape + "`") +
               " of a sharded parameter is all-reduced " + how +
-              ", and no device takes only its slice",
+              ", and each device computes with the entire sum",
           "give the gradients the parameters' shardings, with `out_shardings` "
           "or a sharding constraint, so that they are reduce-scattered");
       break;
@@ -114,12 +122,17 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
           "computes it, or leave it out");
       break;
     case code::kSentInWiderDtype.number:
-      if (found.detail.empty()) {
+      if (found.detail.empty() && DefOf(one.kind).reduces) {
         say(what + " is reduced " + how +
                 ", and the sum is then rounded to a "
                 "narrower type",
             "reduce in the narrower type if its precision is enough: cast "
             "before the reduction, or set `preferred_element_type`");
+      } else if (found.detail.empty()) {
+        say(what + " is sent " + how +
+                ", and each device then casts it to a narrower type",
+            "cast before the sharding constraint that gathers it, so that the "
+            "narrower type is sent");
       } else {
         say(what + " is sent " + how + ", after a cast from `" + found.detail +
                 "`",
@@ -130,9 +143,35 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
       break;
     case code::kManySmallCollectives.number:
       say(found.detail + " separate collectives such as " + what + " " +
-              Over(found) + " send less than 4 KiB each",
+              Over(*one.members) + " send less than 4 KiB each",
           "send them together: stack the values and reduce once, or reduce "
           "after the loop");
+      break;
+    case code::kWeightResharded.number: {
+      std::string why =
+          ", because the parameter's spec shards other "
+          "dimensions than the computation needs";
+      if (one.moved.what == What::kActivation) {
+        why = " for the product with " + ShortQuote(found.parameter) + why;
+      } else if (!found.detail.empty()) {
+        why = ", for a product whose other operand is gathered over `" +
+              found.detail + "` too, so each of its devices computes all";
+      }
+      say(what + " is resharded " + how + why,
+          "exchange the axes in the spec of the parameter, or change the "
+          "sharding constraint of the activations at this line");
+      break;
+    }
+    case code::kLookupOfBatch.number:
+      say((IsFloat(one) ? "the rows `" : "the indices `") + one.moved.shape +
+              "` of a lookup" +
+              (found.parameter.empty() ? ""
+                                       : " in " + ShortQuote(found.parameter)) +
+              " are gathered, " + how +
+              ", so each device looks up the tokens of others",
+          "shard the table over axes that do not shard the batch, such as its "
+          "rows over the tensor axis, or constrain it to that before the "
+          "lookup");
       break;
     default:
       break;

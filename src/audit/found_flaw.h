@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "audit/audit.h"
 #include "audit/flaws.h"
@@ -21,9 +23,16 @@ struct FoundFlaw {
   // The runs of the collectives, and the bytes that a device sends, summed over
   // the flaws with this code, line and parameter.
   int64_t times = 0, sent = 0;
+  // The runs by the devices of the collectives, in the order of the text.
+  std::vector<std::pair<const Members*, int64_t>> over = {};
+  // The phase of the collectives; kNone if it is unknown, or if they differ.
+  Phase phase = Phase::kNone;
   // A text for the message, which depends on `code`: for example the unused
-  // axis, the gradient's parameter, or the dtype before a cast.
+  // axis, or the dtype before a cast.
   std::string detail;
+  // The name of the parameter that is moved, or whose gradient, new value, rows
+  // or factor are moved; empty if it is not known.
+  std::string parameter;
 };
 
 // Returns the flaw with its message and its help. `graph` is the graph of the

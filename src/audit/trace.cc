@@ -13,6 +13,8 @@
 //                                           unchanged: the loop's operand,
 //                                           path {2}
 //   %i = tuple(%a, %b, %p)                  p, path {}
+//   %l = while(%i), path {1}                if each iteration writes %v into
+//                                           element 1: %v in the loop's body
 //
 // If several instructions call a computation, they may pass different values to
 // its parameter. The trace then ends at the parameter.
@@ -26,8 +28,6 @@
 namespace shardc::audit {
 namespace {
 
-// Instructions that return their operand 0, or a part of it, in another shape,
-// dtype, order or memory.
 constexpr std::string_view kForwarding[] = {"bitcast",
                                             "convert",
                                             "copy",
@@ -37,20 +37,13 @@ constexpr std::string_view kForwarding[] = {"bitcast",
                                             "slice",
                                             "async-done",
                                             "async-update",
+                                            "collective-permute",
+                                            "collective-permute-done",
                                             "transpose",
                                             "optimization-barrier",
                                             "opt-barrier",
                                             "reduce-precision"};
-constexpr int kDeepestLoop = 64;  // limit on the nesting of loops and tuples
-
-bool IsForwarding(std::string_view opcode) {
-  return std::ranges::find(kForwarding, opcode) != std::end(kForwarding);
-}
-
-std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
-  const auto index = hlo::AttributeOf(element.attributes, "index");
-  return index ? hlo::LeadingNumber(*index) : std::nullopt;
-}
+constexpr int kDeepestLoop = 64;  // limit on the nesting of loops
 
 // Returns whether an instruction is a gather. A gather of several operands
 // returns a tuple, of which element i is the gathered operand i. The tuple of
@@ -62,6 +55,15 @@ bool IsGather(std::string_view opcode) {
 }
 
 }  // namespace
+
+bool IsForwarding(std::string_view opcode) {
+  return std::ranges::find(kForwarding, opcode) != std::end(kForwarding);
+}
+
+std::optional<int64_t> ElementIndexOf(const hlo::Instruction& element) {
+  const auto index = hlo::AttributeOf(element.attributes, "index");
+  return index ? hlo::LeadingNumber(*index) : std::nullopt;
+}
 
 std::optional<Value> Tracer::OperandOf(const Value& value, size_t index,
                                        std::vector<int64_t> path) {
@@ -116,6 +118,36 @@ std::optional<Value> Tracer::ThroughLoop(Node loop, const Value& value) {
   return std::nullopt;
 }
 
+std::optional<Value> Tracer::StackedBy(Node loop, const Value& value) {
+  if (value.path.empty() || depth_ >= kDeepestLoop) return std::nullopt;
+  const auto first = OperandOf({loop, {}}, 0, value.path);
+  for (const Call& call : graph_.CallsFrom(loop)) {
+    if (call.kind != CallKind::kBody || graph_.BlockAt(call.to).empty()) {
+      continue;
+    }
+    std::optional<Value> written =
+        Value{graph_.BlockAt(call.to).root, value.path};
+    while (written &&
+           graph_.At(written->node).opcode != "dynamic-update-slice") {
+      if (steps_left_-- <= 0) return std::nullopt;
+      written = Step(*written, call.to);
+    }
+    if (!written || !first) return std::nullopt;
+    ++depth_;
+    const auto buffer = OperandOf(*written, 0, {});
+    const Value before = buffer ? SourceOf(*buffer, call.to) : Value();
+    const std::string_view begin = graph_.At(SourceOf(*first).node).opcode;
+    --depth_;
+    const bool stacks = before.path == value.path &&
+                        graph_.At(before.node).opcode == "parameter" &&
+                        graph_.BlockOf(before.node) == call.to;
+    const bool constant =
+        begin == "broadcast" || begin == "constant" || begin == "custom-call";
+    return stacks && constant ? OperandOf(*written, 1, {}) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::optional<Value> Tracer::Step(const Value& value,
                                   std::optional<Block> stop) {
   const hlo::Instruction at = graph_.At(value.node);
@@ -123,8 +155,8 @@ std::optional<Value> Tracer::Step(const Value& value,
   if (at.opcode == "parameter") return FromParameter(value, stop);
   if (IsForwarding(at.opcode)) return OperandOf(value, 0, std::move(path));
   if (at.opcode == "get-tuple-element") {
-    const auto index = IndexOf(at);
-    if (!index || path.size() > AsIndex(kDeepestLoop)) return std::nullopt;
+    const auto index = ElementIndexOf(at);
+    if (!index || path.size() > kDeepestTuple) return std::nullopt;
     path.push_back(*index);
     return OperandOf(value, 0, std::move(path));
   }
@@ -142,8 +174,13 @@ std::optional<Value> Tracer::Step(const Value& value,
   if (at.opcode == "all-gather-done") {
     return OperandOf(value, 0, std::move(path));
   }
-  if (at.opcode == "copy-start") return OperandOf(value, 0, {});
-  if (at.opcode == "while") return ThroughLoop(value.node, value);
+  if (at.opcode == "copy-start" || at.opcode == "collective-permute-start") {
+    return OperandOf(value, 0, {});
+  }
+  if (at.opcode == "while") {
+    const auto before = ThroughLoop(value.node, value);
+    return before ? before : StackedBy(value.node, value);
+  }
   if (at.opcode == "fusion" || at.opcode == "call" ||
       at.opcode == "async-start") {
     Charge(at.attributes.size());
@@ -179,6 +216,8 @@ Value Tracer::ResultOf(Value value) {
     std::optional<Value> before;
     if (opcode == "all-reduce-done") {
       before = OperandOf(value, 0, value.path);
+    } else if (opcode == "while") {
+      before = ThroughLoop(value.node, value);
     } else if (std::ranges::find(kSame, opcode) != std::end(kSame)) {
       before = Step(value, std::nullopt);
     }

@@ -2,9 +2,11 @@
 #ifndef SHARDC_AUDIT_TRACE_H_
 #define SHARDC_AUDIT_TRACE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,15 +22,23 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+inline constexpr size_t kDeepestTuple = 64;  // limit on nested tuples
+
+// Returns whether instructions of this opcode return their operand 0, or a part
+// of it, in another shape, dtype, order or memory, or that of another device.
+bool IsForwarding(std::string_view opcode);
+// Returns the index of a `get-tuple-element`.
+std::optional<int64_t> ElementIndexOf(const hlo::Instruction& element);
+
 class Tracer {
  public:
   explicit Tracer(const Graph& graph) : graph_(graph) {}
 
   // Returns the origin of a value: a parameter of the entry or of the
   // computation `stop`, or the result of an instruction that computes a new
-  // value. The search follows copies, casts, reshapes, slices, gathers, tuples
-  // and their elements. It also follows fusions, calls, and loops that leave an
-  // element unchanged.
+  // value. The search follows copies, casts, reshapes, slices, gathers,
+  // permutes, tuples and their elements. It also follows fusions, calls, loops
+  // that leave an element unchanged, and loops that stack values.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
   // Returns the result of the instruction that computes `value`. The search
@@ -62,6 +72,10 @@ class Tracer {
   std::optional<Value> FromCall(const Call& call, size_t parameter,
                                 const Value& value);
   std::optional<Value> ThroughLoop(Node loop, const Value& value);
+  // Returns the value in a loop's body of which the loop's element is a stack:
+  // each iteration writes it with a `dynamic-update-slice`, and the first
+  // element was a constant. Returns nullopt for other elements.
+  std::optional<Value> StackedBy(Node loop, const Value& value);
   std::optional<Value> OperandOf(const Value& value, size_t index,
                                  std::vector<int64_t> path);
   // Subtracts the cost of reading `read` operands, or `read` bytes of

@@ -266,7 +266,11 @@ bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
           const int64_t after = FloatBits(user);
           return after > 0 && after < before ? Verdict::kYes : Verdict::kNo;
         }
-        return IsMove(user.opcode) ? Verdict::kFollow : Verdict::kNo;
+        const bool slices = use.index == 0 && (user.opcode == "slice" ||
+                                               user.opcode == "dynamic-slice");
+        return IsMove(user.opcode) || slices || user.opcode == "fusion"
+                   ? Verdict::kFollow
+                   : Verdict::kNo;
       },
       0);
 }

@@ -45,8 +45,8 @@ class Uses {
   // Returns whether the result is used and every use is an output of the entry,
   // possibly after copies and other moves.
   bool ReachOutput(Node node);
-  // Returns whether the result is used and every use casts it to a narrower
-  // floating-point type.
+  // Returns whether the result is used and every use casts it, or a slice of
+  // it, to a narrower floating-point type.
   bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
 
  private:

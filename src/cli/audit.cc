@@ -206,7 +206,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
   const bool grown = how.growth && !how.growth->empty();
-  const bool drifted = how.drifts && !how.drifts->all.empty();
+  const bool drifted = how.drifts && how.drifts->Fail();
   const bool fails = std::ranges::any_of(
       found.all(),
       [&](const Finding& finding) { return selection->Fails(finding.level); });
@@ -235,7 +235,8 @@ Options OptionsOf(AuditFlags& flags) {
        .to = &flags.plan,
        .value = "FILE",
        .help = "plan file whose mesh names the axes; exit with 1 if the "
-               "program shards its parameters in another way"},
+               "program shards its parameters in another way, or has none "
+               "of them"},
       {.name = "--step",
        .to = &flags.step,
        .value = "FILE",

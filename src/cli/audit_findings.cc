@@ -94,20 +94,26 @@ class PythonFiles {
 
 // Returns the line that calls the function in which a flaw is. A flaw is a
 // mistake that the audit found in the program, and `flaw.line` is its line of
-// Python code. The function is often a helper that only calls
-// `with_sharding_constraint`, so the line of its caller is more useful to the
-// user. Returns nullopt if the caller is unknown or in another file.
+// Python code. Returns nullopt if the caller is unknown or in an installed
+// package.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);
   auto at = std::ranges::find(stack, flaw.line);
   if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
   const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
-  // UserLine() prefers callers outside of installed packages. If all callers
-  // are in packages, `caller` is in a package too, and so in another file than
-  // the flaw.
-  if (caller.file != flaw.line.file) return std::nullopt;
+  // UserLine() prefers callers outside of installed packages.
+  if (caller.file.empty() || hlo::IsInPackage(caller)) return std::nullopt;
   return caller;
+}
+
+// Returns the line of `with_sharding_constraint` in a helper (audit/helpers.h),
+// if the flaw is placed at the line that calls the helper.
+std::optional<hlo::SourceLine> ConstraintOf(const audit::Flaw& flaw,
+                                            const hlo::Frames& frames) {
+  const auto innermost = hlo::UserLine(frames.StackOf(flaw.metadata));
+  if (innermost == flaw.line || innermost.file.empty()) return std::nullopt;
+  return innermost;
 }
 
 }  // namespace
@@ -130,6 +136,9 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
     finding.place = flaw.line.file.empty() ? program.PlaceOf(flaw.at)
                                            : files.PlaceOf(flaw.line);
     if (!flaw.parameter.empty()) finding.params = {flaw.parameter};
+    if (const auto helper = ConstraintOf(flaw, *report.frames)) {
+      finding.labels.push_back({files.PlaceOf(*helper), "constrained here"});
+    }
     if (const auto caller = CallerOf(flaw, *report.frames)) {
       finding.labels.push_back({files.PlaceOf(*caller), "called from here"});
     }

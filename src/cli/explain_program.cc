@@ -81,13 +81,21 @@ int ExplainProgram(const std::string& file, const Compiled& compiled,
   const std::string name(compiled.plan.names[param]);
   Limit(*report, PartsOf(name));
   AuditText how;
-  const ParamLayout& layout =
-      compiled.plan.layouts[compiled.plan.params[param].layout];
-  const auto& shape = compiled.plan.types[layout.type].shape;
-  if (shape && !layout.modes.empty()) {
-    how.drifts = audit::DriftsOf(
-        *program, compiled.mesh,
-        std::vector<audit::Planned>{{name, *shape, layout.modes[0].spec}});
+  // The prefix that an argument may lack is found in the names of all
+  // parameters.
+  std::vector<audit::Planned> planned;
+  bool has_shape = false;
+  for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
+    const ParamLayout& layout =
+        compiled.plan.layouts[compiled.plan.params[i].layout];
+    const auto& shape = compiled.plan.types[layout.type].shape;
+    if (!shape || layout.modes.empty()) continue;
+    planned.push_back(
+        {std::string(compiled.plan.names[i]), *shape, layout.modes[0].spec});
+    has_shape = has_shape || i == param;
+  }
+  if (has_shape) {
+    how.drifts = audit::DriftsOf(*program, compiled.mesh, planned, name);
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") return WriteAuditJson(*report, how, out);

@@ -119,12 +119,16 @@ std::vector<SourceLine> Frames::StackOf(std::string_view metadata) const {
   return out;
 }
 
+bool IsInPackage(const SourceLine& line) {
+  const auto in = [&](std::string_view folder) {
+    return line.file.find(folder) != std::string_view::npos;
+  };
+  return in("site-packages/") || in("dist-packages/");
+}
+
 SourceLine UserLine(const std::vector<SourceLine>& stack) {
   for (const SourceLine& line : stack) {
-    const auto in = [&](std::string_view folder) {
-      return line.file.find(folder) != std::string_view::npos;
-    };
-    if (!in("site-packages/") && !in("dist-packages/")) return line;
+    if (!IsInPackage(line)) return line;
   }
   return stack.empty() ? SourceLine() : stack.front();
 }

@@ -58,6 +58,9 @@ class Frames {
   std::vector<Frame> frames_;
 };
 
+// Returns whether the line is in an installed package of Python.
+bool IsInPackage(const SourceLine& line);
+
 // Returns the innermost line whose file is not in an installed package. If
 // every file is in a package, returns the innermost line. Returns an empty
 // SourceLine if the stack is empty.

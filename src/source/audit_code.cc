@@ -12,6 +12,7 @@ std::span<const Code* const> AuditCodes() {
       &code::kSentInWiderDtype,     &code::kManySmallCollectives,
       &code::kAxisUnusedInProgram,  &code::kHostTransfer,
       &code::kOverAuditBudget,      &code::kTrafficGrew,
+      &code::kWeightResharded,      &code::kLookupOfBatch,
   };
   return kCodes;
 }

@@ -45,6 +45,12 @@ inline constexpr Code kOverAuditBudget{
 inline constexpr Code kTrafficGrew{
     612, "traffic-grew", Level::kError,
     "a compiled program sends more than its committed summary"};
+inline constexpr Code kWeightResharded{
+    613, "weight-resharded", Level::kWarning,
+    "a parameter is moved because its spec does not fit its use"};
+inline constexpr Code kLookupOfBatch{
+    614, "lookup-of-batch", Level::kWarning,
+    "each device looks up the tokens of other devices"};
 }  // namespace code
 
 // Returns every code of family 6, ascending.

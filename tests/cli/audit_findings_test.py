@@ -59,6 +59,57 @@ class AuditFindings(AuditCase):
                       {(one["parameter"], one["what"])
                        for one in out["collectives"]})
 
+    def test_whole_training_states(self):
+        """Steps of tests/runtimes/audit_train_states.py. EXPECT.json has each
+        mistake that was made, at its line and with its parameter; the steps
+        without one have no finding. Names of parameters and gradients are
+        compared with the scopes that Flax gives to operations."""
+        folder = os.path.join(FOLDER, "states")
+        with open(os.path.join(folder, "EXPECT.json"),
+                  encoding="utf-8") as file:
+            expected = json.load(file)
+        for name, mistakes in expected.items():
+            with self.subTest(name):
+                out = self.audit(os.path.join(folder, name + ".hlo.txt.gz"),
+                                 *MESH)
+                found = [[one["code"], one["line"]
+                          if one["file"] == "audit_train_states.py" else None,
+                          *one["params"]] for one in out["findings"]]
+                for mistake in mistakes:
+                    self.assertIn(mistake, found)
+                if not mistakes:
+                    self.assertEqual(found, [])
+                named = 0
+                for row in out["collectives"]:
+                    module = (row["parameter"] or "").split("params/")[
+                        -1].rpartition("/")[0]
+                    scope = row["scope"] or ""
+                    if row["what"] not in ("gradient", "parameter") or (
+                            not module or "/" not in scope):
+                        continue
+                    named += 1
+                    self.assertIn(module, scope)
+                if name != "nnx_adam":  # NNX gives no scopes
+                    self.assertGreater(named, 40)
+
+    def test_a_helper_that_constrains_leads_to_its_caller(self):
+        program = os.path.join(FOLDER, "states", "cast_after_gather.hlo.txt.gz")
+        lines = {row["line"]["function"] for row in
+                 self.audit(program, *MESH)["collectives"]}
+        self.assertNotIn("keep", lines)
+        printed = self.check(run("audit", program, *MESH), 0).out
+        self.assertRegex(printed, r"--> audit_train_states\.py:70:1")
+        self.assertRegex(printed, r"::: audit_programs\.py:\d+:1: constrained")
+
+    def test_each_axis_has_its_own_count(self):
+        program = os.path.join(FOLDER, "states",
+                               "outputs_replicated.hlo.txt.gz")
+        messages = {one["params"][0]: one["message"]
+                    for one in self.audit(program, *MESH)["findings"]}
+        self.assertIn("over `fsdp` 1 time and over `tp` 1 time",
+                      messages["params/block_0/down/kernel"])
+        self.assertIn("over `fsdp` 1 time:", messages["params/head/kernel"])
+
     def test_findings_have_every_format_and_can_be_left_out(self):
         program = os.path.join(FOLDER, "findings",
                                "wider_dtype.after_spmd.hlo.txt.gz")
@@ -186,7 +237,8 @@ class AuditFindings(AuditCase):
                     f"metadata={{op_name=\"p[\\'{name}\\']\"}}\n")
 
         def reduction(name, number, rows):
-            return (f"  %{name} = f32[{rows},8]{{1,0}} all-reduce(%x{rows}), "
+            return (f"  %made{rows} = f32[{rows},8]{{1,0}} negate(%x{rows})\n"
+                    f"  %{name} = f32[{rows},8]{{1,0}} all-reduce(%made{rows}), "
                     f"channel_id={number}, replica_groups={{{{0,2}},{{1,3}}}}, "
                     "use_global_device_ids=true, to_apply=%add, metadata="
                     "{op_name=\"jit(step)/transpose(jvp(f))/dot_general\" "
@@ -197,24 +249,46 @@ class AuditFindings(AuditCase):
                     "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
                     f"metadata={{op_name=\"{name}\"}}\n")
 
+        def update(name, rows):
+            """The model multiplies by the parameter, and the update squares the
+            entire gradient."""
+            return (f"  %y{rows} = f32[{rows},{rows}]{{1,0}} dot(%{name}, "
+                    f"%{name})\n"
+                    f"  %square{rows} = f32[{rows},8]{{1,0}} multiply("
+                    f"%sum{rows}, %sum{rows})\n"
+                    f"  %part{rows} = f32[{rows},4]{{1,0}} dynamic-slice("
+                    f"%square{rows}, %zero, %zero)\n"
+                    f"  %new{rows} = f32[{rows},4]{{1,0}} subtract(%{name}, "
+                    f"%part{rows})\n")
+
         program = (
             "HloModule jit_step, num_partitions=4\n\n"
             "%add (a: f32[], b: f32[]) -> f32[] {\n"
             "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
             "  ROOT %s = f32[] add(%a, %b)\n}\n\n"
             "ENTRY %main (w: f32[16,4], v: f32[32,4], x16: f32[16,8], "
-            "x32: f32[32,8]) -> (f32[16,8], f32[32,8]) {\n"
+            "x32: f32[32,8]) -> (f32[16,4], f32[32,4]) {\n"
             + parameter("w", 0, 16) + parameter("v", 1, 32)
             + rows("x16", 2, 16) + rows("x32", 3, 32)
+            + "  %zero = s32[] constant(0)\n"
             + reduction("sum16", 1, 16) + reduction("sum32", 2, 32)
-            + "  ROOT %all = (f32[16,8]{1,0}, f32[32,8]{1,0}) "
-            "tuple(%sum16, %sum32)\n}\n")
+            + update("w", 16) + update("v", 32)
+            + "  ROOT %all = (f32[16,4]{1,0}, f32[32,4]{1,0}) "
+            "tuple(%new16, %new32)\n}\n")
         out = self.audit("-", "--mesh", "dp:2,tp:2", stdin=program)
         found = {tuple(one["params"]): one["message"]
                  for one in out["findings"] if one["code"] == "SHD605"}
         self.assertEqual(set(found), {("w",), ("v",)})
         self.assertIn("the gradient of `w` `f32[16,8]`", found[("w",)])
         self.assertIn("the gradient of `v` `f32[32,8]`", found[("v",)])
+        # Without its update, the parameter of a gradient is not known.
+        other = program.replace("subtract(%w, %part16)", "negate(%part16)")
+        out = self.audit("-", "--mesh", "dp:2,tp:2", stdin=other)
+        found = {tuple(one["params"]): one["message"]
+                 for one in out["findings"] if one["code"] == "SHD605"}
+        self.assertEqual(set(found), {(), ("v",)})
+        self.assertIn("the gradient `f32[16,8]` of a sharded parameter",
+                      found[()])
 
 
 if __name__ == "__main__":

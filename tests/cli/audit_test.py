@@ -109,28 +109,35 @@ class Audit(AuditCase):
             self.check(run("plan", *MESH, "--rules", "auto", "--manifest",
                            os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
                            "--no-project", "-o", plan), 0)
-            self.assertEqual(
-                self.audit(path("layers"), "--plan", plan)["collectives"],
-                self.audit(path("layers"), *MESH)["collectives"])
+            # No argument of the program is in this plan.
+            out = self.described(run("audit", path("layers"), "--plan", plan,
+                                     "--format", "json"), 1)
+            self.assertEqual(out["collectives"],
+                             self.audit(path("layers"), *MESH)["collectives"])
             self.refused(path("layers"), "--plan", plan, *MESH, said="--plan")
 
-    def plan(self, folder, names, up="[null, fsdp, tp]"):
-        """A plan file for the parameters of `layers`, with these names."""
+    def plan_of(self, folder, specs, shapes):
+        """A plan file: `specs` by the ends of names, and shapes by name."""
         rules, manifest, plan = (os.path.join(folder, name) for name in (
             "rules.yaml", "manifest.json", "plan.json"))
         with open(rules, "w", encoding="utf-8") as file:
-            file.write("version: 1\nrules:\n"
-                       f"  - {{match: 'up$', spec: {up}}}\n"
-                       "  - {match: 'down$', spec: [null, tp, fsdp]}\n"
-                       "  - {match: 'norm$', spec: []}\n")
-        shapes = ([4, 64, 128], [4, 128, 64], [4, 64])
+            file.write("version: 1\nrules:\n" + "".join(
+                f"  - {{match: '{end}$', spec: {spec}}}\n"
+                for end, spec in specs.items()))
         with open(manifest, "w", encoding="utf-8") as file:
             json.dump({"schema": "shardc.manifest/v1", "params": {
                 name: {"shape": shape, "dtype": "F32"}
-                for name, shape in zip(names, shapes)}}, file)
+                for name, shape in shapes.items()}}, file)
         self.check(run("plan", *MESH, "--rules", rules, "--manifest", manifest,
                        "--no-project", "-o", plan), 0)
         return plan
+
+    def plan(self, folder, names, up="[null, fsdp, tp]", more=None):
+        """A plan file for the parameters of `layers`, with these names."""
+        return self.plan_of(folder, {
+            **(more or {}), "up": up, "down": "[null, tp, fsdp]",
+            "norm": "[]"}, dict(zip(names, ([4, 64, 128], [4, 128, 64],
+                                            [4, 64]))))
 
     def test_arguments_that_are_sharded_in_another_way_are_found(self):
         names = ["up", "down", "norm"]
@@ -160,9 +167,63 @@ class Audit(AuditCase):
             done = run("audit", "-", "--plan", self.plan(folder, names),
                        stdin=other)
             self.assertIn(done.rc, (0, 1))
-            out = self.audit(path("layers"), "--plan",
-                             self.plan(folder, ["a/up", "a/down", "a.norm"]))
-            self.assertEqual(out["arguments_compared"], 0)
+            # A prefix is looked through.
+            for prefix in ("a/", "state/params/", "model."):
+                out = self.audit(path("layers"), "--plan", self.plan(
+                    folder, [prefix + name for name in names]))
+                self.assertEqual((out["arguments_compared"],
+                                  out["arguments_skipped"]), (3, ["x"]))
+            # Nothing that is compared is no success.
+            done = self.check(run(
+                "audit", path("layers"), "--plan",
+                self.plan(folder, ["a/upper/up/x", "a/lower/down/x",
+                                   "a/other/norm/x"],
+                          more={"x": "[null, fsdp]"})), 1)
+            self.assertIn("0 of 4 arguments compared with the plan", done.out)
+
+    def test_the_states_of_an_optimizer_are_compared(self):
+        """Each parameter of the steps of tests/runtimes/audit_train_states.py
+        has two moments in Adam and one in SGD; counters and tokens are in no
+        plan."""
+        wide, tall = "[fsdp, tp]", "[tp, fsdp]"
+        specs = {"embedding": tall, "(wq|wk|wv|gate|up|head)/kernel": wide,
+                 "(wo|down)/kernel": tall, "scale": "[]"}
+        shapes = {"embed/embedding": [512, 64], "head/kernel": [64, 512],
+                  "last/scale": [64]}
+        for i in range(2):
+            for name, shape in (
+                    ("wq", [64, 64]), ("wk", [64, 64]), ("wv", [64, 64]),
+                    ("wo", [64, 64]), ("gate", [64, 128]), ("up", [64, 128]),
+                    ("down", [128, 64])):
+                shapes[f"block_{i}/{name}/kernel"] = shape
+            shapes |= {f"block_{i}/norm1/scale": [64],
+                       f"block_{i}/norm2/scale": [64]}
+        self.assertEqual(len(shapes), 21)
+        head = [f"opt_state/0/{state}/head/kernel" for state in ("mu", "nu")]
+        with tempfile.TemporaryDirectory() as folder:
+            for prefix in ("params/", "state/params/", ""):
+                plan = self.plan_of(folder, specs, {
+                    prefix + name: shape for name, shape in shapes.items()})
+                for step, compared, others, drifts in (
+                        ("adam", 63, 3, []), ("momentum", 42, 2, []),
+                        ("weights_named", 63, 2, []),
+                        ("state_in_dictionary", 63, 2, []),
+                        ("moment_of_head_replicated", 63, 3, head)):
+                    with self.subTest(prefix=prefix, step=step):
+                        program = os.path.join(FOLDER, "states",
+                                               step + ".hlo.txt.gz")
+                        out = self.described(
+                            run("audit", program, "--plan", plan, "--format",
+                                "json"), 1 if drifts else 0)
+                        self.assertEqual(
+                            (out["arguments_compared"],
+                             len(out["arguments_skipped"])), (compared, others))
+                        self.assertEqual(
+                            [one["argument"] for one in out["drift"]], drifts)
+                        self.assertEqual({one["parameter"]
+                                          for one in out["drift"]},
+                                         {prefix + "head/kernel"} if drifts
+                                         else set())
 
     def test_the_mesh_is_the_programs(self):
         self.refused(path("layers"), "--mesh", "dp:2,tp:2", said="8")
@@ -319,8 +380,8 @@ class Audit(AuditCase):
                 json.dump({"schema": "shardc.manifest/v1", "params": {
                     "up": {"shape": [4, 64, 128], "dtype": "F32"},
                     "layers.3.norm": {"shape": [64], "dtype": "F32"}}}, file)
-            for spec, said in (("[null, fsdp, tp]", "1 argument sharded as "
-                                "planned"),
+            for spec, said in (("[null, fsdp, tp]", "1 of 1 argument compared "
+                                "with the plan"),
                                ("[null, tp, fsdp]", "sharded in another way")):
                 with open(rules, "w", encoding="utf-8") as file:
                     file.write("version: 1\nrules:\n  - {match: up, spec: "
@@ -330,7 +391,7 @@ class Audit(AuditCase):
                 out = self.check(run("explain", "up", *inputs), 0).out
                 self.assertEqual(out.count("all_gather"), 3, out)
                 self.assertIn("progs.py:21 layer", out)
-                self.assertIn("96 KiB", out)
+                self.assertIn("192 KiB", out)
                 self.assertIn(said, out)
             # A layer of a stack; its gradient is reduced.
             out = self.check(run("explain", "layers.3.norm", *inputs), 0).out
@@ -339,7 +400,7 @@ class Audit(AuditCase):
             value = self.check(run("explain", "up", *inputs, "--format",
                                    "json"), 0).json()
             self.assertEqual(list(self.schema.iter_errors(value)), [])
-            self.assertEqual(value["total"]["bytes_per_device"], 96 * 1024)
+            self.assertEqual(value["total"]["bytes_per_device"], 192 * 1024)
 
     def test_programs_send_what_the_profiler_saw(self):
         """JAX's profiler counted the collectives that a device ran; their bytes

@@ -96,7 +96,7 @@ class Audits(unittest.TestCase):
         found = {one.code: one for one in got.findings}
         self.assertEqual(sorted(found), ["SHD603", "SHD609"])
         self.assertEqual((found["SHD603"].params, found["SHD603"].line),
-                         (("w",), 8))
+                         (("w",), 64))
         self.assertEqual(
             shardc.audit(path, mesh=MESH, ignore=["SHD603", "SHD609"]).findings,
             ())

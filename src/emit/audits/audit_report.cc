@@ -139,11 +139,30 @@ std::string GrowthText(const AuditText& how) {
 std::string DriftText(const AuditText& how) {
   if (!how.drifts) return "";
   const audit::Drifts& drifts = *how.drifts;
+  const int64_t all = drifts.compared + std::ssize(drifts.skipped);
+  const std::string compared = CountText(drifts.compared) + " of " +
+                               Counted(all, "argument") + " compared";
   if (drifts.compared == 0) {
-    return "no argument of the program is a parameter of the plan\n";
+    return compared + " with the plan: " +
+           (drifts.has_shardings
+                ? "no argument has the name and the shape of a parameter"
+                : "the text states no shardings of arguments") +
+           "\n";
   }
+  std::string skipped;
+  for (size_t i = 0; i < std::min(drifts.skipped.size(), kRemarks); ++i) {
+    skipped += (i == 0 ? "not compared: `" : ", `") +
+               Printable(drifts.skipped[i]) + "`";
+  }
+  if (drifts.skipped.size() > kRemarks) {
+    skipped +=
+        " and " +
+        CountText(std::ssize(drifts.skipped) - static_cast<int64_t>(kRemarks)) +
+        " more";
+  }
+  if (!skipped.empty()) skipped += "\n";
   if (drifts.all.empty()) {
-    return Counted(drifts.compared, "argument") + " sharded as planned\n";
+    return compared + " with the plan, and sharded as planned\n" + skipped;
   }
   Columns table;
   table.Row({"sharded in another way than planned", "planned", "compiled"});
@@ -152,8 +171,8 @@ std::string DriftText(const AuditText& how) {
                one.actual ? SpecText(*one.actual) : one.sharding});
   }
   const auto same = drifts.compared - std::ssize(drifts.all);
-  return table.Text() + "  " + CountText(same) + " of " +
-         Counted(drifts.compared, "argument") + " sharded as planned\n";
+  return table.Text() + "  " + compared + " with the plan, " + CountText(same) +
+         " sharded as planned\n" + skipped;
 }
 
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
@@ -197,6 +216,10 @@ void WriteRemarks(JsonWriter& json, std::string_view key,
 void WriteDrifts(JsonWriter& json, const AuditText& how) {
   if (!how.drifts) return;
   json.Member("arguments_compared", how.drifts->compared);
+  json.Key("arguments_skipped");
+  json.BeginArray();
+  for (const std::string& one : how.drifts->skipped) json.String(one);
+  json.EndArray();
   json.Key("drift");
   json.BeginArray(JsonLayout::kLines);
   for (const audit::Drift& one : how.drifts->all) {

@@ -290,13 +290,17 @@ void WriteDrifts(Page& page, const audit::Drifts& drifts) {
 
 void WriteArguments(Page& page, const audit::Drifts& drifts) {
   Html& html = page.html;
+  html.Raw(" ").Count(drifts.compared).Raw(" of ");
+  html.Raw(Counted(drifts.compared + std::ssize(drifts.skipped), "argument") +
+           " compared with the plan");
   if (drifts.compared == 0) {
-    html.Raw(" No argument of the program is a parameter of the plan.");
+    html.Raw(drifts.has_shardings
+                 ? ": none has the name and the shape of a parameter."
+                 : ": the text states no shardings of arguments.");
     return;
   }
   const auto same = drifts.compared - std::ssize(drifts.all);
-  html.Raw(" ").Count(same).Raw(" of ");
-  html.Raw(Counted(drifts.compared, "argument") + " sharded as planned.");
+  html.Raw(", ").Count(same).Raw(" sharded as planned.");
 }
 
 void WriteCards(Page& page, std::span<const Finding> findings) {
@@ -353,6 +357,9 @@ void WriteProgramVerdict(Page& page) {
   if (how.drifts && !how.drifts->all.empty()) {
     wrong.push_back(Counted(std::ssize(how.drifts->all), "argument") +
                     " sharded in another way");
+  }
+  if (how.drifts && how.drifts->compared == 0) {
+    wrong.emplace_back("no argument compared with the plan");
   }
   const auto& compared = how.compared;
   if (compared && !compared->difference.extra.empty()) {
