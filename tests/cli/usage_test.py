@@ -114,7 +114,7 @@ class Usage(Case):
             with open(path, "w", encoding="utf-8") as file:
                 file.write('{"schema": "shardc.plan/v9"}')
             err = self.check(run("diff", path, path), 2).err
-            self.assertIn("has the schema `shardc.plan/v9`", err)
+            self.assertIn("this plan has the schema `shardc.plan/v9`", err)
             self.assertIn("a newer shardc wrote it", err)
 
     def test_a_spec_as_in_python_is_shown_as_a_list(self):
