@@ -90,7 +90,9 @@ class InAProject(unittest.TestCase):
         write(self.at("settings.yaml"), "{}\n")
         write(self.at("call.json"), '{"text": "a"}\n')
         write(self.at("program.txt"),
-              "HloModule f, num_partitions=8\nENTRY %e {\n}\n")
+              "HloModule f, num_partitions=8\nENTRY %e {\n"
+              "  ROOT %p = bf16[4096]{0} parameter(0), sharding={replicated}, "
+              'metadata={op_name="model.norm.weight"}\n}\n')
         self.run_here(0, "audit", "program.txt", "--format", "json", "-o",
                       "audit.json")
         write(self.at("shardc.yaml"), PROJECT)
