@@ -5,10 +5,12 @@
 //   "and an F32 copy of narrower parameters"
 #include "cost/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "cost/legality.h"
+#include "cost/memory_traffic.h"
 #include "model/sub_axis.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -154,7 +156,19 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
       "attention runs " + std::string(operation->name) +
       (twice ? "; in the backward pass, gathers and rings send twice" : ""));
   if (work.model && work.model->experts) {
-    out.emplace_back("all experts are chosen equally often");
+    std::string chosen = "all experts are chosen equally often";
+    if (const auto share = ChosenExperts(work, s)) {
+      chosen += ", and a step reads " + FactorText(100 * *share) +
+                " % of the experts of a device";
+    }
+    out.push_back(std::move(chosen));
+    if (from_program && !IsGeneration(work.mode) &&
+        work.Parts(work.Length()) > 1) {
+      out.push_back("tokens of complete sequences are routed over " +
+                    GroupText(work.Length()) +
+                    ", as XLA does for products with all queues; a runtime "
+                    "that routes the tokens of a device apart sends less");
+    }
   }
   if (expected != nullptr) {
     AddExpected(*expected, *s.profile, out);
