@@ -17,7 +17,6 @@
 #include <map>
 #include <vector>
 
-#include "comm/memory.h"
 #include "comm/reshard.h"
 #include "cost/states.h"
 #include "cost/unknown_roles.h"
@@ -29,17 +28,6 @@ namespace shardc::cost {
 namespace {
 
 using Bytes = std::optional<int64_t>;
-
-void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
-  if (param.placed.empty()) {
-    held.Add(each ? CheckedMul(*each, param.count) : std::nullopt);
-    return;
-  }
-  for (const auto& [coordinate, count] : param.placed) {
-    held.AddAt(param.placed_along, coordinate,
-               each ? CheckedMul(*each, count) : std::nullopt);
-  }
-}
 
 // The bytes of a parameter while it is used. The parameter is then unsharded
 // over the axes over which it is gathered, and still sharded over all other
@@ -295,6 +283,17 @@ StepGradients GradientsOf(const CostInputs& work, const Settings& settings,
 }
 
 }  // namespace
+
+void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
+  if (param.placed.empty()) {
+    held.Add(each ? CheckedMul(*each, param.count) : std::nullopt);
+    return;
+  }
+  for (const auto& [coordinate, count] : param.placed) {
+    held.AddAt(param.placed_along, coordinate,
+               each ? CheckedMul(*each, count) : std::nullopt);
+  }
+}
 
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
                     Dtype stored) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/memory.h"
 #include "cost/activations.h"
 #include "cost/inputs.h"
 #include "cost/peak.h"
@@ -114,6 +115,11 @@ struct Memory {
 };
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
+
+// Adds the bytes of a class of parameters to `held`. `each` are the bytes of a
+// device's shard of one parameter; nullopt if they are unknown.
+void Hold(const ParamClass& param, std::optional<int64_t> each,
+          HeldBytes& held);
 
 // Returns the bytes of memory of a device of a mesh: the memory in the settings
 // or, if it is not set, the memory that the mesh file states, or else that of

@@ -5,10 +5,12 @@
 //   "and an F32 copy of narrower parameters"
 #include "cost/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "cost/legality.h"
+#include "cost/memory_traffic.h"
 #include "model/sub_axis.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -60,7 +62,8 @@ void AddTraining(const Settings& s, std::vector<std::string>& out) {
                 " decides which activations are kept for the backward pass");
 }
 
-void AddServing(const Settings& s, std::vector<std::string>& out) {
+void AddServing(const CostInputs& work, const Settings& s,
+                std::vector<std::string>& out) {
   out.push_back(
       "the cache holds " + NameOf(s.cache) +
       (s.cache == Dtype::kI8 ? " and an F32 scale per token and head"
@@ -69,6 +72,14 @@ void AddServing(const Settings& s, std::vector<std::string>& out) {
   out.emplace_back(
       "activations: no tensor of a layer is freed before the layer ends");
   out.emplace_back("logits of the last token only");
+  const bool gathers = std::any_of(
+      work.params.begin(), work.params.end(),
+      [&](const ParamClass& param) { return work.IsGathered(param); });
+  if (gathers) {
+    out.emplace_back(
+        "weights that are sharded over axes of tokens are gathered in each "
+        "step, as XLA does");
+  }
 }
 
 std::string FactorText(double factor) {
@@ -143,7 +154,7 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
   } else {
-    AddServing(s, out);
+    AddServing(work, s, out);
   }
   if (taken != nullptr) AddPeak(*taken, s, out);
   out.push_back("activations in " + NameOf(s.activations) + ", logits in " +
@@ -154,7 +165,19 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
       "attention runs " + std::string(operation->name) +
       (twice ? "; in the backward pass, gathers and rings send twice" : ""));
   if (work.model && work.model->experts) {
-    out.emplace_back("all experts are chosen equally often");
+    std::string chosen = "all experts are chosen equally often";
+    if (const auto share = ChosenExperts(work, s)) {
+      chosen += ", and a step reads " + FactorText(100 * *share) +
+                " % of the experts of a device";
+    }
+    out.push_back(std::move(chosen));
+    if (from_program && !IsGeneration(work.mode) &&
+        work.Parts(work.Length()) > 1) {
+      out.push_back("tokens of complete sequences are routed over " +
+                    GroupText(work.Length()) +
+                    ", as XLA does for products with all queues; a runtime "
+                    "that routes the tokens of a device apart sends less");
+    }
   }
   if (expected != nullptr) {
     AddExpected(*expected, *s.profile, out);
@@ -204,19 +227,22 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
   if (program) AddNotKnown(work.not_known, out.communication.unknown);
+  // If mesh axes or micro-batches do not divide a number of rows or tokens,
+  // MemoryOf computes the bytes of the fullest device, but the program of the
+  // step leaves such a dimension unsharded. It then sends few activations
+  // instead of weights, and no time follows from both: a step of 9 rows on 8
+  // devices would be shorter than one of 16 rows.
+  for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
+    out.communication.unknown.push_back(
+        {.what = "the time of a step: " + uneven +
+                 ", so memory is that of the fullest device, and what is sent "
+                 "may be that of an unsharded dimension",
+         .settled_by = "sizes that the axes divide"});
+  }
   out.time = TimeOf(work, out.settings, out.memory, out.communication);
   out.expected =
       ExpectedTimeOf(work, out.settings, out.memory, out.communication);
   out.flops = FlopsOf(work, out.settings, out.memory);
-  // If mesh axes or micro-batches do not divide a number of rows or tokens,
-  // MemoryOf computes the bytes of the fullest device. The program of the step
-  // leaves such a dimension unsharded, so it may send more bytes than needed.
-  for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
-    out.communication.unknown.push_back(
-        {.what = "the exact cost: " + uneven +
-                 ", so memory is that of the fullest device, and what is sent "
-                 "may be that of an unsharded dimension"});
-  }
   out.tokens = TokensIn(work, out.settings);
   out.assumptions =
       AssumptionsOf(work, out.settings, out.communication.from_program,

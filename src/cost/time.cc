@@ -27,6 +27,7 @@
 #include "comm/collective_def.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
+#include "cost/memory_traffic.h"
 #include "cost/products.h"
 #include "cost/rates.h"
 #include "cost/unknown_roles.h"
@@ -311,16 +312,8 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
   const double per_chip = Real(profile->devices_per_chip);
   Time out;
   out.compute = ComputeSeconds(work, settings, *flops);
-  // Serving reads weights and cache once per step. Training reads the
-  // parameters once. It reads the gradients and the optimizer's states once and
-  // writes them once.
-  double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
-                 Real(memory.most.Of(Component::kCache).value_or(0));
-  if (work.mode == Mode::kTrain) {
-    bytes += 2 * Real(memory.gradients.value_or(0)) +
-             2 * Real(memory.most.Of(Component::kOptimizer).value_or(0));
-  }
-  out.memory = bytes / (profile->memory_rate / per_chip);
+  out.memory = MemoryTrafficOf(work, settings, memory) /
+               (profile->memory_rate / per_chip);
   const Network network = NetworkOf(*profile, work.WholeMesh());
   for (Transfer& one : communication.transfers) {
     const Place place =
