@@ -77,6 +77,7 @@ class Search {
     FindGatheredTwice();
     if (optimised_) FindManySmall();
     FindUnusedAxes();
+    DropConsequences();
     std::vector<Flaw> out;
     for (const FoundFlaw& found : found_) {
       out.push_back(Worded(found, graph_));
@@ -174,6 +175,23 @@ class Search {
     const auto found = factors_->find(one.node);
     if (found == factors_->end() || found->second.size() != 1) return;
     AddOf(*found->second.begin(), code::kWeightResharded, one);
+  }
+
+  // Drops the activations that are moved at a line where an activation is also
+  // gathered over axes of the batch: the constraint of the batch is the cause
+  // there, and not the spec of the parameter.
+  void DropConsequences() {
+    std::set<std::string> lines;
+    for (const FoundFlaw& one : found_) {
+      if (one.code == &code::kActivationGathered) {
+        lines.insert(LineText(one.most->line));
+      }
+    }
+    std::erase_if(found_, [&](const FoundFlaw& one) {
+      return one.code == &code::kWeightResharded &&
+             one.most->moved.what == What::kActivation &&
+             lines.contains(LineText(one.most->line));
+    });
   }
 
   // Finds the collectives that move a factor of a product whose other factor is

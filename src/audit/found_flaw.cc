@@ -152,7 +152,8 @@ Flaw Worded(const FoundFlaw& found, const Graph& graph) {
           ", because the parameter's spec shards other "
           "dimensions than the computation needs";
       if (one.moved.what == What::kActivation) {
-        why = " for the product with " + ShortQuote(found.parameter) + why;
+        why = " for the product with " + ShortQuote(found.parameter) +
+              ", because its sharding does not fit the parameter's spec";
       } else if (!found.detail.empty()) {
         why = ", for a product whose other operand is gathered over `" +
               found.detail + "` too, so each of its devices computes all";
