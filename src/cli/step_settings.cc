@@ -103,7 +103,6 @@ std::optional<StepSettings> ReadStepSettings(const StepFlags& flags,
     seed = *value;
   }
   if (flags.policy == "cost") request.policy = step::Policy::kCost;
-  if (flags.policy == "published") request.policy = step::Policy::kPublished;
   request.keep_gathered = flags.keep_gathered;
   if (flags.reduce_each) request.reduction = step::Reduction::kEach;
   const auto step_dtypes = ReadStepDtypes(flags.step_dtypes, request, findings);

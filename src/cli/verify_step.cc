@@ -125,7 +125,7 @@ Options OptionsOf(StepFlags& flags) {
         .to = &flags.policy,
         .value = "published|cost",
         .help = "what is resharded where an axis could serve several "
-                "dimensions (default: published; in decode cost)",
+                "dimensions (default: published)",
         .checked = true},
        {.name = "--part",
         .to = &flags.part,

@@ -62,7 +62,8 @@ void AddTraining(const Settings& s, std::vector<std::string>& out) {
                 " decides which activations are kept for the backward pass");
 }
 
-void AddServing(const Settings& s, std::vector<std::string>& out) {
+void AddServing(const CostInputs& work, const Settings& s,
+                std::vector<std::string>& out) {
   out.push_back(
       "the cache holds " + NameOf(s.cache) +
       (s.cache == Dtype::kI8 ? " and an F32 scale per token and head"
@@ -71,6 +72,14 @@ void AddServing(const Settings& s, std::vector<std::string>& out) {
   out.emplace_back(
       "activations: no tensor of a layer is freed before the layer ends");
   out.emplace_back("logits of the last token only");
+  const bool gathers = std::any_of(
+      work.params.begin(), work.params.end(),
+      [&](const ParamClass& param) { return work.IsGathered(param); });
+  if (gathers) {
+    out.emplace_back(
+        "weights that are sharded over axes of tokens are gathered in each "
+        "step, as XLA does");
+  }
 }
 
 std::string FactorText(double factor) {
@@ -145,7 +154,7 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
   } else {
-    AddServing(s, out);
+    AddServing(work, s, out);
   }
   if (taken != nullptr) AddPeak(*taken, s, out);
   out.push_back("activations in " + NameOf(s.activations) + ", logits in " +

@@ -77,12 +77,6 @@ bool AccumulateAll(step::Graph& graph, int64_t micro_batches,
 
 }  // namespace
 
-step::Policy StepPolicyOf(const StepInputs& inputs) {
-  return inputs.policy.value_or(IsGeneration(inputs.mode)
-                                    ? step::Policy::kCost
-                                    : step::Policy::kPublished);
-}
-
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch,
                            std::optional<int64_t> length) {
@@ -171,7 +165,7 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .mesh = mesh,
                            .sizes = sizes,
                            .element_bytes = inputs.element_bytes,
-                           .policy = StepPolicyOf(inputs),
+                           .policy = inputs.policy,
                            .keep_gathered = inputs.keep_gathered,
                            .records_conflicts = inputs.records_conflicts,
                            .parameters = std::move(specs),

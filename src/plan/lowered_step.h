@@ -37,9 +37,10 @@ struct StepInputs {
   std::optional<int64_t> gradient_bytes = {};
   // The ZeRO stage; used in training only.
   int zero = 0;
-  // The policy by which the mesh axes that shard an op are chosen. If nullopt,
-  // StepPolicyOf() returns the default of the mode.
-  std::optional<step::Policy> policy = {};
+  // The policy by which the mesh axes that shard an op are chosen. By default
+  // it is the choice of XLA's partitioner and of FSDP in every mode: a weight
+  // that is sharded over an axis of tokens is gathered, also in decoding.
+  step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
   // Whether sharding conflicts are recorded, see step::LowerRequest.
   bool records_conflicts = true;
@@ -62,7 +63,6 @@ struct StepInputs {
   // follow from the axis rules, which map logical axes to mesh axes.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
-step::Policy StepPolicyOf(const StepInputs& inputs);
 // Returns the name of a way to reduce the gradients of micro-batches, such as
 // "once".
 std::string_view ReductionName(step::Reduction reduction);

@@ -151,7 +151,7 @@ std::optional<ParameterStep> FollowParameter(const StepInputs& request,
   out.mesh = request.compiled->mesh;
   out.batch = request.batch;
   out.length = request.length;
-  out.policy = StepPolicyOf(request);
+  out.policy = request.policy;
   of->program =
       LowerStep(request, *of, request.compiled->step_mesh, out.unsupported);
   if (!of->program) return out;

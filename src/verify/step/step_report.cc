@@ -91,7 +91,7 @@ class Reporter {
     out_.dtype = request_.dtype;
     out_.element_bytes = request_.element_bytes;
     out_.keep_gathered = request_.keep_gathered;
-    out_.policy = StepPolicyOf(request_);
+    out_.policy = request_.policy;
     out_.part = request_.part;
     out_.seed = request_.seed;
     if (request_.mode != Mode::kTrain) return;
