@@ -227,19 +227,22 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.communication =
       program ? std::move(*program) : CommunicationOf(work, out.settings);
   if (program) AddNotKnown(work.not_known, out.communication.unknown);
+  // If mesh axes or micro-batches do not divide a number of rows or tokens,
+  // MemoryOf computes the bytes of the fullest device, but the program of the
+  // step leaves such a dimension unsharded. It then sends few activations
+  // instead of weights, and no time follows from both: a step of 9 rows on 8
+  // devices would be shorter than one of 16 rows.
+  for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
+    out.communication.unknown.push_back(
+        {.what = "the time of a step: " + uneven +
+                 ", so memory is that of the fullest device, and what is sent "
+                 "may be that of an unsharded dimension",
+         .settled_by = "sizes that the axes divide"});
+  }
   out.time = TimeOf(work, out.settings, out.memory, out.communication);
   out.expected =
       ExpectedTimeOf(work, out.settings, out.memory, out.communication);
   out.flops = FlopsOf(work, out.settings, out.memory);
-  // If mesh axes or micro-batches do not divide a number of rows or tokens,
-  // MemoryOf computes the bytes of the fullest device. The program of the step
-  // leaves such a dimension unsharded, so it may send more bytes than needed.
-  for (const std::string& uneven : UnevenTokensOf(work, out.settings)) {
-    out.communication.unknown.push_back(
-        {.what = "the exact cost: " + uneven +
-                 ", so memory is that of the fullest device, and what is sent "
-                 "may be that of an unsharded dimension"});
-  }
   out.tokens = TokensIn(work, out.settings);
   out.assumptions =
       AssumptionsOf(work, out.settings, out.communication.from_program,

@@ -142,7 +142,7 @@ class Agreement(CostCase):
                     str(batch), "--seq", "1024", "--microbatches",
                     str(parts))["not_known"]
                 self.assertEqual([one["what"] for one in unknown], [
-                    f"the exact cost: {words}, so memory is that of the "
+                    f"the time of a step: {words}, so memory is that of the "
                     "fullest device, and what is sent may be that of an "
                     "unsharded dimension"] if words else [])
 
