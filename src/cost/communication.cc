@@ -240,8 +240,10 @@ class StepCollectives {
     AxisGroup rest = axes;
     std::erase_if(
         rest, [&](const std::string& axis) { return Meets({axis}, split); });
-    Add(part, backward, Collective::kAllReduce, rest, Times(rows, hidden_),
-        bytes_, Times(layers, repeats_));
+    // The reduce-scatter runs first, so that the all-reduce sends only a shard.
+    Add(part, backward, Collective::kAllReduce, rest,
+        Times(rows, ShareOf(hidden_, work_.Parts(split))), bytes_,
+        Times(layers, repeats_));
     Add(part, backward, Collective::kReduceScatter, split, Times(rows, hidden_),
         bytes_, Times(layers, repeats_));
     Add(part, backward, Collective::kAllGather, split,
@@ -261,6 +263,7 @@ class StepCollectives {
         continue;
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
+      if (IsReducedWithExperts(param, axes)) continue;
       const int64_t rows = tokens_.Of(param.stream);
       Reduce(part, false, axes, layer_counts_.Of(param), rows);
       if (train_ && again) {
@@ -279,8 +282,10 @@ class StepCollectives {
             param.role.expert) {
           continue;
         }
-        Reduce(part, true, work_.Kept(param.AxesAt(param.out_dim)),
-               layer_counts_.Of(param), tokens_.Of(param.stream));
+        const AxisGroup axes = work_.Kept(param.AxesAt(param.out_dim));
+        if (IsReducedWithExperts(param, axes)) continue;
+        Reduce(part, true, axes, layer_counts_.Of(param),
+               tokens_.Of(param.stream));
       }
       return;
     }
@@ -354,10 +359,38 @@ class StepCollectives {
     return out;
   }
 
+  // Returns the axes of tokens over which the tokens are sent to experts.
+  AxisGroup Exchanged(const ParamClass& param) const {
+    return Common(Owners(param), work_.TokenAxes());
+  }
+  // Returns the axes over which the results of experts are partial.
+  AxisGroup PartialAfter(const ParamClass& param) const {
+    AxisGroup out = work_.Kept(param.AxesAt(param.in_dim));
+    const AxisGroup exchanged = Exchanged(param);
+    for (const std::string& axis : Owners(param)) {
+      if (!Meets({axis}, exchanged)) out.push_back(axis);
+    }
+    return out;
+  }
+
+  // Returns whether the results of shared experts, which are partial over
+  // `axes`, are added to those of a token's other experts before one collective
+  // reduces both.
+  bool IsReducedWithExperts(const ParamClass& param,
+                            const AxisGroup& axes) const {
+    if (!param.role.shared_expert) return false;
+    const ParamClass* const experts = work_.Find(Role::kDown, true);
+    return experts != nullptr && Exchanged(*experts).empty() &&
+           DropTrivial(work_.mesh, axes) ==
+               DropTrivial(work_.mesh, PartialAfter(*experts));
+  }
+
   // Adds the collectives of experts. If an axis of the experts also shards
-  // tokens, the tokens are sent to their experts and back. If it does not, all
-  // devices of the axis have the same tokens, and the experts' outputs are
-  // summed.
+  // tokens, the tokens are sent to their experts and back. A token has a row
+  // for each of its experts, and rows that are partial over tensor axes are
+  // reduced before they are sent back. If no axis of the experts shards tokens,
+  // all devices of these axes have the same tokens. Each device then adds the
+  // rows of a token that it holds, and only their sum is reduced.
   void Experts() {
     if (auto missing = MissingExpertChoice(work_)) {
       out_.unknown.push_back(std::move(*missing));
@@ -368,12 +401,8 @@ class StepCollectives {
         continue;
       }
       const int64_t layers = layer_counts_.Of(param);
-      const AxisGroup owners = Owners(param);
-      const AxisGroup exchanged = Common(owners, work_.TokenAxes());
-      AxisGroup added = work_.Kept(param.AxesAt(param.in_dim));
-      for (const std::string& axis : owners) {
-        if (!Meets({axis}, exchanged)) added.push_back(axis);
-      }
+      const AxisGroup exchanged = Exchanged(param);
+      const AxisGroup added = PartialAfter(param);
       const int64_t chosen =
           work_.model ? work_.model->experts_per_token.value_or(1) : 1;
       for (const bool backward : {false, true}) {
@@ -383,7 +412,17 @@ class StepCollectives {
         Add("experts", backward, Collective::kAllToAll, exchanged,
             Times(Rows(), chosen, hidden_), bytes_,
             Times(int64_t{2}, layers, repeats_));
-        Reduce("experts", backward, added, layers);
+        if (exchanged.empty()) {
+          Reduce("experts", backward, added, layers);
+          continue;
+        }
+        Add("experts", backward, Collective::kAllReduce, added,
+            Times(Rows(), chosen, hidden_), bytes_, Times(layers, repeats_));
+        // Rows are sent with their complete width.
+        const AxisGroup split = Common(work_.hidden, added);
+        Add("experts", backward, Collective::kAllGather, split,
+            Times(Rows(), ShareOf(hidden_, work_.Parts(split))), bytes_,
+            Times(layers, repeats_));
       }
     }
   }

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -99,6 +100,32 @@ class MoveClassifier {
     const bool attends =
         name == "attention" || name.starts_with("attention_near");
     return attends ? "attention" : "layers";
+  }
+
+  // Returns the fraction of a collective's bytes that a runtime sends. The
+  // program has a queue for each expert and each row of the batch, with places
+  // for a whole number of tokens. In decoding, a row has one token and thus a
+  // place in each of E queues, but the token fills only k of them. A queue with
+  // more places than t * k / E, rounded up, has them by its capacity, and is
+  // sent whole.
+  double SentShare(const step::Instruction& step,
+                   const step::Sizes& sizes) const {
+    const step::CommonLabels& common = graph_.common;
+    const step::Slot& from = program_.slots[AsIndex(step.in[0])];
+    const auto& labels = graph_.values[AsIndex(from.value)].labels;
+    const auto has = [&](step::LabelId label) {
+      return label != step::kNoLabel &&
+             std::find(labels.begin(), labels.end(), label) != labels.end();
+    };
+    const auto size = [&](step::LabelId label) {
+      return Real(sizes[AsIndex(label)]);
+    };
+    if (has(common.query) || !has(common.experts) || !has(common.slot)) {
+      return 1;
+    }
+    const double each =
+        size(common.query) * size(common.top_k) / size(common.experts);
+    return size(common.slot) > std::ceil(each) ? 1 : each / size(common.slot);
   }
 
  private:
@@ -184,8 +211,11 @@ Communication CommunicationOf(const step::Graph& graph,
     one.kind = step.collective;
     one.axes = program.axes.Group(step.axes);
     one.count = times.empty() ? 1 : times[i];
-    one.sent = Times(
-        step::SentBytes(graph, program, step, sizes, element_bytes), one.count);
+    const int64_t all =
+        step::SentBytes(graph, program, step, sizes, element_bytes);
+    const double share = reader.SentShare(step, sizes);
+    one.sent =
+        Times(share < 1 ? std::llround(share * Real(all)) : all, one.count);
     const auto same = std::find_if(
         out.transfers.begin(), out.transfers.end(), [&](const Transfer& other) {
           return other.part == one.part && other.backward == one.backward &&

@@ -120,7 +120,7 @@ std::vector<Known> KnownChoices(bool has_experts) {
   out.push_back(
       {"experts",
        "not calibrated: the expected times of four published runs of models "
-       "with experts are 18 to 53 % too short, so that neither a mesh with "
+       "with experts are 11 to 53 % too short, so that neither a mesh with "
        "expert parallelism nor one without is supported; measure both"});
   return out;
 }

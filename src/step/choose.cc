@@ -167,7 +167,20 @@ class Chooser {
       if (!Holds(operand.sharding->partial, axis)) continue;
       most = std::max(most, Elements(*operand.value));
     }
-    return Elements(*request_.result) > most;
+    return FilledElements(*request_.result) > most;
+  }
+  // Returns the elements of a value without those that are always 0: a token
+  // has at most one slot in the queue of an expert, so a value [b t e c] for
+  // each token, expert and slot is counted as [b t e].
+  int64_t FilledElements(const Value& value) const {
+    const auto has = [&](LabelId label) {
+      return std::find(value.labels.begin(), value.labels.end(), label) !=
+             value.labels.end();
+    };
+    const LabelId slot = set_.labels.slot;
+    const int64_t all = Elements(value);
+    if (slot == kNoLabel || !has(slot) || !has(set_.labels.query)) return all;
+    return all / std::max<int64_t>(1, (*set_.sizes)[AsIndex(slot)]);
   }
   int64_t Elements(const Value& value) const {
     Size out = 1;
@@ -199,6 +212,17 @@ class Chooser {
 
   static int Count(uint32_t bits) { return __builtin_popcount(bits); }
 
+  // Returns whether one of the labels with these indices counts experts.
+  bool ShardsExperts(uint32_t bits) const {
+    for (size_t label = 0; label < labels_.count; ++label) {
+      if (In(bits, static_cast<int8_t>(label)) &&
+          labels_.labels[label].label == set_.labels.experts) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Returns whether gathering the axis before the op is an option: the axis
   // shards a single label, the result has this label, and the preferred
   // sharding of the result does not use the axis.
@@ -224,6 +248,12 @@ class Chooser {
         carried.by_weights | (request_.gradient ? carried.by_preferred : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
+    // Experts are not gathered for few tokens, as the biases of experts would
+    // be in decoding.
+    if (data && ShardsExperts(carried.by_weights)) {
+      chosen_[axis] = Cheapest(axis, carried.options);
+      return;
+    }
     // With the default option, the weight (or, on a data axis, the activation)
     // keeps its sharding.
     if (has_weight && Count(stays) == 1) return;  // keeps the default

@@ -54,6 +54,7 @@ struct ChoiceSettings {
   AxisSet data = 0;
   Policy policy = Policy::kPublished;
   bool records_conflicts = true;
+  CommonLabels labels = {};  // the labels of the graph
 };
 
 Choice Choose(const ChoiceSettings& settings, const ChoiceRequest& request);

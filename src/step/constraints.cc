@@ -25,6 +25,8 @@ namespace {
 struct TokenPair {
   std::string_view label, axes;
 };
+// The pass in which a value may stay partial (KeepsPartial).
+enum class Partial : uint8_t { kNever, kForward, kBackward };
 struct Role {
   std::string_view name;
   std::array<TokenPair, 4> pairs;
@@ -32,6 +34,7 @@ struct Role {
   // True if the axes of EXPERT are removed from those of BATCH.
   bool without_expert = false;
   bool if_expert_in_batch = false;
+  Partial partial = Partial::kNever;
 };
 
 constexpr TokenPair kBatch = {"BATCH", "BATCH"};
@@ -63,8 +66,14 @@ constexpr Role kRoles[] = {
     {"logits", {{kBatch, kQuery, kVocab}}},
     {"router", {{kBatch, kQuery, kGate}}},
     {"sel", {{kBatch, kQuery, kGate}}},
-    {"moe_tok", {{kBatch}}, false, false, true},
-    {"moe_exp", {{kBatch, kExpert}}, false, true},
+    // The rows in the queues of experts: `tok` with the sharding of their
+    // tokens, `exp` with that of the experts. Results (`out`) are partial
+    // before the rows of a token are added, and so are the cotangents of
+    // inputs.
+    {"moe_tok", {{kBatch}}, false, false, true, Partial::kBackward},
+    {"moe_exp", {{kBatch, kExpert}}, false, true, false, Partial::kBackward},
+    {"moe_tok_out", {{kBatch}}, false, false, true, Partial::kForward},
+    {"moe_exp_out", {{kBatch, kExpert}}, false, true, false, Partial::kForward},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
     {"kcache", {{kBatch, kKeys, kKvHead}}, true},
     // The operands and the result of an attention operation that runs as a
@@ -214,6 +223,16 @@ std::optional<Sharding> ConstrainedSharding(
     used = static_cast<AxisSet>(used | out.dims[d].set());
   }
   return out;
+}
+
+bool KeepsPartial(const ShardingConstraints& constraints, const Axes& axes,
+                  std::string_view role, bool forward) {
+  const Role* const found = FindRole(role);
+  const Partial when = forward ? Partial::kForward : Partial::kBackward;
+  if (found == nullptr || found->partial != when) return false;
+  const AxisSet expert = axes.SetOf(AxesFor(constraints, role, "EXPERT"));
+  const AxisSet batch = axes.SetOf(AxesFor(constraints, role, "BATCH"));
+  return expert == 0 || (expert & ~batch) != 0;
 }
 
 bool IsForwardOnly(std::string_view role) {

@@ -40,8 +40,8 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
 // Returns the sharding that a role requires of a value with these labels.
 // Returns nullopt if there is no such role, or if the value has more than
-// kMaxRank dimensions. Also returns nullopt for the role `moe_tok` if EXPERT
-// uses an axis that BATCH lacks.
+// kMaxRank dimensions. Also returns nullopt for the roles `moe_tok` and
+// `moe_tok_out` if EXPERT uses an axis that BATCH lacks.
 //
 // If two dimensions have the same axis, the axis shards only the first of them.
 // If an axis does not divide its dimension, that axis and the axes after it are
@@ -51,6 +51,15 @@ std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
+
+// Returns whether a value of this role may stay partial over axes that its
+// sharding does not use. The results of experts (forward) and the cotangents of
+// their inputs (backward) may, if the experts' axes do not shard the batch:
+// each device then adds the rows of a token that it holds, and only their sum
+// is reduced. If the experts' axes shard the batch, the rows are reduced before
+// they are sent back to the devices of their tokens.
+bool KeepsPartial(const ShardingConstraints& constraints, const Axes& axes,
+                  std::string_view role, bool forward);
 
 // Returns whether the constraint of an activation's role applies to the forward
 // pass only. Such a constraint determines where the forward pass gathers a

@@ -47,7 +47,8 @@ class Lowerer {
                  .element_bytes = request.element_bytes,
                  .data = 0,
                  .policy = request.policy,
-                 .records_conflicts = request.records_conflicts};
+                 .records_conflicts = request.records_conflicts,
+                 .labels = graph_.common};
   }
 
   std::optional<Program> Run() {
@@ -318,7 +319,10 @@ class Lowerer {
     if (!LabelsOf(graph_, op, labels_)) {
       return Fail("an op has more labels than a program can name", op.name, "");
     }
-    SetViews(op);
+    terms_.clear();
+    for (const ValueId value : op.in) terms_.push_back({value, -1});
+    if (op.kind == OpKind::kAdd && op.phase == Phase::kBackward) AddPartial(op);
+    SetViews();
     const ChoiceRequest request{
         .op = &op,
         .labels = &labels_,
@@ -328,9 +332,12 @@ class Lowerer {
         .gradient = preferred_[AsIndex(op.out)].gradient};
     const Choice choice = Choose(settings_, request);
     std::vector<int32_t> operands;
-    operands.reserve(op.in.size());
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      operands.push_back(Reshard(op.in[i], choice.operands[i]));
+    operands.reserve(terms_.size());
+    for (size_t i = 0; i < terms_.size(); ++i) {
+      operands.push_back(
+          terms_[i].sum < 0
+              ? Reshard(terms_[i].value, choice.operands[i])
+              : EmitCollectives(terms_[i].sum, choice.operands[i]));
     }
     for (ShardingConflict conflict : choice.conflicts) {
       conflict.op = op_;
@@ -340,28 +347,78 @@ class Lowerer {
     return true;
   }
 
-  // Sets `views_` to the operands of an op and their copies.
-  void SetViews(const Op& op) {
+  // Adds on each device those terms of a sum that are partial over the same
+  // axes, if the sum has other terms too. One collective then reduces them
+  // together. For example, the cotangent of a layer's normed input is the sum
+  // of that of the router, which is not partial, and of those of experts and
+  // shared experts, which are partial over tp.
+  void AddPartial(const Op& op) {
+    const std::vector<LabelId>& labels = ValueOf(op.out).labels;
+    const bool equal = std::all_of(
+        op.in.begin(), op.in.end(),
+        [&](ValueId value) { return ValueOf(value).labels == labels; });
+    if (!equal) return;
+    const auto sharding = [&](const Term& term) {
+      return ShardingOf(Seen(term.value));
+    };
+    for (size_t i = 0; i < terms_.size(); ++i) {
+      if (terms_[i].sum >= 0 || sharding(terms_[i]).partial == 0) continue;
+      const Sharding own = sharding(terms_[i]);
+      std::vector<size_t> alike;
+      for (size_t j = i; j < terms_.size(); ++j) {
+        const Term& term = terms_[j];
+        if (term.sum < 0 && sharding(term) == own) alike.push_back(j);
+      }
+      if (alike.size() < 2 || alike.size() == terms_.size()) continue;
+      std::vector<int32_t> slots;
+      for (const size_t j : alike) slots.push_back(Seen(terms_[j].value));
+      const int32_t sum = NewSlot(op.out, own, false);
+      out_.code.push_back({.kind = InstructionKind::kLocal,
+                           .op = op_,
+                           .in = std::move(slots),
+                           .out = sum,
+                           .axes = {}});
+      terms_[i] = {op.out, sum};
+      for (size_t k = alike.size(); k > 1; --k) {
+        const auto at = static_cast<int64_t>(alike[k - 1]);
+        terms_.erase(terms_.begin() + at);
+        labels_.of.erase(labels_.of.begin() + at);
+      }
+    }
+  }
+
+  // Sets `views_` to the terms of an op and their copies.
+  void SetViews() {
     views_.clear();
     shardings_.clear();
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      const ValueId value = op.in[i];
-      views_.push_back(
-          {.value = &ValueOf(value),
-           .sharding = &ShardingOf(Seen(value)),
-           .copies = {},
-           .weight = weight_[AsIndex(value)] != 0,
-           .repeated = std::find(op.in.begin(), op.in.begin() + int64_t(i),
-                                 value) != op.in.begin() + int64_t(i)});
-      for (int32_t slot : copies_[AsIndex(value)]) {
-        shardings_.push_back(&ShardingOf(slot));
+    std::vector<size_t> counts;
+    for (size_t i = 0; i < terms_.size(); ++i) {
+      const auto [value, sum] = terms_[i];
+      const bool repeated = std::any_of(
+          terms_.begin(), terms_.begin() + int64_t(i), [&](const Term& term) {
+            return term.sum < 0 && terms_[i].sum < 0 &&
+                   term.value == terms_[i].value;
+          });
+      views_.push_back({.value = &ValueOf(value),
+                        .sharding = &ShardingOf(sum < 0 ? Seen(value) : sum),
+                        .copies = {},
+                        .weight = weight_[AsIndex(value)] != 0,
+                        .repeated = repeated});
+      const size_t before = shardings_.size();
+      if (sum >= 0) {
+        shardings_.push_back(&ShardingOf(sum));
+      } else {
+        for (int32_t slot : copies_[AsIndex(value)]) {
+          shardings_.push_back(&ShardingOf(slot));
+        }
       }
+      counts.push_back(shardings_.size() - before);
     }
     // The spans are set only now, because `shardings_` no longer grows and its
     // elements no longer move.
     std::span<const Sharding* const> rest(shardings_);
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      const size_t count = copies_[AsIndex(op.in[i])].size();
+    for (size_t i = 0; i < terms_.size(); ++i) {
+      const size_t count = counts[i];
       views_[i].copies = rest.first(count);
       rest = rest.subspan(count);
     }
@@ -435,6 +492,13 @@ class Lowerer {
   // The labels and operands of the op that is being lowered. They are members
   // so that the next op reuses their memory.
   OpLabels labels_;
+  // An operand of the op: a value, or the slot of a sum of several operands
+  // (AddPartial). `sum` is -1 for a value.
+  struct Term {
+    ValueId value = kNoValue;
+    int32_t sum = -1;
+  };
+  std::vector<Term> terms_;
   std::vector<OperandView> views_;
   // The shardings of the copies in `views_`.
   std::vector<const Sharding*> shardings_;

@@ -397,13 +397,22 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
   }
   const ValueId inner = Gated(write, gate, up, activation);
   write.Producer(inner).constraint = "moe_mlp";
-  ValueId made = Linear(write, inner, Apart(write, weights.down, experts),
-                        weights.down_bias);
-  write.Producer(made).constraint = "moe_exp";
+  ValueId made =
+      Linear(write, inner, Apart(write, weights.down, experts), kNoValue);
+  write.Producer(made).constraint = "moe_exp_out";
   made = write.Identity(made);
-  write.Producer(made).constraint = "moe_tok";
+  write.Producer(made).constraint = "moe_tok_out";
   if (!routed.before) shares = write.Times(slots, routed.weights);
-  return write.Einsum(routed.before ? slots : shares, made, write.LabelsOf(x));
+  const ValueId combined = routed.before ? slots : shares;
+  const ValueId out = write.Einsum(combined, made, write.LabelsOf(x));
+  if (weights.down_bias == kNoValue) return out;
+  // The biases are added after the rows of a token, because the rows may be
+  // partial up to here. `chosen` is 1, or the weight of the expert, if the
+  // token has a slot in the expert's queue.
+  ValueId chosen = write.Sum(slots, common.slot);
+  if (!routed.before) chosen = write.Times(chosen, routed.weights);
+  return write.Add(
+      {out, write.Einsum(chosen, weights.down_bias, write.LabelsOf(x))});
 }
 
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,

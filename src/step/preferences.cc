@@ -49,7 +49,9 @@ class Propagation {
       PreferredSharding& own = out_[AsIndex(op.out)];
       if (std::optional<Sharding> constraint = ConstraintOf(op)) {
         own = {constraint, is_gradient_[AsIndex(op.out)] != 0, true,
-               sharded_as_[AsIndex(op.out)] == As::kSum};
+               sharded_as_[AsIndex(op.out)] == As::kSum ||
+                   KeepsPartial(request_.constraints, axes_, op.constraint,
+                                op.phase == Phase::kForward)};
       }
       if (own.sharding.has_value()) PassOn(op, own);
     }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 
 from driver import MODELS, TESTDATA, Case, run
@@ -47,6 +48,17 @@ class CostCase(Case):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
+
+    def of_both(self, rules, *arguments):
+        """The costs by the program of these rules, and by the formulas for them
+        without their `model:` section."""
+        bare = re.sub(r"(?ms)^model:\n.*?(?=^\S|\Z)", "", rules)
+        self.assertNotEqual(rules, bare)
+        path = os.path.join(self.folder.name, "rules.yaml")
+        for text in (rules, bare):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            yield self.cost(*arguments, "--rules", path)
 
     def cost(self, *arguments):
         words = [word for one in arguments

@@ -50,14 +50,11 @@ SECTIONS_HEAD = """\
 # and by the formulas without it, their ratio, and where they differ by more than a
 # hundredth, the collective that differs most: bytes of the program less those of
 # the formulas. The reasons:
-# - decode, all_gather of a fully sharded axis: the formulas gather the weights, and
-#   a program moves the few activations; logits stay sharded in a program.
+# - decode and prefill: logits stay sharded in a program.
 # - train, backward all_gather over tp: a program gathers the sharded input of each
 #   half of a layer again for the gradients of its weights, the formulas once.
 # - forward all_reduce over tp (Gemma): a norm after a half of a layer reads the
 #   complete sum, so that a program all-reduces it instead of reduce-scattering.
-# - experts (Mixtral): a program adds the outputs of a token's experts before it
-#   sums them over the experts' axis, and sums over tp what each axis still holds.
 # model, naming, mesh, mode, program, formulas, ratio, largest difference
 """
 
@@ -69,17 +66,6 @@ def pack_of(case):
 
 
 class Formulas(CostCase):
-    def of_both(self, rules, *arguments):
-        """The costs by the program of these rules, and by the formulas for them
-        without their `model:` section."""
-        bare = re.sub(r"(?ms)^model:\n.*?(?=^\S|\Z)", "", rules)
-        self.assertNotEqual(rules, bare)
-        path = os.path.join(self.folder.name, "rules.yaml")
-        for text in (rules, bare):
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            yield self.cost(*arguments, "--rules", path)
-
     def largest_difference(self, program, formulas):
         less = collections.Counter()
         for cost, sign in ((program, 1), (formulas, -1)):

@@ -63,7 +63,12 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   // experts.
   CHECK(text("moe_tok", {b, e, d}) == "none");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
+  CHECK(KeepsPartial(constraints, axes, "moe_exp_out", true));
+  CHECK(KeepsPartial(constraints, axes, "moe_exp", false));
+  CHECK_FALSE(KeepsPartial(constraints, axes, "moe_exp", true));
+  CHECK_FALSE(KeepsPartial(constraints, axes, "resid", true));
   constraints.by_axis[0] = {"fsdp", "dp", "ep"};
+  CHECK_FALSE(KeepsPartial(constraints, axes, "moe_exp_out", true));
   CHECK(text("moe_tok", {b, e, d}) == "b:fsdp+dp+ep");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
   constraints.overrides.push_back({"resid", "EMBED", {"fsdp", "tp"}});

@@ -216,36 +216,97 @@ TEST_CASE(
         "all_reduce 1 32");
 }
 
-TEST_CASE("tokens reach their experts by all_to_all") {
+// A layer of four experts. Each row of the batch has 4 tokens and a queue of
+// two places for each expert.
+struct ExpertLayer {
+  ExpertLayer() {
+    const LabelId b = make.Label("b", 8, "BATCH");
+    const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
+    const LabelId d = make.Label("d", 16, "EMBED");
+    const LabelId e = make.Label("e", 4, "EXPERT");
+    const LabelId c = make.Label("c", 2);
+    const LabelId f = make.Label("f", 8, "MLP_INTERMEDIATE");
+    const ValueId y = make.Data({b, t, d}, "normed", false);
+    const ValueId slots = make.Data({b, t, e, c}, "sel", false);
+    const ValueId up = make.Parameter("up", {e, f, d});
+    const ValueId down = make.Parameter("down", {e, d, f});
+    const std::vector<LabelId> rows = {b, e, c, d};
+    const ValueId sent = make.Einsum(slots, y, rows, "moe_tok");
+    const ValueId there = make.Add(
+        {.kind = OpKind::kIdentity, .in = {sent}, .constraint = "moe_exp"},
+        rows);
+    const ValueId inner = make.Einsum(there, up, {b, e, c, f}, "moe_mlp");
+    const ValueId out = make.Einsum(inner, down, rows, "moe_exp_out");
+    const ValueId back = make.Add(
+        {.kind = OpKind::kIdentity, .in = {out}, .constraint = "moe_tok_out"},
+        rows);
+    make.Einsum(back, slots, {b, t, d}, "resid");
+  }
+  GraphMaker make;
+};
+
+TEST_CASE("the rows of a token are added before they are reduced over tp") {
+  // The result has 8 * 4 * 16 elements of 2 bytes, the queues twice as many.
+  constexpr int64_t kTokens = 1024, kQueues = 2048;
+  struct Case {
+    const char* title;
+    AxisSizes mesh;
+    bool sends;  // whether ep shards the batch too
+    std::string sent;
+  };
+  const Case cases[] = {
+      {"each device has a part of every expert",
+       {{"tp", 4}},
+       false,
+       "all_reduce 1 " + std::to_string(2 * kTokens * 3 / 4)},
+      {"each device has some of the experts",
+       {{"ep", 4}},
+       false,
+       "all_reduce 1 " + std::to_string(2 * kTokens * 3 / 4)},
+      {"one collective reduces over both axes",
+       {{"ep", 2}, {"tp", 2}},
+       false,
+       "all_reduce 1 " + std::to_string(2 * kTokens * 3 / 4)},
+      {"tokens reach their experts by all_to_all",
+       {{"ep", 4}},
+       true,
+       "all_to_all 2 " + std::to_string(2 * kQueues / 4 * 3 / 4)},
+      {"the rows are reduced before they are sent back",
+       {{"ep", 2}, {"tp", 2}},
+       true,
+       "all_reduce 1 " + std::to_string(2 * kQueues / 2 / 2) +
+           " all_to_all 2 " + std::to_string(2 * kQueues / 2 / 2)}};
+  for (const Case& one : cases) {
+    CAPTURE(one.title);
+    const ExpertLayer layer;
+    ShardingConstraints constraints = UsualConstraints();
+    if (one.sends) constraints.by_axis[0] = {"fsdp", "dp", "ep"};
+    const Program program =
+        Lowered(layer.make, one.mesh,
+                {{{"ep"}, {"tp"}, {}}, {{"ep"}, {}, {"tp"}}}, constraints);
+    CHECK(Text(Counted(layer.make.graph, program, layer.make.sizes,
+                       Phase::kForward)) == one.sent);
+  }
+}
+
+TEST_CASE("gradients that are partial over the same axes are reduced once") {
   GraphMaker make;
   const LabelId b = make.Label("b", 8, "BATCH");
-  const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
   const LabelId d = make.Label("d", 16, "EMBED");
-  const LabelId e = make.Label("e", 4, "EXPERT");
-  const LabelId c = make.Label("c", 2);
   const LabelId f = make.Label("f", 8, "MLP_INTERMEDIATE");
-  ShardingConstraints constraints = UsualConstraints();
-  constraints.by_axis[0] = {"fsdp", "dp", "ep"};
-  const ValueId y = make.Data({b, t, d}, "normed", false);
-  const ValueId slots = make.Data({b, t, e, c}, "sel", false);
-  const ValueId up = make.Parameter("up", {e, f, d});
-  const ValueId down = make.Parameter("down", {e, d, f});
-  const ValueId sent = make.Einsum(slots, y, {b, e, c, d}, "moe_tok");
-  const ValueId there = make.Add(
-      {.kind = OpKind::kIdentity, .in = {sent}, .constraint = "moe_exp"},
-      {b, e, c, d});
-  const ValueId inner = make.Einsum(there, up, {b, e, c, f}, "moe_mlp");
-  const ValueId out = make.Einsum(inner, down, {b, e, c, d}, "moe_exp");
-  const ValueId back = make.Add(
-      {.kind = OpKind::kIdentity, .in = {out}, .constraint = "moe_tok"},
-      {b, e, c, d});
-  make.Einsum(back, slots, {b, t, d}, "resid");
-  const Program program = Lowered(
-      make, {{"ep", 4}}, {{{"ep"}, {}, {}}, {{"ep"}, {}, {}}}, constraints);
-  // Each all_to_all sends 3/4 of the buffer of 2 * 4 * 2 * 16 elements of 2
-  // bytes.
-  CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
-        "all_to_all 2 768");
+  const ValueId y = make.Data({b, d}, "normed", false);
+  const ValueId inner = make.Data({b, f}, "mlp", false);
+  const ValueId first = make.Parameter("first", {f, d});
+  const ValueId second = make.Parameter("second", {f, d});
+  make.phase = Phase::kBackward;
+  const ValueId one = make.Einsum(inner, first, {b, d});
+  const ValueId two = make.Einsum(inner, second, {b, d});
+  make.Sum({y, one, two}, {b, d}, "resid");
+  const Program program =
+      Lowered(make, {{"tp", 4}}, {{{"tp"}, {}}, {{"tp"}, {}}});
+  // The sum of both has 8 * 16 elements of 2 bytes.
+  CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kBackward)) ==
+        "all_reduce 1 " + std::to_string(2 * 8 * 16 * 2 * 3 / 4));
 }
 
 }  // namespace
