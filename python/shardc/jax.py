@@ -67,12 +67,17 @@ def sharding(parameter: Parameter, mesh: Mesh, mode: str = "train") -> NamedShar
 
 
 def _even_spec(parameter: Parameter, mode: str) -> Spec:
-    """The spec on the whole mesh. Uneven shards have no NamedSharding, which is a
-    PlanError."""
+    """The spec on the whole mesh. Uneven shards, and shards of each of several
+    parts, have no NamedSharding, which is a PlanError."""
     for dim in parameter.uneven_in(mode):
         raise PlanError(
             f"dimension {dim} of {parameter.name} has uneven shards, and a"
             " NamedSharding divides a dimension into equal parts"
+        )
+    for dim, count in parameter.parts_in(mode).items():
+        raise PlanError(
+            f"the axes divide each of {count} parts of dimension {dim} of"
+            f" {parameter.name}, and a NamedSharding divides a dimension as one"
         )
     return parameter.mesh_spec(mode)
 

@@ -85,6 +85,16 @@ class Parameter:
         placed = self._data.get("placement")
         return Placement(placed["axis"], placed["coordinate"]) if placed else None
 
+    def parts_in(self, mode: str = "train") -> dict[int, int]:
+        """The number of equal parts of each dimension that has several, and that
+        the mode shards: the axes divide each part."""
+        parts = self._data.get("parts", ())
+        return {
+            dim: count
+            for dim, (count, entry) in enumerate(zip(parts, self.spec(mode)))
+            if count and entry
+        }
+
     @property
     def stages(self) -> tuple[int, ...] | None:
         """The stages of the pipeline that have it; None in a plan without."""
@@ -217,6 +227,11 @@ class Parameter:
             layers = self._layers_on(rank)
         if self.shard_shape_in(mode) is None:
             raise PlanError(f"the plan knows no shape of {self.name}")
+        for dim, count in self.parts_in(mode).items():
+            raise PlanError(
+                f"a device has a range of each of {count} parts of dimension {dim} of"
+                f" {self.name}, which is no slice"
+            )
         out = []
         for dim, (size, entry) in enumerate(zip(self.shape or (), self.spec(mode))):
             begin, end = 0, size

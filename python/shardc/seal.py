@@ -268,10 +268,12 @@ def held(
     spec: Any,
     sizes: Mapping[str, int],
     uneven: bool = False,
+    dim_parts: Any = (),
 ) -> tuple[list[int] | None, int | None]:
     """The largest shard and its bytes; None where unknown. An illegal spec, which a
     plan has under --keep-going only, has no sizes. With `uneven`, axes may shard a
-    dimension that they do not divide, unless its elements are stored in blocks."""
+    dimension that they do not divide, unless its elements are stored in blocks or
+    it has several parts (`dim_parts`), each of which the axes divide."""
     if shape is None or len(spec) > len(shape):
         return None, None
     out, used = list(shape), set()
@@ -286,8 +288,12 @@ def held(
         block = 1
         if dim + 1 == len(shape) and dtype in _BLOCKS:
             block = _BLOCKS[dtype][0]
-        if shape[dim] and parts > 1 and not (uneven and block == 1):
-            if shape[dim] % block or shape[dim] // block % parts:
+        several = dim_parts[dim] or 1 if dim < len(dim_parts) else 1
+        if shape[dim] and parts > 1 and not (uneven and block == 1 and several == 1):
+            if shape[dim] % several:
+                return None, None
+            size = shape[dim] // several
+            if size % block or size // block % parts:
                 return None, None
         out[dim] = -(-out[dim] // parts)
     return out, None if dtype is None else _bytes(_product(out), dtype)
@@ -312,7 +318,7 @@ def fullest(everywhere: int, placed: Mapping[tuple[str, int], int]) -> int | Non
 
 def _entry(param: Mapping[str, Any]) -> str:
     """The members of a parameter that the fingerprint covers."""
-    keys = ("dtype", "placement", "shape", "slices", "spec", "stages", "uneven")
+    keys = ("dtype", "parts", "placement", "shape", "slices", "spec", "stages", "uneven")
     out = {
         key: param[key] for key in (*keys, "weight_decay") if param.get(key) is not None
     }
@@ -473,7 +479,9 @@ def _check_sizes(param: Mapping[str, Any], sizes: Mapping[str, int]) -> int | No
     marked, uneven = "uneven" in param, False
     for path, layout in _layouts(param):
         spec = layout["spec"]
-        shard, size = held(param["shape"], param["dtype"], spec, sizes, marked)
+        shard, size = held(
+            param["shape"], param["dtype"], spec, sizes, marked, param.get("parts", ())
+        )
         _equal(layout["shard_shape"], shard, (*path, "shard_shape"))
         _equal(layout["bytes_per_device"], size, (*path, "bytes_per_device"))
         if shard is not None and uneven_dims(param["shape"], spec, sizes):

@@ -15,6 +15,8 @@ from shardc.mesh import Mesh, PlanError, Spec
 from shardc.placement import splits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shardc.plan import Plan
 
 
@@ -34,7 +36,9 @@ def check_device_mesh(plan: Plan, mesh: DeviceMesh) -> None:
     check_mesh(SimpleNamespace(shape=given), plan.mesh.sizes, PlanError)
 
 
-def placements_of(spec: Spec, mesh: Mesh) -> list[Any]:
+def placements_of(
+    spec: Spec, mesh: Mesh, parts: Mapping[int, int] | None = None
+) -> list[Any]:
     """One for each mesh dimension: _StridedShard where an axis has to take
     every n-th part, as shardc.placement describes."""
     out: list[Any] = []
@@ -43,6 +47,7 @@ def placements_of(spec: Spec, mesh: Mesh) -> list[Any]:
             out.append(Replicate())
             continue
         dim, factor = split
+        factor *= (parts or {}).get(dim, 1)
         strided = factor > 1
         out.append(_StridedShard(dim, split_factor=factor) if strided else Shard(dim))
     return out
@@ -65,7 +70,7 @@ def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
                 " order of the mesh: the parts of _StridedShard have other sizes than"
                 " the plan's"
             )
-    of = placements_of(parameter.spec(mode), plan.mesh)
+    of = placements_of(parameter.spec(mode), plan.mesh, parameter.parts_in(mode))
     return [of[number] for number in _numbers_of_stage(plan)]
 
 

@@ -22,6 +22,67 @@
 
 namespace shardc {
 
+namespace {
+
+// Returns the range of elements of a dimension that a box has, if it is one
+// range. `at` is the box's dimension: with several parts of `size` elements
+// each, it is that of the number of the part.
+std::optional<ShardRange> JoinedRange(const Box& box, size_t at, bool several,
+                                      int64_t size) {
+  if (!several) return ShardRange{box.offset[at], box.shape[at]};
+  const int64_t parts = box.shape[at];
+  const int64_t elements = box.shape[at + 1];
+  if (parts > 1 && elements != size && elements != 0) return std::nullopt;
+  return ShardRange{box.offset[at] * size + box.offset[at + 1],
+                    parts * elements};
+}
+
+// Appends the range to the box, as that of a dimension of parts of `size`
+// elements. Returns false if the range begins or ends inside of a part and has
+// elements of several parts.
+bool AppendSplit(const ShardRange& range, int64_t size, Box& box) {
+  const bool complete =
+      size == 0 || (range.begin % size == 0 && range.size % size == 0);
+  const int64_t part = size == 0 ? 0 : range.begin / size;
+  const int64_t first = size == 0 ? 0 : range.begin % size;
+  if (!complete && first + range.size > size) return false;
+  box.offset.push_back(part);
+  box.offset.push_back(complete ? 0 : first);
+  box.shape.push_back(complete && size > 0 ? range.size / size : 1);
+  box.shape.push_back(complete ? size : range.size);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
+                              const DimParts& from, const DimParts& to) {
+  Box out;
+  size_t at = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const int64_t was = PartsAt(from, dim);
+    const int64_t now = PartsAt(to, dim);
+    const size_t dims = was > 1 ? 2 : 1;
+    if (was == now) {
+      for (size_t i = 0; i < dims; ++i) {
+        out.offset.push_back(box.offset[at + i]);
+        out.shape.push_back(box.shape[at + i]);
+      }
+    } else {
+      const auto range = JoinedRange(box, at, was > 1, shape[dim] / was);
+      if (!range) return std::nullopt;
+      if (now == 1) {
+        out.offset.push_back(range->begin);
+        out.shape.push_back(range->size);
+      } else if (!AppendSplit(*range, shape[dim] / now, out)) {
+        return std::nullopt;
+      }
+    }
+    at += dims;
+  }
+  return out;
+}
+
 std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
                                          const Mesh& mesh, bool uneven) {
   if (spec.size() > shape.size()) return std::nullopt;

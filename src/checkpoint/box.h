@@ -6,12 +6,23 @@
 #include <optional>
 #include <vector>
 
+#include "model/dim_parts.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/spec.h"
 #include "stored/box.h"
 
 namespace shardc {
+
+// Returns the position of a box in SplitShape(shape, to), if it is given as a
+// position in SplitShape(shape, from). Returns nullopt if it is not a box
+// there: a range of rows of each of two parts is no range of all rows. For
+// example, with the shape [8]:
+//
+//   from [2], to []: {offset [1, 0], shape [1, 4]} -> {offset [4], shape [4]}
+//   from [2], to []: {offset [0, 0], shape [2, 2]} -> nullopt
+std::optional<Box> BoxInParts(const Box& box, const Shape& shape,
+                              const DimParts& from, const DimParts& to);
 
 // The distinct parts into which a spec divides a tensor, and the devices that
 // hold them. Parts are numbered in row-major order. For example, an axis `a` of

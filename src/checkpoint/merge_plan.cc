@@ -12,6 +12,7 @@
 #include "checkpoint/tree_record.h"
 #include "model/safetensors_header.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -53,7 +54,8 @@ OutputFile MakeOutput(const Transfer& transfer, std::string name,
   for (const uint32_t index : tensors) {
     const TransferTensor& tensor = transfer.tensors[index];
     const int64_t bytes = PartBytes(tensor, tensor.parts[0]);
-    entries.push_back({tensor.name, tensor.to, tensor.shape, bytes});
+    entries.push_back({tensor.name, tensor.to,
+                       JoinShape(tensor.shape, tensor.dim_parts), bytes});
     output.pieces.push_back({index, 0, offset, bytes});
     offset += bytes;
   }
@@ -92,14 +94,25 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     if (options.select && !options.select(tensor.name)) continue;
     TransferTensor moved;
     moved.name = tensor.name;
-    moved.shape = tensor.shape;
+    moved.dim_parts = tensor.dim_parts;
+    moved.shape = SplitShape(tensor.shape, tensor.dim_parts);
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options.dtype, findings);
     moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
-    moved.parts = {FullBox(tensor.shape)};
+    if (options.tree && !tensor.dim_parts.empty()) {
+      findings.Add(code::kInexpressible, {MakeSource(stored.path, {})},
+                   ShortQuote(tensor.name) +
+                       " was split in each of several parts of a dimension, "
+                       "and a tree is written from ranges of complete "
+                       "dimensions",
+                   "merge it to safetensors files first, and write the tree "
+                   "from these");
+      continue;
+    }
+    moved.parts = {FullBox(moved.shape)};
     const auto fault = options.tree ? std::nullopt : CheckByteBoundaries(moved);
     if (fault) {
       findings.Add(code::kSize, {}, *fault);

@@ -6,6 +6,14 @@
 //   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
 //   device-00001 has rows 2 and 3 as `w`; a file for a process, which may have
 //   several parts of a tensor, has them as `w[2:4,0:4]`
+//
+// If the axes divide each of several parts of a dimension (`parts` of a rule),
+// the tensor is split as one with two dimensions in place of this one
+// (model/dim_parts.h). A file has a tensor with the dimensions of the
+// parameter:
+//
+//   w [8, 4] by [tp] in parts [2], tp=2  ->  [2, 4, 4] by [null, tp];
+//   device-00000 has rows 0, 1, 4 and 5 as `w` [4, 4]
 #include "checkpoint/shard_plan.h"
 
 #include <algorithm>
@@ -17,6 +25,7 @@
 #include "checkpoint/tree_record.h"
 #include "floats/convert.h"
 #include "model/safetensors_header.h"
+#include "model/shard_range.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -212,12 +221,12 @@ class Planner {
     }
   }
 
-  void RefuseSpec(const Spec& spec, const Shape& shape,
+  void RefuseSpec(const Spec& spec, const DimParts& parts, const Shape& shape,
                   const ReadParam& param) {
     findings_.Add(code::kSpec, param.place,
-                  "the spec " + SpecText(spec) + " of `" + param.name +
-                      "` does not divide " + ShapeText(shape) + " over " +
-                      MeshText(job_.index.mesh));
+                  "the spec " + SpecText(spec) + InPartsText(parts) + " of `" +
+                      param.name + "` does not divide " + ShapeText(shape) +
+                      " over " + MeshText(job_.index.mesh));
   }
 
   // Appends the parts of one slice of the tensor to `boxes`. A slice is the
@@ -229,7 +238,7 @@ class Planner {
                 TensorLayout& laid, std::vector<Box>& boxes) {
     auto cut = Partition::Make(spec, shape, job_.index.mesh, param.uneven);
     if (!cut) {
-      RefuseSpec(spec, shape, param);
+      RefuseSpec(spec, {}, shape, param);
       return false;
     }
     const auto first = static_cast<int64_t>(boxes.size());
@@ -242,15 +251,62 @@ class Planner {
     return true;
   }
 
-  // Divides a tensor by its spec. A tensor that contains the layers of several
-  // pipeline stages is first divided into these stages.
-  std::optional<TensorLayout> LaidOf(const StoredTensor& tensor,
-                                     const ReadParam& param,
+  // Sets the shape and the sources of a tensor whose dimensions have the parts
+  // `parts`. Returns false after a finding: the tensor is read from or written
+  // to a tree, whose chunks are ranges of complete dimensions, or a piece of an
+  // earlier split is no range of a part.
+  bool SetPlaces(const StoredTensor& tensor, const ReadParam& param,
+                 const DimParts& parts, TransferTensor& moved) {
+    const auto refuse = [&](const std::string& what, std::string help) {
+      findings_.Add(code::kInexpressible, param.place,
+                    ShortQuote(param.name) + " " + what, std::move(help));
+      return false;
+    };
+    const Spec& spec = param.SpecOf(mode_);
+    if (!parts.empty() &&
+        (!PartsDivide(parts, tensor.shape) ||
+         !(param.uneven ||
+           DividesEvenly(job_.index.mesh, SplitShape(tensor.shape, parts),
+                         SplitSpec(spec, parts))))) {
+      RefuseSpec(spec, parts, tensor.shape, param);
+      return false;
+    }
+    if (!parts.empty() && (tensor.array || options_.tree)) {
+      return refuse(
+          "is divided in each of several parts of a dimension (`parts` " +
+              DimPartsText(parts) + "), and a chunk of a tree is one range",
+          tensor.array ? "write the tree to safetensors files with `shardc "
+                         "merge` first, and split these"
+                       : "leave out `--to`, to write safetensors files");
+    }
+    moved.dim_parts = parts;
+    moved.shape = SplitShape(tensor.shape, parts);
+    for (SourcePiece piece : tensor.pieces) {
+      auto box = BoxInParts(piece.box, tensor.shape, tensor.dim_parts, parts);
+      if (!box) {
+        return refuse(
+            "was split" + InPartsText(tensor.dim_parts) +
+                ", and the plan splits it " +
+                (parts.empty() ? "as one part" : "as" + InPartsText(parts)) +
+                ": a piece of one is several pieces of the other",
+            "merge the checkpoint with `shardc merge`, and split the "
+            "result");
+      }
+      piece.box = std::move(*box);
+      moved.sources.push_back(std::move(piece));
+    }
+    return true;
+  }
+
+  // Divides a tensor of this shape by a spec. A tensor that contains the layers
+  // of several pipeline stages is first divided into these stages. `stage_dim`
+  // is the dimension of the layers.
+  std::optional<TensorLayout> LaidOf(Spec spec, const Shape& whole,
+                                     const ReadParam& param, size_t stage_dim,
                                      std::vector<Box>& boxes) {
-    Spec spec = param.SpecOf(mode_);
     TensorLayout laid;
     const bool sliced = plan_.stages && param.stages.dim;
-    const size_t dim = sliced ? AsIndex(*param.stages.dim) : 0;
+    const size_t dim = sliced ? stage_dim : 0;
     if (plan_.stages)
       laid.stage_axis = *job_.index.mesh.Find(plan_.stages->axis);
     if (!sliced || param.stages.dims > 1) {
@@ -261,15 +317,14 @@ class Planner {
       } else if (plan_.stages) {
         ranks = RanksOf(*plan_.stages, param.stages);
       }
-      if (!AddSlice(spec, tensor.shape, param, 0, 0, std::move(ranks), laid,
-                    boxes)) {
+      if (!AddSlice(spec, whole, param, 0, 0, std::move(ranks), laid, boxes)) {
         return std::nullopt;
       }
       return laid;
     }
     std::set<int32_t> taken;
     for (const StageShare& share : param.stages.of) {
-      Shape shape = tensor.shape;
+      Shape shape = whole;
       shape[dim] = share.end - share.begin;
       const auto& ranks = plan_.stages->of[AsIndex(share.stage)].ranks;
       for (const int32_t rank : ranks) {
@@ -290,14 +345,16 @@ class Planner {
 
   void AddTensor(const StoredTensor& tensor, const ReadParam& param) {
     const Spec& spec = param.SpecOf(mode_);
+    const DimParts parts = ShardedParts(param.parts, spec);
     TransferTensor moved;
-    auto laid = LaidOf(tensor, param, moved.parts);
+    if (!SetPlaces(tensor, param, parts, moved)) return;
+    const auto stage_dim = AsIndex(param.stages.dim ? *param.stages.dim : 0);
+    auto laid = LaidOf(SplitSpec(spec, parts), moved.shape, param,
+                       SplitDim(stage_dim, parts), moved.parts);
     if (!laid) return;
     moved.name = param.name;
-    moved.shape = tensor.shape;
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype, findings_);
-    moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
@@ -314,8 +371,8 @@ class Planner {
                          param.placement->coordinate};
     }
     layouts_.push_back(std::move(*laid));
-    IndexedParam indexed{moved.name, moved.shape,     moved.to,
-                         spec,       param.placement, {}};
+    IndexedParam indexed{moved.name, tensor.shape,    moved.to, spec,
+                         parts,      param.placement, {}};
     if (plan_.stages) {
       indexed.ranks = {plan_.stages->axis,
                        RanksOf(*plan_.stages, param.stages)};
@@ -373,7 +430,8 @@ class Planner {
         return false;
       }
       const int64_t bytes = PartBytes(tensor, box);
-      entries.push_back({key, tensor.to, box.shape, bytes});
+      entries.push_back(
+          {key, tensor.to, JoinShape(box.shape, tensor.dim_parts), bytes});
       output.pieces.push_back({part.tensor, part.part, offset, bytes});
       indexed.pieces.push_back({part.tensor, std::move(key), box, std::nullopt,
                                 std::move(part.devices)});

@@ -5,6 +5,13 @@
 //
 //   "w[2:4,0:4]": {"param": "w", "dtype": "F32", "global_shape": [8, 4],
 //                  "offset": [2, 0], "shape": [2, 4], ...}
+//
+// If the axes divide each of several parts of a dimension, the positions of a
+// piece have two dimensions for it (model/dim_parts.h). Its tensor in the file
+// has the dimensions of the parameter:
+//
+//   w [8, 4] in parts [2], rows 2, 3, 6 and 7  ->  a tensor [4, 4],
+//     "global_shape": [2, 4, 4], "offset": [0, 2, 0], "shape": [2, 2, 4]
 #include "checkpoint/shards_index.h"
 
 #include <string_view>
@@ -28,6 +35,10 @@ void WriteParam(JsonWriter& json, const IndexedParam& param) {
   json.Member("dtype", DtypeName(param.dtype));
   json.Key("spec");
   WriteSpec(json, param.spec);
+  if (!param.dim_parts.empty()) {
+    json.Key("parts");
+    WriteDimParts(json, param.dim_parts);
+  }
   if (param.placement) {
     WritePlacement(json, param.placement->axis, param.placement->coordinate);
   }
@@ -48,7 +59,7 @@ void WritePiece(JsonWriter& json, const IndexedPiece& piece,
   json.BeginObject();
   if (piece.key != param.name) json.Member("param", param.name);
   json.Member("dtype", DtypeName(param.dtype));
-  json.Member("global_shape", param.shape);
+  json.Member("global_shape", SplitShape(param.shape, param.dim_parts));
   json.Member("offset", piece.box.offset);
   json.Member("shape", piece.box.shape);
   if (!piece.devices.empty()) json.Member("devices", piece.devices);
@@ -153,6 +164,15 @@ class IndexReader {
       return Refuse(code::kOverflow, member.key,
                     "the size does not fit in 64 bits");
     }
+    if (const auto parts = member.value.Find("parts")) {
+      const auto read = ParseDimParts(*parts, findings_);
+      if (!read) return false;
+      if (!PartsDivide(*read, param.shape)) {
+        return Refuse(code::kSchema, *parts,
+                      "the parts do not divide " + ShapeText(param.shape));
+      }
+      param.dim_parts = *read;
+    }
     ids_[param.name] = static_cast<uint32_t>(index_.params.size());
     index_.params.push_back(std::move(param));
     return true;
@@ -197,7 +217,8 @@ class IndexReader {
         !ReadNumbers(member.value, "shape", &piece.box.shape)) {
       return false;
     }
-    const Shape& whole = index_.params[piece.param].shape;
+    const IndexedParam& of = index_.params[piece.param];
+    const Shape whole = SplitShape(of.shape, of.dim_parts);
     bool inside = piece.box.offset.size() == whole.size() &&
                   piece.box.shape.size() == whole.size();
     for (size_t i = 0; inside && i < whole.size(); ++i) {

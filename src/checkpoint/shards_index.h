@@ -30,6 +30,9 @@ struct IndexedParam {
   Shape shape;  // shape of the full tensor
   Dtype dtype = Dtype::kF32;
   Spec spec;
+  // The parts of dimensions, each of which the axes of `spec` divide. The boxes
+  // of the pieces are positions in SplitShape(shape, dim_parts).
+  DimParts dim_parts = {};
   std::optional<ReadPlacement> placement;
   // The pipeline ranks that hold the parameter, if the plan has pipeline
   // stages. A rank is a coordinate on the mesh axis `axis`; `of` lists the

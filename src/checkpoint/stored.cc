@@ -59,8 +59,9 @@ bool HasNoElements(const Shape& shape) {
 // grid that their edges form is exactly one piece. Uneven shards may be empty,
 // and cover nothing. A tensor without elements needs any piece.
 bool CoverExactly(const StoredTensor& tensor) {
-  if (HasNoElements(tensor.shape)) return !tensor.pieces.empty();
-  const size_t rank = tensor.shape.size();
+  const Shape shape = SplitShape(tensor.shape, tensor.dim_parts);
+  if (HasNoElements(shape)) return !tensor.pieces.empty();
+  const size_t rank = shape.size();
   std::vector<const Box*> boxes;
   for (const SourcePiece& piece : tensor.pieces) {
     if (!HasNoElements(piece.box.shape)) boxes.push_back(&piece.box);
@@ -68,7 +69,7 @@ bool CoverExactly(const StoredTensor& tensor) {
   int64_t cells = 1;
   std::vector<std::set<int64_t>> edges(rank);
   for (size_t dim = 0; dim < rank; ++dim) {
-    edges[dim] = {0, tensor.shape[dim]};
+    edges[dim] = {0, shape[dim]};
     for (const Box* box : boxes) {
       edges[dim].insert(box->offset[dim]);
       edges[dim].insert(box->offset[dim] + box->shape[dim]);
@@ -114,7 +115,8 @@ class PiecesReader {
     stored_.path = directory_;
     stored_.metadata = index->metadata;
     for (const IndexedParam& param : index->params) {
-      stored_.tensors.push_back({param.name, param.shape, param.dtype, {}});
+      stored_.tensors.push_back(
+          {param.name, param.shape, param.dtype, {}, param.dim_parts});
     }
     seen_.resize(index->params.size());
     const size_t before = findings_.errors();
@@ -181,12 +183,13 @@ class PiecesReader {
   bool AddPiece(const IndexedPiece& piece, const SafetensorsEntry& entry,
                 uint32_t file, int64_t data_offset, const std::string& path) {
     StoredTensor& tensor = stored_.tensors[piece.param];
-    if (entry.shape != piece.box.shape || entry.dtype != tensor.dtype) {
+    const Shape shape = JoinShape(piece.box.shape, tensor.dim_parts);
+    if (entry.shape != shape || entry.dtype != tensor.dtype) {
       return Refuse(code::kSize, "`" + piece.key + "` in `" + path + "` is " +
                                      ShapeText(entry.shape) + " of " +
                                      std::string(DtypeName(entry.dtype)) +
-                                     ", but the index has " +
-                                     ShapeText(piece.box.shape) + " of " +
+                                     ", but the index has " + ShapeText(shape) +
+                                     " of " +
                                      std::string(DtypeName(tensor.dtype)));
     }
     // Only the first replica of a piece is read.

@@ -26,6 +26,9 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
+  // If a split divided each of several parts of a dimension, the boxes of the
+  // pieces are positions in SplitShape(shape, dim_parts).
+  DimParts dim_parts = {};
   // If `array` is set, the tensor is the array with this index in Stored::tree.
   // `pieces` is then empty, and `places` is a digest of the chunks' positions.
   std::optional<size_t> array = {};

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "checkpoint/box.h"
+#include "model/dim_parts.h"
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "stored/tree.h"
@@ -71,7 +72,10 @@ struct TreePlace {
 
 struct TransferTensor {
   std::string name;
+  // The shape in which boxes are positions: that of the tensor, with two
+  // dimensions for each that has several parts (SplitShape).
   Shape shape;
+  DimParts dim_parts = {};
   Dtype from = Dtype::kF32;
   // The dtype of the outputs. If it differs from `from`, the tensor is cast,
   // and CanConvert(from, to) is true.

@@ -17,6 +17,7 @@
 #include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/plan_findings.h"
 #include "cli/plan_table.h"
 #include "cli/version.h"
 #include "emit/audits/audit_report.h"
@@ -57,7 +58,10 @@ std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
   if (!flags.plan.empty()) {
     auto plan =
         ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
-    if (!plan || !CheckMode(plan->modes, mode, findings)) return std::nullopt;
+    if (!plan || !CheckMode(plan->modes, mode, findings) ||
+        HasDividedParts(*plan, mode, findings)) {
+      return std::nullopt;
+    }
     out.mesh = std::move(plan->mesh);
     out.plan.emplace();
     for (const ReadParam& param : plan->params) {

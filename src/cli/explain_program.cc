@@ -89,7 +89,9 @@ int ExplainProgram(const std::string& file, const Compiled& compiled,
     const ParamLayout& layout =
         compiled.plan.layouts[compiled.plan.params[i].layout];
     const auto& shape = compiled.plan.types[layout.type].shape;
-    if (!shape || layout.modes.empty()) continue;
+    // A program shards an array in one range for each device, so the sharding
+    // of a parameter whose parts are divided is not compared.
+    if (!shape || layout.modes.empty() || !layout.parts.empty()) continue;
     planned.push_back(
         {std::string(compiled.plan.names[i]), *shape, layout.modes[0].spec});
     has_shape = has_shape || i == param;

@@ -101,6 +101,7 @@ bool HasStages(const ExportFlags& flags, Findings& findings) {
 // compiled from inputs.
 struct OfInputs {
   std::optional<RuleSet> rules;
+  std::string model_type;  // empty without a configuration
   // The stages that the rules or the target declare.
   std::optional<exports::PipelineChoice> stages;
 };
@@ -181,6 +182,9 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                           findings);
   if (document == nullptr) return std::nullopt;
   of_inputs.rules = compiled->rules;
+  if (opened.config() != nullptr) {
+    of_inputs.model_type = opened.config()->model_type;
+  }
   return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
@@ -328,7 +332,10 @@ int RunExport(const ExportFlags& flags, const Common& common,
   auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
   if (!exporter->for_people && HasIllegalSpec(*plan, findings)) return kFound;
-  if (!exports::StateKvReplicas(*exporter, *plan, findings)) return kFailed;
+  if (!exports::StateKvReplicas(*exporter, *plan, findings) ||
+      !exports::StateParts(*exporter, *plan, options.mode, findings)) {
+    return kFailed;
+  }
   const auto stages = plan->stages;
   if (stages && !staged && !exporter->lists_ranks) {
     plan = exporter->of_stage
@@ -352,7 +359,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
     exporter->write(
         {*plan, options, of_inputs.rules ? &*of_inputs.rules : nullptr,
          names ? &*names : nullptr, state ? &*state : nullptr,
-         pipeline ? &*pipeline : nullptr},
+         pipeline ? &*pipeline : nullptr, of_inputs.model_type},
         out, said);
   });
   const bool failed = said.HasErrors();

@@ -51,7 +51,7 @@ FileTexts TextsWith(const Fixes& fixes) {
 }
 
 bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
-  return a.unmatched == b.unmatched &&
+  return a.unmatched == b.unmatched && a.parts == b.parts &&
          std::equal(a.modes.begin(), a.modes.end(), b.modes.begin(),
                     b.modes.end(),
                     [](const ModeLayout& x, const ModeLayout& y) {

@@ -118,8 +118,9 @@ bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
     for (const Mode mode : plan.modes) {
       const Spec& spec = param.SpecOf(mode);
       if (&spec == legal_spec) continue;
-      const Legal legal = LegalizeStored(spec, param.type, plan.mesh,
-                                         {.illegal = param.Illegal()});
+      const Legal legal =
+          LegalizeStored(spec, param.type, plan.mesh,
+                         {.illegal = param.Illegal(), .parts = param.parts});
       if (legal.problems.empty()) {
         legal_spec = &spec;
         continue;
@@ -134,6 +135,23 @@ bool HasIllegalSpec(const ReadPlan& plan, Findings& findings) {
                    "`--keep-going`");
       return true;
     }
+  }
+  return false;
+}
+
+bool HasDividedParts(const ReadPlan& plan, Mode mode, Findings& findings) {
+  for (const ReadParam& param : plan.params) {
+    const DimParts parts = ShardedParts(param.parts, param.SpecOf(mode));
+    if (parts.empty()) continue;
+    findings.Add(
+        code::kInexpressible, param.place,
+        "the plan divides each of several parts of a dimension of " +
+            ShortQuote(param.name) + " (`parts` " + DimPartsText(parts) +
+            "), and a program shards an array in one range for each "
+            "device, so that the two cannot be compared",
+        "compare the program with a plan of parameters that are stored "
+        "separately, or with the mesh alone (`--mesh`)");
+    return true;
   }
   return false;
 }

@@ -28,6 +28,11 @@ const Code& CodeOf(Reason reason);
 // plans that `plan --keep-going` writes. If so, adds an error about the first
 // such spec, with the code of the lint for this problem.
 bool HasIllegalSpec(const ReadPlan& plan, Findings& findings);
+// Returns whether the plan divides each of several parts of a dimension in this
+// mode (model/dim_parts.h), and adds a finding (inexpressible) that names the
+// first such parameter. A compiled program shards arrays in one range for each
+// device, so the plan's shardings cannot be compared with the program's.
+bool HasDividedParts(const ReadPlan& plan, Mode mode, Findings& findings);
 
 // Returns errors if the mesh axes that shard the query or KV heads do not
 // divide the number of these heads, as tp of size 8 does not divide 12 heads.

@@ -15,6 +15,7 @@
 #include "cli/audit_findings.h"
 #include "cli/compared_step.h"
 #include "cli/output.h"
+#include "cli/plan_findings.h"
 #include "cli/target_audit.h"
 #include "devices/profiles.h"
 #include "source/after_last.h"
@@ -107,6 +108,9 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
   const DeviceProfile* profile = read->profile.get();
   if (profile == nullptr && mesh.device) {
     profile = FindDeviceProfile(mesh.device->profile);
+  }
+  if (HasDividedParts(planned.table.classes.plan, *mode, findings)) {
+    return false;
   }
   read->report = audit::Audit(read->program, {&mesh, profile}, findings);
   if (!read->report) return false;

@@ -120,8 +120,10 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
   const ReadParam& read = drawn.param;
   picture::ArrayInput input;
   input.mesh = of.planned.mesh();
-  input.spec = read.SpecOf(*mode);
-  input.dims = picture::DimsOf(read.type.shape, input.spec);
+  const Spec& spec = read.SpecOf(*mode);
+  const DimParts parts = ShardedParts(read.parts, spec);
+  input.spec = SplitSpec(spec, parts);
+  input.dims = picture::DimsOf(read.type.shape, spec, parts);
   input.placement = read.placement;
   input.rank = drawn.rank;
   if (!of.command.dims.empty()) {
@@ -131,7 +133,7 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
   std::vector<std::string> title = {
       Printable(table.names[*param]),
       planned.type.shape ? ShapeText(*planned.type.shape) : "shape unknown",
-      SpecText(input.spec)};
+      SpecText(spec) + InPartsText(parts)};
   if (*mode != Mode::kTrain) title.emplace_back(ModeName(*mode));
   if (!ranks.empty()) title.push_back(std::move(ranks));
   return Drawn{

@@ -59,6 +59,11 @@ class Reasons {
 std::string EditText(const std::string& name, const Edit& edit) {
   switch (edit.reason) {
     case Reason::kIndivisible:
+      if (edit.dim_parts > 1) {
+        return Printable(name) + ": " + GroupText(edit.from) + " of " +
+               CountText(edit.parts) + " does not divide each of " +
+               PartsProblemText(edit);
+      }
       return Printable(name) + ": " + CountText(edit.size) +
              " is not divisible " +
              (edit.parts > 0 && edit.size % edit.parts == 0

@@ -379,7 +379,7 @@ std::optional<Communication> StepTraffic::Lowered(
   if (!why.empty()) return std::nullopt;
   const step::Graph& graph = of.model.graph;
   std::vector<Spec> specs =
-      StepSpecs(compiled.plan, graph, mode,
+      StepSpecs(compiled.plan, graph, sized.sizes, mode,
                 representatives == nullptr ? std::span<const uint32_t>{}
                                            : std::span(representatives->of),
                 &why);

@@ -12,6 +12,10 @@
 //            last shards are shorter or empty (model/shard_range.h). Anything
 //            else is a problem as under `error`
 //
+// The axes must divide each of the equal parts of a dimension that has several,
+// under `pad` too: 12 in 2 parts over 4 is illegal, because 4 does not
+// divide 6.
+//
 // If a tensor is stored in blocks of a quantized dtype, the product must divide
 // the number of blocks along the last dimension, under `pad` too. In this
 // example, a dimension of 12 is sharded over axes with the product 24:
@@ -56,22 +60,27 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
 // Returns whether `parts` divides the number of blocks along a dimension.
 // `parts` is the product of the sizes of the dimension's axes; nullopt if the
 // product overflows. One part divides any size, and any number of parts divides
-// size 0.
-bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
+// size 0. `dim_parts` is the number of equal parts of the dimension, which are
+// divided separately.
+bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block,
+             int64_t dim_parts) {
   if (size == 0 || parts == 1) return true;
-  return parts && size % block == 0 && size / block % *parts == 0;
+  return parts && size % dim_parts == 0 && size / dim_parts % block == 0 &&
+         size / dim_parts / block % *parts == 0;
 }
 
 AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
-// A dimension: its index, its size (nullopt if unknown), and the number of
-// consecutive elements that are stored as one block.
+// A dimension: its index, its size (nullopt if unknown), the number of
+// consecutive elements that are stored as one block, and the number of equal
+// parts.
 struct Dimension {
   int index = 0;
   std::optional<int64_t> size = std::nullopt;
   int64_t block = 1;
+  int64_t parts = 1;
 };
 
 Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
@@ -83,6 +92,7 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
   edit.to = std::move(to);
   edit.size = dim.size.value_or(0);
   edit.parts = mesh.Parts(from).value_or(0);
+  edit.dim_parts = dim.parts;
   return edit;
 }
 
@@ -91,7 +101,8 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
 // a size that the axes do not divide. With `repeated_last`, repeated axes are
 // reported last, because the JAX library eformer drops the axes of an
 // indivisible dimension before it looks for repeated axes. With `pad`, axes
-// need not divide a dimension whose elements are not stored in blocks.
+// need not divide a dimension of one part whose elements are not stored in
+// blocks.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last, bool pad) {
@@ -104,8 +115,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
     return fault(Reason::kMissingAxis, group[i]);
   }
   const size_t repeated = FirstRepeated(group, used);
-  const bool indivisible = dim.size && !(pad && dim.block == 1) &&
-                           !Divides(*dim.size, mesh.Parts(group), dim.block);
+  const bool indivisible =
+      dim.size && !(pad && dim.block == 1 && dim.parts == 1) &&
+      !Divides(*dim.size, mesh.Parts(group), dim.block, dim.parts);
   if (repeated < group.size() && !(repeated_last && indivisible)) {
     return fault(Reason::kRepeatedAxis, group[repeated]);
   }
@@ -136,7 +148,8 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   }
   if (!dim.size) return group;
   size_t count = group.size();
-  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)), dim.block)) {
+  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)), dim.block,
+                  dim.parts)) {
     --count;
   }
   if (count < group.size()) {
@@ -209,6 +222,24 @@ std::string_view ReasonName(Reason reason) {
   return "indivisible";
 }
 
+std::string PartsProblemText(const Edit& problem) {
+  const std::string parts = std::to_string(problem.dim_parts) + " parts";
+  if (problem.size % problem.dim_parts != 0) {
+    return parts + " of " + std::to_string(problem.size) + ", " +
+           std::to_string(problem.size) + " % " +
+           std::to_string(problem.dim_parts) + " = " +
+           std::to_string(problem.size % problem.dim_parts);
+  }
+  const int64_t size = problem.size / problem.dim_parts;
+  const std::string out = parts + " of " + std::to_string(size);
+  if (problem.parts == 0) return out;
+  if (size % problem.parts == 0)
+    return out + ", a share of which splits a block";
+  return out + ", " + std::to_string(size) + " % " +
+         std::to_string(problem.parts) + " = " +
+         std::to_string(size % problem.parts);
+}
+
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options) {
   return LegalizeStored(spec, {shape, std::nullopt}, mesh, options);
@@ -232,7 +263,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
                         shape ? std::optional((*shape)[i]) : std::nullopt,
-                        BlockAlong(type, i)};
+                        BlockAlong(type, i), PartsAt(options.parts, i)};
     AxisGroup group = spec[i];
     if (policy == IllegalPolicy::kShrink) {
       group = Shrink(std::move(group), dim, used, mesh, legal.edits);

@@ -12,9 +12,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/dim_parts.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
@@ -50,8 +52,14 @@ struct Edit {
   int64_t size = 0;
   // The product of the sizes of the axes in `from`; 0 if the product overflows.
   int64_t parts = 1;
+  // The number of equal parts of the dimension, each of which the axes divide.
+  int64_t dim_parts = 1;
   bool operator==(const Edit&) const = default;
 };
+
+// Returns why axes do not divide each part of a dimension with several parts,
+// such as "2 parts of 6, 6 % 4 = 2".
+std::string PartsProblemText(const Edit& problem);
 
 struct Legal {
   Spec spec;                   // legal if `problems` is empty
@@ -63,6 +71,9 @@ struct LegalizeOptions {
   IllegalPolicy illegal = IllegalPolicy::kError;
   Compat compat = Compat::kNone;
   int64_t min_size = 0;  // tensors with fewer elements get the spec []
+  // The equal parts of each dimension, each of which the axes must divide,
+  // under `pad` too.
+  DimParts parts = {};
 };
 
 // Returns the legal spec with the edits and problems. If `shape` is nullopt,

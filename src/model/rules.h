@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/dim_parts.h"
 #include "model/spec.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -109,6 +110,8 @@ struct Rule {
   SpecSource spec;
   // Specs that replace `spec` in these modes.
   std::map<Mode, SpecSource> modes;
+  // The equal parts of each dimension, each of which the axes divide.
+  DimParts parts;
   std::optional<IllegalPolicy> illegal;
   // Parameters with fewer elements than this are replicated.
   std::optional<int64_t> min_size;

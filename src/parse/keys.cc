@@ -19,8 +19,8 @@ constexpr std::array<Name, 14> kRulesKeys = {
     "version",  "extends", "separator", "axes",    "kv_replicate",
     "register", "bundles", "rules",     "policy",  "weight_decay",
     "model",    "stages",  "not_known", "at_least"};
-constexpr std::array<Name, 7> kRuleKeys = {
-    "match", "spec", "modes", "illegal", "min_size", "place", "note"};
+constexpr std::array<Name, 8> kRuleKeys = {
+    "match", "spec", "modes", "parts", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
 constexpr std::array<Name, 3> kPlaceKeys = {"axis", "index", "count"};
 constexpr std::array<Name, 5> kRegistrationKeys = {

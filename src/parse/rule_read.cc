@@ -22,6 +22,9 @@
 namespace shardc {
 namespace {
 
+// The largest number of parts of a dimension.
+constexpr int64_t kMostParts = 1 << 20;
+
 // An invisible character, with its name and its escape in a pattern. Names of
 // parameters hardly ever contain such characters.
 struct Invisible {
@@ -163,9 +166,35 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
   }
 }
 
+// Reads the equal parts of each dimension, such as `[null, 2]`.
+DimParts ReadParts(const YamlContext& context, const YamlNode& node) {
+  DimParts parts;
+  if (node.IsNull()) return parts;
+  if (!node.IsSequence()) {
+    context.Add(code::kSchema, node,
+                "`parts` is " + Describe(node) + ", not a list",
+                "write the number of equal parts of each dimension, such as "
+                "`parts: [2]`");
+    return parts;
+  }
+  for (const YamlNode& item : node.items) {
+    const auto count =
+        item.IsNull()
+            ? std::optional<int64_t>(1)
+            : ReadInteger(context, item, "a number of parts", {1, kMostParts});
+    if (!count) return {};
+    parts.push_back(*count);
+  }
+  while (!parts.empty() && parts.back() == 1) parts.pop_back();
+  return parts;
+}
+
 void ReadOptions(const YamlContext& context, const Fields& fields, Rule& rule) {
   if (const YamlNode* node = fields.Find("modes")) {
     ReadModes(context, *node, rule);
+  }
+  if (const YamlNode* node = fields.Find("parts")) {
+    rule.parts = ReadParts(context, *node);
   }
   if (const YamlNode* node = fields.Find("illegal")) {
     rule.illegal = ReadIllegal(context, *node);
@@ -200,6 +229,12 @@ std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node) {
   if (match != nullptr) pattern = ReadPattern(context, *match, "`match`");
   if (spec != nullptr) source = ReadSpecSource(context, *spec, true);
   if (!pattern || !source) return std::nullopt;
+  if (!rule.parts.empty() && std::holds_alternative<SpecLike>(*source)) {
+    context.Add(code::kSpec, *fields->Find("parts"),
+                "a rule with `like` has no `parts`",
+                "the parts of the other parameter are copied with its spec");
+    return std::nullopt;
+  }
   rule.match = std::move(*pattern);
   rule.match_place = context.document.PlaceOf(*match);
   rule.spec = std::move(*source);

@@ -145,11 +145,19 @@ DeviceSet ArrayPicture::At(int64_t panel, int64_t row, int64_t column) const {
 }
 
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
-                             const Spec& spec) {
-  std::vector<ArrayDim> out(shape ? shape->size() : spec.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i].name = "dim " + std::to_string(i);
-    if (shape) out[i].size = (*shape)[i];
+                             const Spec& spec, const DimParts& parts) {
+  std::vector<ArrayDim> out;
+  for (size_t i = 0; i < (shape ? shape->size() : spec.size()); ++i) {
+    const int64_t count = PartsAt(parts, i);
+    const std::string name = "dim " + std::to_string(i);
+    if (count > 1) {
+      ArrayDim& of_parts = out.emplace_back();
+      of_parts.name = name + " parts";
+      of_parts.size = count;
+    }
+    ArrayDim& dim = out.emplace_back();
+    dim.name = name + (count > 1 ? " of a part" : "");
+    if (shape) dim.size = (*shape)[i] / count;
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/dim_parts.h"
 #include "model/mesh.h"
 #include "model/spec.h"
 #include "picture/device_set.h"
@@ -100,9 +101,10 @@ class ArrayPicture {
 
 // Returns dimensions with the names `dim 0`, `dim 1` and so on: one for each
 // dimension of the shape, or for each entry of the spec if the shape is
-// unknown.
+// unknown. A dimension with several parts (model/dim_parts.h) is two, as in
+// SplitSpec(): `dim 0 parts` and `dim 0 of a part`.
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
-                             const Spec& spec);
+                             const Spec& spec, const DimParts& parts = {});
 
 }  // namespace shardc::picture
 

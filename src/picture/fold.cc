@@ -133,6 +133,7 @@ std::string KeyOf(const PlanView& view, size_t of_class) {
     out += " " + std::string(ModeName(one.mode)) + one.reason +
            GroupText(one.from) + std::to_string(one.dim.value_or(-1));
   }
+  out += InPartsText(param.parts);
   if (param.placement) out += "\n" + param.placement->axis;
   return out;
 }
@@ -284,6 +285,11 @@ Spec FoldedPlan::SpecOf(const ParamGroup& group, Mode mode) const {
   Spec out = param.SpecOf(mode);
   if (param.type.shape) out.resize(param.type.shape->size());
   return out;
+}
+
+DimParts FoldedPlan::PartsOf(const ParamGroup& group, Mode mode) const {
+  const ReadParam& param = ParamOf(group);
+  return ShardedParts(param.parts, param.SpecOf(mode));
 }
 
 std::optional<int64_t> FoldedPlan::Each(const ParamGroup& group,

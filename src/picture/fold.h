@@ -90,6 +90,8 @@ class FoldedPlan {
   }
   // Returns the spec; it has an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
+  // Returns the parts of the dimensions that the spec shards.
+  DimParts PartsOf(const ParamGroup& group, Mode mode) const;
 
   // Returns the bytes of one parameter, with all its layers, on a device that
   // holds it; nullopt if the size is unknown.

@@ -119,8 +119,8 @@ class Compiler {
   ParamLayout MakeLayout(int32_t rule, uint32_t type,
                          const std::vector<SpecOrigin>& origins, uint32_t kv);
   ModeLayout MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
-                      bool is_like, const TensorType& type,
-                      const KvHeadsDim* kv);
+                      bool is_like, const DimParts& dim_parts,
+                      const TensorType& type, const KvHeadsDim* kv);
 
   Compiled& c_;
   const Compiled* const matched_;
@@ -234,8 +234,8 @@ void Compiler::MatchNames() {
 }
 
 ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
-                              bool is_like, const TensorType& type,
-                              const KvHeadsDim* kv) {
+                              bool is_like, const DimParts& dim_parts,
+                              const TensorType& type, const KvHeadsDim* kv) {
   ModeLayout out;
   out.mode = mode;
   if (origin.rule != kNoRule) {
@@ -252,6 +252,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   options.illegal = c_.IllegalFor(rule);
   options.min_size = c_.MinSizeFor(rule);
   options.compat = c_.CompatMode();
+  options.parts = dim_parts;
   Spec wanted = out.resolved;
   KvReplication replication;
   if (kv != nullptr) {
@@ -302,18 +303,30 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
   layout.rule = rule;
   layout.type = type;
   layout.unmatched = rule == kNoRule && !IsScalar(c_.manifest.types[type]);
+  // The parts are a property of the tensor, so all modes have those of the rule
+  // from which the spec in train comes.
+  DimParts parts;
+  if (!origins.empty() && origins[0].rule != kNoRule) {
+    parts = c_.rules.rules[AsIndex(origins[0].rule)].parts;
+  }
+  Spec sharded;  // has an axis in each dimension that some mode shards
   for (size_t m = 0; m < modes_.size(); ++m) {
     const bool is_like =
         rule != kNoRule && std::holds_alternative<SpecLike>(SourceOf(
                                c_.rules.rules[AsIndex(rule)], modes_[m]));
-    const ModeLayout& mode = layout.modes.emplace_back(
-        MakeMode(modes_[m], rule, origins[m], is_like, c_.manifest.types[type],
-                 kv_heads_ ? kv_heads_->At(kv) : nullptr));
+    const ModeLayout& mode = layout.modes.emplace_back(MakeMode(
+        modes_[m], rule, origins[m], is_like, parts, c_.manifest.types[type],
+        kv_heads_ ? kv_heads_->At(kv) : nullptr));
     layout.uneven =
         layout.uneven ||
         (mode.shard_shape &&
          !DividesEvenly(c_.mesh, *c_.manifest.types[type].shape, mode.spec));
+    sharded.resize(std::max(sharded.size(), mode.spec.size()));
+    for (size_t dim = 0; dim < mode.spec.size(); ++dim) {
+      if (sharded[dim].empty()) sharded[dim] = mode.spec[dim];
+    }
   }
+  layout.parts = ShardedParts(parts, sharded);
   return layout;
 }
 

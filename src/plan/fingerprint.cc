@@ -50,7 +50,7 @@ std::u16string Utf16(std::string_view text) {
 // Parts of the JSON text of a parameter's entry, which all parameters with the
 // same layout share. The members `placement`, `slices`, `stages` and
 // `weight_decay` may differ between these parameters. They are written between
-// the parts, because canonical JSON sorts members by name: dtype, modes,
+// the parts, because canonical JSON sorts members by name: dtype, modes, parts,
 // placement, shape, slices, spec, stages, uneven, weight_decay.
 struct LayoutText {
   std::string before_placement;
@@ -90,6 +90,10 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
   out.before_placement = MembersText([&](JsonWriter& json) {
     if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
     WriteModes(json, plan, layout);
+    if (!layout.parts.empty()) {
+      json.Key("parts");
+      WriteDimParts(json, layout.parts);
+    }
   });
   out.shape = MembersText([&](JsonWriter& json) {
     if (type.shape) json.Member("shape", *type.shape);

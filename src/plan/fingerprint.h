@@ -25,7 +25,8 @@ PlanSummary Summarize(const Plan& plan);
 // (RFC 8785). These are the attention specs, the mesh, the modes, the
 // parameters sorted by name, and the pipeline's stages with a digest of their
 // schedule. Each parameter is written with its dtype, shape, spec, other modes'
-// specs, placement, stages, weight decay, and whether its shards are uneven.
+// specs, the parts of its dimensions, placement, stages, weight decay, and
+// whether its shards are uneven.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as

@@ -141,8 +141,8 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                         findings)) {
     return std::nullopt;
   }
-  out.specs =
-      StepSpecs(compiled.plan, out.model.graph, inputs.mode, {}, &out.why_not);
+  out.specs = StepSpecs(compiled.plan, out.model.graph, out.sizes, inputs.mode,
+                        {}, &out.why_not);
   return out;
 }
 

@@ -72,7 +72,9 @@ struct ParamLayout {
   // Whether in some mode the axes of a dimension do not divide its size, which
   // only the policy `pad` permits. Always false for an illegal spec.
   bool uneven = false;
-  uint32_t type = 0;              // index into Plan::types
+  uint32_t type = 0;  // index into Plan::types
+  // The equal parts of those dimensions that a mode shards.
+  DimParts parts;
   std::vector<ModeLayout> modes;  // Train, then the plan's other modes.
 };
 

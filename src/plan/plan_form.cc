@@ -221,6 +221,8 @@ constexpr Field kParamFields[] = {
     {"bytes_per_device", IsCountOrNull, kCountOrNull},
     {"kv_replicate", IsObject, kObject, false},
     {"modes", IsObject, kObject, false},
+    {"parts", IsListOf<IsPositiveOrNull>,
+     "a list of integers of 1 or more, or null", false},
     {"corrections", IsArray, kList, false},
     {"placement", IsObject, kObject, false},
     {"stages", IsListOf<IsCount>, kCounts, false},

@@ -227,6 +227,10 @@ class PlanReader {
       } else if (key == "uneven") {
         param.uneven =
             field.value.kind() == JsonKind::kBool && field.value.boolean();
+      } else if (key == "parts") {
+        const auto parts = ParseDimParts(field.value, findings_);
+        if (!parts) return;
+        param.parts = *parts;
       } else if (key == "placement") {
         good = ReadPlacementOf(field.value, param);
       } else if (plan_.stages && (key == "stages" || key == "slices")) {
@@ -319,6 +323,25 @@ std::optional<JsonValue> RequiredMember(const JsonValue& object,
   findings.Add(code::kSchema, value ? value->place() : object.place(),
                "`" + std::string(key) + "` is " +
                    (value ? "of the wrong type" : "missing"));
+  return std::nullopt;
+}
+
+std::optional<DimParts> ParseDimParts(const JsonValue& value,
+                                      Findings& findings) {
+  DimParts out;
+  for (const JsonValue item : value.items()) {
+    const bool number =
+        item.kind() == JsonKind::kInteger && item.integer() >= 2;
+    if (!number && !item.IsNull()) {
+      out.clear();
+      break;
+    }
+    out.push_back(number ? item.integer() : 1);
+  }
+  if (!out.empty() && out.back() > 1) return out;
+  findings.Add(code::kSchema, value.place(),
+               "`parts` is a list of the number of parts of each dimension: "
+               "null for one, or an integer of 2 or more, which the last is");
   return std::nullopt;
 }
 

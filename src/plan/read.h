@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/dim_parts.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
@@ -33,6 +34,8 @@ struct ReadParam {
   // The specs of those modes whose spec differs from train.
   std::vector<std::pair<Mode, Spec>> modes;
   std::optional<ReadPlacement> placement;
+  // The equal parts of each dimension, each of which the axes divide.
+  DimParts parts;
   // The stages of the parameter; empty for a plan without stages.
   ParamStages stages;
   // Whether axes may shard a dimension that they do not divide, so that the
@@ -78,6 +81,10 @@ std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
+// Reads the parts of dimensions, such as [null, 2]. Returns nullopt after a
+// finding.
+std::optional<DimParts> ParseDimParts(const JsonValue& value,
+                                      Findings& findings);
 // Reads a mesh in the form that plans and shards.json have: {"axes": [{"name",
 // "size", "type"}], "devices": 64, "processes": 8}. Returns nullopt after a
 // finding.

@@ -1,8 +1,8 @@
 // Checks that a plan was not edited after the compiler wrote it. The
 // fingerprint covers the plan's meaning: mesh, modes, attention specs, stages,
-// and the shape, dtype, specs, placement, stages, weight decay and unevenness
-// of each parameter. Members that follow from these members, such as shard
-// shapes, are recomputed and compared:
+// and the shape, dtype, specs, parts of dimensions, placement, stages, weight
+// decay and unevenness of each parameter. Members that follow from these
+// members, such as shard shapes, are recomputed and compared:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
 //     ->  `shard_shape` is [4], and the rest of the plan gives [2]
@@ -88,8 +88,8 @@ std::string CanonicalEntry(const JsonValue& param) {
     JsonWriter json(out, JsonStyle::kCanonical);
     json.BeginObject();
     for (const std::string_view key :
-         {"dtype", "modes", "placement", "shape", "slices", "spec", "stages",
-          "uneven", "weight_decay"}) {
+         {"dtype", "modes", "parts", "placement", "shape", "slices", "spec",
+          "stages", "uneven", "weight_decay"}) {
       const auto value = param.Find(key);
       if (!value || value->IsNull()) continue;
       if (key != "modes") {
@@ -162,7 +162,8 @@ Held HeldOf(const ReadParam& param, const Spec& spec, const Mesh& mesh) {
   Held out;
   const TensorType& type = param.type;
   if (!type.shape) return out;
-  const LegalizeOptions options{.illegal = param.Illegal()};
+  const LegalizeOptions options{.illegal = param.Illegal(),
+                                .parts = param.parts};
   if (!LegalizeStored(spec, type, mesh, options).problems.empty()) return out;
   out.shape = ShardShape(mesh, *type.shape, spec);
   const auto elements = CheckedProduct(*out.shape);

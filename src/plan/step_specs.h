@@ -22,11 +22,15 @@ namespace shardc {
 // device holds some layers completely and no part of other layers. A step
 // cannot express this, so `why` is set unless it is null.
 //
+// If the plan divides each of several parts of a dimension (`parts` of a rule),
+// the step must divide them too (`fused: by_part` of the `model:` section). If
+// it does not, `why` is set. `sizes` has the sizes of the graph's labels.
+//
 // If `plan` has only one parameter of each group, `representatives` maps each
 // tensor of the graph's manifest to its parameter in the plan. If it is empty,
 // a tensor and its parameter have the same index.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
-                            Mode mode,
+                            const step::Sizes& sizes, Mode mode,
                             std::span<const uint32_t> representatives = {},
                             std::string* why = nullptr);
 

@@ -233,7 +233,9 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                 (mesh + '"params": {"w": ["R", "X"]}}', "no placement"),
                 (mesh + '"params": {"w": ["R", "S(-1)"]}}', "no placement"),
                 (mesh + '"params": {"w": ["R", "P(sum)"]}}', "sums"),
-                (mesh + '"params": {"w": ["R", "_S(0, 2)"]}}', "packed"),
+                (mesh + '"params": {"w": ["_S(0, 3)", "S(0)"]}}', "so many blocks"),
+                (mesh + '"params": {"w": ["_S(0, 3)", "_S(0, 2)"]}}',
+                 "so many blocks"),
                 (mesh + '"params": {"w": ["R", 3]}}', "text"),
                 (mesh.replace("2]", "0]") + '"params": {}}', "1 or more"),
                 (mesh.replace("2]", '2], "devices": [0, 1, 2]')

@@ -220,10 +220,100 @@ class Plans(unittest.TestCase):
 
     def test_a_tied_head_follows_its_embedding(self):
         params = {"model.embed_tokens.weight": [16, 8]}
-        for spec, style in ((["tp"], None), ([], "replicate"),
-                            ([None, "tp"], "rowwise_split_input")):
+        for spec, style, first in (
+                (["tp"], "colwise_gather_output", "colwise_rep"),
+                ([], "replicate", None),
+                ([None, "tp"], "rowwise_split_input", "rowwise_rep")):
             styles, _ = self.exported(params, [("embed", spec)])
             self.assertEqual(styles.get("lm_head"), style)
+            styles, _ = self.exported(params, [("embed", spec)],
+                                      "--transformers", "4.57")
+            self.assertEqual(styles.get("lm_head"), first)
+        for name in ("embed_tokens", "layers.0.embed_tokens", "model.score"):
+            styles, _ = self.exported(
+                {"model.embed_tokens.weight" if "score" in name else
+                 "x.y.z.weight": [16, 8], name + ".weight": [16, 8]},
+                [("embed", ["tp"])])
+            self.assertNotIn("lm_head", styles)
+
+    def test_names_of_files_become_those_of_modules(self):
+        """The weights of experts are one parameter in a model, in which those of
+        the gate and of the projection up are one after the other."""
+        layer = "model.layers.{}."
+        rules = [("experts.*(w1|w3|gate_proj|up_proj)", ["tp"]),
+                 ("experts.*(w2|down_proj)", [None, "tp"])]
+
+        def experts(path, gate, up, down):
+            return {f"{path}.experts.{number}.{name}.weight": shape
+                    for number in range(2)
+                    for name, shape in ((gate, [16, 8]), (up, [16, 8]),
+                                        (down, [8, 16]))}
+
+        for path, module, names in (
+                ("mlp", "mlp", ("gate_proj", "up_proj", "down_proj")),
+                ("block_sparse_moe", "mlp", ("w1", "w3", "w2")),
+                ("feed_forward", "feed_forward", ("w1", "w3", "w2"))):
+            params = {**experts(layer.format(0) + path, *names),
+                      f"{layer.format(0)}{path}.gate.weight": [2, 8]}
+            styles, _ = self.exported(params, rules)
+            key = layer.format("*") + module
+            self.assertEqual(styles, {
+                key + ".experts.gate_up_proj": "packed_colwise",
+                key + ".experts.down_proj": "rowwise",
+                key + ".experts": "moe_tp_experts",
+                key + ".gate": "replicate"})
+            styles, _ = self.exported(params, rules, "--transformers", "4.57")
+            self.assertEqual(styles, {
+                f"{layer.format('*')}{path}.experts.*.{name}": style
+                for name, style in zip(names, (
+                    "colwise", "colwise", "rowwise"))})
+        params = experts(layer.format(0) + "mlp", "gate_proj", "up_proj",
+                         "down_proj")
+        styles, said = self.exported(
+            params, [("gate_proj", ["tp"]), ("up_proj", [None, "tp"])])
+        self.assertEqual(set(styles.values()), {"replicate"})
+        self.assertIn("different shardings", said)
+        styles, _ = self.exported(
+            {"gpt_neox.embed_in.weight": [16, 8], "embed_out.weight": [16, 8]},
+            [("embed", ["tp"])])
+        self.assertEqual(styles, {"gpt_neox.embed_in": "embedding_rowwise",
+                                  "lm_head": "colwise_gather_output"})
+        key = layer.format(0) + "block_sparse_moe."
+        styles, _ = self.exported(
+            {key + "input_linear.weight": [2, 32, 8],
+             key + "output_linear.weight": [2, 8, 16],
+             key + "router.layer.weight": [2, 8]},
+            [("input", [None, "tp"]), ("output", [None, None, "tp"])])
+        key = layer.format("*") + "block_sparse_moe."
+        self.assertEqual(styles, {
+            key + "experts.gate_up_proj": "packed_colwise",
+            key + "experts.down_proj": "rowwise",
+            key + "experts": "moe_tp_experts", key + "router": "replicate"})
+
+    def test_buffers_have_no_style(self):
+        params = {"model.layers.0.mlp.gate.weight": [8, 8],
+                  "model.layers.0.mlp.gate.e_score_correction_bias": [8]}
+        styles, said = self.exported(params, [])
+        self.assertEqual(styles, {"model.layers.*.mlp.gate": "replicate"})
+        self.assertEqual(said, "")
+        _, said = self.exported(params, [("bias", ["tp"])])
+        self.assertIn("it is a buffer", said)
+
+    def test_attention_that_views_all_heads_is_gathered(self):
+        """By the type of the model, which the configuration states."""
+        block = self.block("self_attn", q_proj=[16, 16], k_proj=[16, 16],
+                           v_proj=[16, 16], o_proj=[16, 16])
+        rules = [("(q|k|v)_proj", ["tp"]), ("o_proj", [None, "tp"])]
+        for model_type, styles in (
+                ("llama", {"colwise", "rowwise"}),
+                ("stablelm", {"colwise_gather_output",
+                              "rowwise_split_input"})):
+            model = self.path("config.json", {
+                "model_type": model_type, "hidden_size": 16,
+                "num_attention_heads": 4, "num_hidden_layers": 1,
+                "intermediate_size": 16, "vocab_size": 16})
+            self.assertEqual(set(self.exported(
+                block, rules, "--model", model)[0].values()), styles)
 
     def test_exports_are_those_whose_logits_were_compared(self):
         """The plans of every architecture are exported as they were when
@@ -258,6 +348,25 @@ class Plans(unittest.TestCase):
                 if name == "own":
                     self.assertGreater(plan["sharded"], 0)
                     self.same_with_a_manifest(rules, manifest)
+
+    def test_exports_are_those_by_which_checkpoints_were_loaded(self):
+        """The plans of the names in files are exported as they were when
+        transformers loaded the files by them."""
+        record = records.load("transformers/tp_checkpoints")
+        self.assertGreaterEqual(len(record["cases"]), 10)
+        for case in record["cases"]:
+            manifest = self.path("m.json", {
+                "schema": "shardc.manifest/v1",
+                "params": {name: {"shape": shape, "dtype": "F64"}
+                           for name, shape in case["params"].items()}})
+            done = self.run_program(
+                "export", "hf-tp-plan", "--no-project", "--mesh", "tp:2",
+                "--rules", "auto", "--manifest", manifest, "--model",
+                self.path("config.json", case["config"]))
+            self.assertEqual(json.loads(done.stdout), case["exported"],
+                             case["model_type"])
+            self.assertLess(case["logits"], 1e-5)
+            self.assertGreater(case["sharded"], 0)
 
     def same_with_a_manifest(self, rules, manifest):
         """A plan that is imported for the parameters of a manifest gives them

@@ -102,6 +102,13 @@ def rows():
     yield ("transformers/tp_logits", "gradients",
            "exported plans on two processes, against one device's",
            sum("gradients" in plan for plan in plans), 0)
+    saved = records.load("transformers/tp_checkpoints")["cases"]
+    yield ("transformers/tp_checkpoints", "logits",
+           "checkpoints that it loads by an exported plan",
+           sum("logits" in case for case in saved),
+           sum("logits" not in case for case in saved))
+    for name in ("transformers/packed", "transformers/packed-4.57"):
+        yield name, "elements", "packed weights that it splits", cases(name), 0
     loaded = records.load("tensor_parallel/megatron_vllm")["cases"]
     for system in ("megatron", "vllm"):
         yield ("tensor_parallel/megatron_vllm", "data",

@@ -139,7 +139,8 @@ class Step {
          .element_bytes = 8,
          .policy = step::Policy::kPublished,
          .keep_gathered = true,
-         .parameters = StepSpecs(compiled_->plan, graph(), Mode::kTrain),
+         .parameters =
+             StepSpecs(compiled_->plan, graph(), sizes_, Mode::kTrain),
          .constraints =
              step::ShardingConstraintsOf(*compiled_->resolver, Mode::kTrain)},
         why);

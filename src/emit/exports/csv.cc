@@ -70,11 +70,16 @@ void WriteCsv(const Request& request, Sink& out, Findings&) {
         param.name,
         param.type.shape ? ShapeText(*param.type.shape) : "",
         param.type.dtype ? std::string(DtypeName(*param.type.dtype)) : "",
-        SpecText(param.spec),
+        SpecText(param.spec) +
+            InPartsText(ShardedParts(param.parts, param.spec)),
         shard ? ShapeText(*shard) : "",
         bytes ? std::to_string(*bytes) : "",
         PlaceText(plan, param)};
-    for (const Mode mode : modes) cells.push_back(SpecText(param.SpecOf(mode)));
+    for (const Mode mode : modes) {
+      const Spec& spec = param.SpecOf(mode);
+      cells.push_back(SpecText(spec) +
+                      InPartsText(ShardedParts(param.parts, spec)));
+    }
     for (size_t i = 0; i < cells.size(); ++i) {
       out.Append((i == 0 ? "" : ",") + Cell(cells[i]));
     }

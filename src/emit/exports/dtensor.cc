@@ -7,6 +7,11 @@
 //
 //   mesh dp:2, tp:4 and spec [["tp", "dp"]], in which tp is the major axis
 //     ->  dp: _StridedShard(0, split_factor=4), tp: Shard(0)
+//
+// If a dimension has several parts, each axis must also divide each part:
+//
+//   mesh tp:2 and spec ["tp"] in parts [2]
+//     ->  tp: _StridedShard(0, split_factor=2)
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -40,9 +45,10 @@ struct Placed {
   }
 };
 
-Placed PlacedOn(const Mesh& mesh, size_t axis, const Spec& spec) {
+Placed PlacedOn(const Mesh& mesh, size_t axis, const Spec& spec,
+                const DimParts& parts) {
   for (size_t d = 0; d < spec.size(); ++d) {
-    Placed placed{static_cast<int64_t>(d)};
+    Placed placed{static_cast<int64_t>(d), PartsAt(parts, d)};
     for (const std::string& name : spec[d]) {
       const size_t at = mesh.Find(name).value_or(0);
       if (at == axis) return placed;
@@ -52,10 +58,11 @@ Placed PlacedOn(const Mesh& mesh, size_t axis, const Spec& spec) {
   return {};
 }
 
-std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
+std::vector<Placed> PlacedBy(const Mesh& mesh, const ReadParam& param,
+                             Mode mode) {
   std::vector<Placed> out;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    out.push_back(PlacedOn(mesh, i, spec));
+    out.push_back(PlacedOn(mesh, i, param.SpecOf(mode), param.parts));
   }
   return out;
 }
@@ -68,7 +75,7 @@ bool UnevenInMeshOrder(const ReadPlan& plan, Mode mode, Findings& findings) {
     if (!param.uneven) continue;
     const Spec& spec = param.SpecOf(mode);
     const auto dims = UnevenDims(plan.mesh, *param.type.shape, spec);
-    for (const Placed& placed : PlacedBy(plan.mesh, spec)) {
+    for (const Placed& placed : PlacedBy(plan.mesh, param, mode)) {
       if (placed.factor == 1 || std::find(dims.begin(), dims.end(),
                                           AsIndex(placed.dim)) == dims.end()) {
         continue;
@@ -91,14 +98,18 @@ bool UnevenInMeshOrder(const ReadPlan& plan, Mode mode, Findings& findings) {
 // not, reports the first parameter that needs `_StridedShard`.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
-    for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {
+    for (const Placed& placed : PlacedBy(plan.mesh, param, mode)) {
       if (placed.factor == 1) continue;
-      findings.Add(
-          code::kInexpressible, param.place,
-          "the axes of " + ShortQuote(SpecText(param.SpecOf(mode))) + " of " +
-              ShortQuote(param.name) +
-              " are not in the order of the mesh, which needs `_StridedShard`",
-          "write them in the order of the mesh, or omit `--no-strided`");
+      const bool several = PartsAt(param.parts, AsIndex(placed.dim)) > 1;
+      findings.Add(code::kInexpressible, param.place,
+                   "the axes of " + ShortQuote(SpecText(param.SpecOf(mode))) +
+                       " of " + ShortQuote(param.name) +
+                       (several ? " divide each of several parts of a dimension"
+                                : " are not in the order of the mesh") +
+                       ", which needs `_StridedShard`",
+                   several ? "omit `--no-strided`"
+                           : "write them in the order of the mesh, or omit "
+                             "`--no-strided`");
       return false;
     }
   }
@@ -143,7 +154,7 @@ void WritePython(const Request& request, Sink& out) {
   for (const ReadParam& param : plan.params) {
     std::string placements;
     for (const Placed& placed :
-         PlacedBy(plan.mesh, param.SpecOf(request.options.mode))) {
+         PlacedBy(plan.mesh, param, request.options.mode)) {
       placements += (placements.empty() ? "" : ", ") + placed.Python();
     }
     lines += "    " + PythonString(param.name) + ": [" + placements + "],\n";
@@ -197,8 +208,7 @@ void WriteJson(const Request& request, Sink& out) {
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : plan.params) {
     json.Key(param.name);
-    json.Array(PlacedBy(plan.mesh, param.SpecOf(request.options.mode)),
-               &Placed::Text);
+    json.Array(PlacedBy(plan.mesh, param, request.options.mode), &Placed::Text);
   }
   json.EndObject();
   json.EndObject();
@@ -224,12 +234,13 @@ void WriteDtensor(const Request& request, Sink& out, Findings& findings) {
 
 }  // namespace
 
-constexpr Exporter kDtensor{"dtensor",
-                            "PyTorch's device mesh and placements, as Python "
-                            "or JSON",
-                            "text|json",
-                            "--mode --no-strided",
-                            WriteDtensor,
-                            /*of_stage=*/true};
+constexpr Exporter kDtensor{
+    .name = "dtensor",
+    .what = "PyTorch's device mesh and placements, as Python or JSON",
+    .formats = "text|json",
+    .flags = "--mode --no-strided",
+    .write = WriteDtensor,
+    .of_stage = true,
+    .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

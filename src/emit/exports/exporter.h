@@ -61,6 +61,8 @@ struct Request {
   const Manifest* state = nullptr;
   // The stages of a pipeline (`--stages`); null if not given.
   const PipelineChoice* pipeline = nullptr;
+  // The model type of the configuration, such as `llama`; empty if not known.
+  std::string model_type{};
 };
 
 // How a format states replicated KV heads.
@@ -68,6 +70,13 @@ enum class KvForm : uint8_t {
   kNone,     // it cannot
   kSubAxes,  // by factors of axes, or it writes no specs
   kDevices,  // it lists devices: it gets the plan on the refined mesh
+};
+
+// How a format states dimensions with several equal parts, each of which the
+// axes divide (`parts` of a rule).
+enum class PartsForm : uint8_t {
+  kNone,   // it cannot
+  kWrites  // it writes the parts, or no specs
 };
 
 struct Exporter {
@@ -94,6 +103,7 @@ struct Exporter {
   KvForm kv_form = KvForm::kNone;
   std::string_view no_kv_replicas =
       "it shards a dimension over complete axes of the mesh";
+  PartsForm parts_form = PartsForm::kNone;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;
@@ -109,6 +119,11 @@ const Exporter* FindExporter(std::string_view name);
 // them. Writes the plan on the refined mesh if the format needs it.
 bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
                      Findings& findings);
+// Returns false and adds a finding (inexpressible) if a parameter has
+// dimensions of several parts in this mode, and the format cannot state them. A
+// format without `--mode` writes all modes.
+bool StateParts(const Exporter& exporter, const ReadPlan& plan, Mode mode,
+                Findings& findings);
 
 }  // namespace shardc::exports
 

@@ -6,6 +6,7 @@
 // transformers is known to compute in that way:
 //
 //   mlp        gate, up -> element by element -> down
+//   mlp        gate_up in two parts -> element by element -> down
 //   self_attn  q, k, v -> norms of each head, attention by heads -> o
 //   self_attn  q or q_b, kv_b -> attention by heads -> o   (latent attention)
 //   attention  query_key_value -> attention by heads -> dense  (GPT-NeoX)
@@ -13,7 +14,8 @@
 // For example:
 //
 //   mlp.up_proj ["tp"], mlp.down_proj [null, "tp"]     -> both local
-//   mlp.gate_up_proj ["tp"], which holds two parts     -> not local
+//   mlp.gate_up_proj ["tp"] in parts [2]               -> local, packed
+//   mlp.gate_up_proj ["tp"], sharded as one part       -> not local
 //   self_attn.q_norm of all heads, as of OLMo 2        -> not local
 //
 // In a block that is not local, outputs are gathered and inputs are split
@@ -21,6 +23,7 @@
 #include "emit/exports/hf_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,23 +34,35 @@
 namespace shardc::exports {
 namespace {
 
+// Models whose attention has the parameters of a form below, but whose code
+// views the outputs of the projections as those of all heads of the
+// configuration
+// (`view(..., self.num_heads, self.head_dim)`). The outputs are gathered.
+constexpr std::array<std::string_view, 7> kOfAllHeads = {
+    "blt",       "chameleon",       "idefics", "mllama",
+    "persimmon", "recurrent_gemma", "stablelm"};
+
+// The number of matrices that a fused gate and up projection holds.
+constexpr int64_t kGateAndUp = 2;
+
 struct Child {
   std::string name;
   Role role = Role::kOther;
   const HfModule* module = nullptr;
 };
 
-bool SplitsWeight(const HfModule& module, int64_t dim) {
+bool SplitsWeight(const HfModule& module, int64_t dim, int64_t parts = 1) {
   const HfTensor* const weight = module.Find("weight");
   const AxisSharding* const same = weight ? weight->Same() : nullptr;
   if (same == nullptr || same->rank != 2 || same->dim != dim ||
-      same->stride != 1) {
+      same->stride != 1 || same->parts != parts) {
     return false;
   }
   return std::all_of(
       module.tensors.begin(), module.tensors.end(), [&](const auto& tensor) {
         if (tensor.first == "weight") return true;
         return tensor.first == "bias" && tensor.second.Same() != nullptr &&
+               tensor.second.Same()->parts == 1 &&
                tensor.second.Same()->split() == (dim == 0);
       });
 }
@@ -82,12 +97,15 @@ class Block {
         children_(std::move(children)),
         devices_(devices) {}
 
-  void AddTo(LocalBlocks& out) const {
+  // `heads` is false if attention is computed with all heads.
+  void AddTo(bool heads, LocalBlocks& out) const {
     for (const auto form :
          {&Block::Mlp, &Block::Heads, &Block::Latent, &Block::FusedHeads}) {
+      if (!heads && form != &Block::Mlp) break;
       LocalBlocks found;
       if (!(this->*form)(found)) continue;
       out.projections.merge(found.projections);
+      out.packed.merge(found.packed);
       out.hooks.merge(found.hooks);
       return;
     }
@@ -126,6 +144,15 @@ class Block {
         case Role::kUp:
         case Role::kGate:
           if (!Take(&child, 0, found)) return false;
+          up = true;
+          break;
+        case Role::kFusedGateUp:
+          // transformers shards the bias of a packed layer as one part.
+          if (child.module->Find("bias") != nullptr ||
+              !SplitsWeight(*child.module, 0, kGateAndUp)) {
+            return false;
+          }
+          found.packed.insert(child.name);
           up = true;
           break;
         case Role::kDown:
@@ -183,7 +210,10 @@ class Block {
     const HfTensor* const sinks = owner_->Find("sinks");
     if (sinks == nullptr || owner_->tensors.size() != 1) return false;
     const AxisSharding* const same = sinks->Same();
-    if (same == nullptr || same->rank != 1 || !same->split()) return false;
+    if (same == nullptr || same->rank != 1 || !same->split() ||
+        same->parts > 1) {
+      return false;
+    }
     found.hooks[name_ + ".sinks"] = "colwise";
     found.hooks[name_] = "local_params";
     return true;
@@ -230,7 +260,10 @@ class Block {
 
 }  // namespace
 
-LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices) {
+LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices,
+                          std::string_view model_type) {
+  const bool heads = std::find(kOfAllHeads.begin(), kOfAllHeads.end(),
+                               model_type) == kOfAllHeads.end();
   std::map<std::string, std::vector<Child>, std::less<>> children;
   for (const auto& [name, module] : modules.of) {
     children[std::string(ParentOf(name))].push_back(
@@ -241,7 +274,7 @@ LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices) {
     const auto owner = modules.of.find(name);
     Block(name, owner == modules.of.end() ? nullptr : &owner->second,
           std::move(of_block), devices)
-        .AddTo(out);
+        .AddTo(heads, out);
   }
   return out;
 }

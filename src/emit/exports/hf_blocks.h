@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "emit/exports/hf_modules.h"
 
@@ -17,6 +18,9 @@ struct LocalBlocks {
   // The projections in local blocks, whose activations stay sharded from the
   // first projection (style `colwise`) to the last one (style `rowwise`).
   std::set<std::string, std::less<>> projections;
+  // The projections in local blocks that hold two matrices, of each of which a
+  // device has a part (style `packed_colwise`).
+  std::set<std::string, std::less<>> packed;
   // The styles that the exported plan gives to modules and parameters of local
   // blocks other than those in `projections`, keyed by name. They are norms of
   // heads, the projection to the latent of latent attention, attention sinks
@@ -27,7 +31,9 @@ struct LocalBlocks {
 };
 
 // Returns the local blocks. `devices` is the size of the tensor parallel axis.
-LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices);
+// `model_type` is that of the configuration, or empty.
+LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices,
+                          std::string_view model_type);
 
 }  // namespace shardc::exports
 

@@ -91,6 +91,13 @@ ExpertStyles StylesOfExperts(const HfModule& experts, bool packed) {
     if (same->stride > 1) {
       return Because("other axes shard a dimension before the exported axis");
     }
+    // A `gate_up_proj` that the plan shards as one part is packed as well,
+    // because the computation needs a part of both matrices.
+    const int64_t most = leaf == "gate_up_proj" && same->dim > 0 ? 2 : 1;
+    if (same->parts > most) {
+      return Because("the plan divides each of " +
+                     Counted(same->parts, "part") + " of " + ShortQuote(leaf));
+    }
     all_first = all_first && same->dim == 0;
     out.leaves[leaf] = "grouped_gemm";
   }

@@ -10,9 +10,11 @@
 #include <string>
 #include <string_view>
 
+#include "emit/exports/hf_names.h"
 #include "emit/exports/tensor_parallel.h"
 #include "model/name.h"
 #include "source/after_last.h"
+#include "source/index.h"
 
 namespace shardc::exports {
 
@@ -52,30 +54,68 @@ bool HfModule::AnySplit() const {
   });
 }
 
-HfModules ModulesOf(const Request& request, const std::string& axis) {
+namespace {
+
+AxisSharding ShardingOf(const Request& request, const std::string& axis,
+                        const ReadParam& param) {
+  AxisSharding out;
+  const Spec& spec = param.SpecOf(request.options.mode);
+  if (const auto split = SplitBy(request.plan.mesh, axis, spec)) {
+    out.dim = split->dim;
+    out.stride = split->stride;
+    out.parts = PartsAt(param.parts, AsIndex(split->dim));
+  }
+  out.placed = param.placement.has_value();
+  const auto& shape = param.type.shape;
+  out.rank = static_cast<int64_t>(shape ? shape->size()
+                                        : std::max<size_t>(spec.size(), 1));
+  return out;
+}
+
+// Changes the sharding of a tensor of one expert to that of the parameter that
+// has the tensors of all experts.
+void Stack(const HfName& name, const std::string& axis, const ReadParam& param,
+           AxisSharding& sharding) {
+  ++sharding.rank;
+  if (sharding.split()) {
+    if (sharding.dim == 0) sharding.parts *= name.packed;
+    ++sharding.dim;
+  } else if (param.placement && param.placement->axis == axis) {
+    sharding.dim = 0;
+    sharding.placed = false;
+  }
+}
+
+}  // namespace
+
+HfModules ModulesOf(const Request& request, const std::string& axis,
+                    bool converts) {
   HfModules out;
+  const HfNames names(request.plan, converts);
   for (const ReadParam& param : request.plan.params) {
-    const std::string name =
-        NameTemplate(param.name, '.', TemplateNumbers::kParts);
-    const std::string module(ParentOf(name));
+    const HfName name =
+        names.Of(NameTemplate(param.name, '.', TemplateNumbers::kParts));
+    const std::string module(ParentOf(name.name));
+    if (name.buffer && HoldsExperts(module)) continue;
     const auto [at, fresh] = out.of.try_emplace(module);
     if (fresh) {
       out.order.push_back(module);
       at->second.place = param.place;
     }
-    AxisSharding sharding;
-    const Spec& spec = param.SpecOf(request.options.mode);
-    if (const auto split = SplitBy(request.plan.mesh, axis, spec)) {
-      sharding.dim = split->dim;
-      sharding.stride = split->stride;
-    }
-    sharding.placed = param.placement.has_value();
-    const Shape* const shape = param.type.shape ? &*param.type.shape : nullptr;
-    sharding.rank = static_cast<int64_t>(
-        shape != nullptr ? shape->size() : std::max<size_t>(spec.size(), 1));
-    HfTensor& tensor = at->second.tensors[std::string(AfterLast(name, '.'))];
+    AxisSharding sharding = ShardingOf(request, axis, param);
+    if (name.stacked) Stack(name, axis, param, sharding);
+    HfTensor& tensor =
+        at->second.tensors[std::string(AfterLast(name.name, '.'))];
     tensor.shardings.insert(sharding);
-    if (shape != nullptr) tensor.shapes.insert(*shape);
+    tensor.buffer = name.buffer;
+    if (!param.type.shape) continue;
+    Shape shape = *param.type.shape;
+    if (name.stacked) {
+      // The number of experts is not counted: no style depends on it.
+      if (!shape.empty()) shape[0] *= name.packed;
+      shape.insert(shape.begin(), 1);
+    }
+    tensor.shapes.insert(std::move(shape));
   }
   return out;
 }

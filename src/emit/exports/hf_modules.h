@@ -23,6 +23,8 @@ struct AxisSharding {
   int64_t dim = -1;
   // The product of the sizes of the axes that split `dim` before this axis.
   int64_t stride = 1;
+  // The number of equal parts of `dim`, each of which the axis divides.
+  int64_t parts = 1;
   // The number of dimensions of the tensor's shape or, if the shape is unknown,
   // of its spec.
   int64_t rank = 0;
@@ -38,6 +40,8 @@ struct HfTensor {
   std::set<AxisSharding> shardings;
   // The shapes of the tensors whose shape is known.
   std::set<Shape> shapes;
+  // Whether the tensors are buffers, whose names a plan cannot have.
+  bool buffer = false;
 
   // Returns the sharding if all tensors have the same sharding, else null.
   const AxisSharding* Same() const;
@@ -65,7 +69,10 @@ struct HfModules {
   std::vector<std::string> order;  // names in plan order
 };
 
-HfModules ModulesOf(const Request& request, const std::string& axis);
+// Returns the modules of the plan's parameters. With `converts`, the names of
+// files become those of modules (hf_names.h).
+HfModules ModulesOf(const Request& request, const std::string& axis,
+                    bool converts);
 
 // Returns the parent of a module: `model.layers.*.mlp` for
 // `model.layers.*.mlp.up_proj`; empty for a name of one part.

@@ -18,6 +18,7 @@
 // model's own plan. For these versions replicated modules therefore get the
 // style `replicate`. For earlier versions they get no style.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,13 @@ enum class Vocabulary : uint8_t {
 // the experts, each device would normalise its own summand instead of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
+// Why a module of which the plan divides each of several parts is replicated.
+// Outside of such a block, the parts of an output are not gathered in their
+// order.
+constexpr std::string_view kPackedElsewhere =
+    "the plan divides each of its parts, which `packed_colwise` does only for "
+    "a "
+    "gate and up projection without bias, next to a sharded down projection";
 // In LongCat-Flash, some experts return their input. The name of their module
 // is the name of the module of all experts with this suffix.
 constexpr std::string_view kIdentity = ".identity_expert";
@@ -56,6 +64,22 @@ constexpr std::string_view kIdentity = ".identity_expert";
 // style, because it is not a linear layer: its tensor stacks one weight for
 // each group of heads.
 constexpr std::string_view kGroupedLinear = "o_a_proj";
+
+// Returns whether a module is the embedding of tokens, whose weight a head may
+// share.
+bool NamesInputEmbedding(std::string_view part) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "embed_tokens", "embed_in", "wte", "word_embeddings", "embeddings"};
+  return std::find(kNames.begin(), kNames.end(), part) != kNames.end();
+}
+
+// Returns whether a module is the head of a task, in a model that has no head
+// which predicts tokens.
+bool IsTask(std::string_view part) {
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "score", "classifier", "qa_outputs", "classification_head"};
+  return std::find(kNames.begin(), kNames.end(), part) != kNames.end();
+}
 
 // A style, or the reason why no style expresses the sharding.
 struct StyleOrReason {
@@ -68,8 +92,9 @@ class TpPlanWriter {
   TpPlanWriter(const Request& request, std::string axis, Vocabulary vocabulary)
       : axis_(std::move(axis)),
         vocabulary_(vocabulary),
-        modules_(ModulesOf(request, axis_)),
-        blocks_(LocalBlocksOf(modules_, request.plan.mesh.SizeOf(axis_))) {}
+        modules_(ModulesOf(request, axis_, vocabulary != Vocabulary::kFirst)),
+        blocks_(LocalBlocksOf(modules_, request.plan.mesh.SizeOf(axis_),
+                              request.model_type)) {}
 
   void Write(Sink& out, Findings& findings) {
     JsonWriter json(out);
@@ -114,6 +139,13 @@ class TpPlanWriter {
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
       const auto hook = blocks_.hooks.find(of_leaf);
+      if (tensor.buffer) {
+        if (tensor.AnySplit()) {
+          ReportReplicated(of_leaf, "it is a buffer, which no style covers",
+                           module.place, findings);
+        }
+        continue;
+      }
       if (leaf == "weight" || leaf == "bias") {
         is_module = true;
       } else if (hook != blocks_.hooks.end() && renamed()) {
@@ -208,28 +240,38 @@ class TpPlanWriter {
   }
 
   // Writes the style of a head that shares the embedding's weight. The plan of
-  // shardc has no parameter for this head. The model's own plan has the head,
-  // with a style for a sharded vocabulary, which must be replaced.
+  // shardc has no parameter for this head, and the embedding's sharding is that
+  // of the head's weight. From version 5.16 on, the model's own plan may have
+  // another style for the head, which must be replaced.
   void TiedHead(JsonWriter& json) const {
-    if (vocabulary_ != Vocabulary::kMerged) return;
-    const HfModule* embedding = nullptr;
+    std::string embedding;
     for (const auto& [name, module] : modules_.of) {
-      const Role role = RoleOfModule(name);
-      if (role == Role::kHead || name.ends_with("head") ||
-          name.ends_with("head.*")) {
+      const std::string_view part = AfterLast(name, '.');
+      if (RoleOfModule(name) == Role::kHead || name.ends_with("head") ||
+          name.ends_with("head.*") || IsTask(part)) {
         return;
       }
-      if (role == Role::kEmbedding && name.starts_with("model.") &&
-          AfterLast(name, '.') == "embed_tokens") {
-        embedding = &module;
-      }
+      // The names of a model without a head have no prefix.
+      const bool has_prefix = ParentOf(name).find('.') == std::string::npos &&
+                              !ParentOf(name).empty();
+      if (has_prefix && NamesInputEmbedding(part)) embedding = name;
     }
-    const HfTensor* const weight =
-        embedding == nullptr ? nullptr : embedding->Find("weight");
-    const AxisSharding* const same =
-        weight == nullptr ? nullptr : weight->Same();
-    if (same == nullptr || same->dim == 0) return;
-    json.Member("lm_head", same->split() ? "rowwise_split_input" : "replicate");
+    if (embedding.empty()) return;
+    const HfModule& module = modules_.of.at(embedding);
+    if (StyleOf(embedding, module).style.empty()) {
+      Replicate("lm_head", json);
+    } else {
+      const bool rows = module.Find("weight")->Same()->dim == 0;
+      json.Member("lm_head", rows ? GatherOutput() : SplitInput());
+    }
+  }
+
+  // The styles of modules outside of local blocks.
+  std::string_view GatherOutput() const {
+    return renamed() ? "colwise_gather_output" : "colwise_rep";
+  }
+  std::string_view SplitInput() const {
+    return renamed() ? "rowwise_split_input" : "rowwise_rep";
   }
 
   StyleOrReason StyleOf(const std::string& name, const HfModule& module) const {
@@ -244,6 +286,10 @@ class TpPlanWriter {
       }
       if (sharding->split() && sharding->stride > 1) {
         return {"", "other axes shard the dimension before `" + axis_ + "`"};
+      }
+      if (leaf != "weight" && sharding->parts > 1) {
+        return {"", "the plan divides each of several parts of its " +
+                        ShortQuote(leaf)};
       }
       if (leaf != "weight" && leaf != "bias") {
         return {"", "no style covers its " + ShortQuote(leaf)};
@@ -290,6 +336,15 @@ class TpPlanWriter {
       return {"", "styles shard matrices, and it has " +
                       Counted(weight.rank, "dimension")};
     }
+    if (weight.parts > 1) {
+      if (blocks_.packed.count(name) == 0) {
+        return {"", std::string(kPackedElsewhere)};
+      }
+      if (!renamed()) {
+        return {"", "this version of transformers has no `packed_colwise`"};
+      }
+      return {"packed_colwise", ""};
+    }
     const ParameterRole role = Classify(name + ".weight", '.');
     if (role.module_role == Role::kRouter) {
       return {"", "each device needs the router's scores of all experts"};
@@ -305,13 +360,13 @@ class TpPlanWriter {
     if (weight.dim == 1) {
       if (bias_split) return {"", "`rowwise` replicates the bias"};
       if (local) return {"rowwise", ""};
-      return {renamed() ? "rowwise_split_input" : "rowwise_rep", ""};
+      return {std::string(SplitInput()), ""};
     }
     if (bias != nullptr && !bias_split) {
       return {"", "`colwise` shards the bias with its weight"};
     }
     if (local) return {"colwise", ""};
-    return {renamed() ? "colwise_gather_output" : "colwise_rep", ""};
+    return {std::string(GatherOutput()), ""};
   }
 
   std::string axis_;
@@ -379,8 +434,12 @@ void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kHfTpPlan{
-    "hf-tp-plan",  "transformers' tensor parallel plan: styles of modules",
-    "json",        "--mode --axis --transformers",
-    WriteHfTpPlan, /*of_stage=*/true};
+    .name = "hf-tp-plan",
+    .what = "transformers' tensor parallel plan: styles of modules",
+    .formats = "json",
+    .flags = "--mode --axis --transformers",
+    .write = WriteHfTpPlan,
+    .of_stage = true,
+    .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

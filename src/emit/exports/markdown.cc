@@ -18,6 +18,7 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
     out += "<br>" + std::string(ModeName(mode)) + " " +
            CodeCell(ShortSpec(param.SpecOf(mode)));
   }
+  out += InPartsText(param.parts);
   if (param.placement) out += "<br>by " + CodeCell(param.placement->axis);
   if (plan.stages) out += "<br>by " + CodeCell(plan.stages->axis);
   return out;

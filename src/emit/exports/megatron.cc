@@ -2,11 +2,13 @@
 // is the dimension that tensor parallelism shards. The stride is the number of
 // separate pieces of this dimension that a tensor parallel rank holds. It is
 // above 1 if the spec names another axis before the tensor parallel axis in
-// that dimension. For example:
+// that dimension, or if the dimension has several parts. For example:
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
+//   tp:4 and ["tp"] in parts [2]       ->  partition_dim 0, stride 2
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -33,7 +35,9 @@ void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
     json.BeginObject();
     json.Member("tensor_model_parallel", split.has_value());
     json.Member("partition_dim", split ? split->dim : -1);
-    json.Member("partition_stride", split ? split->stride : 1);
+    json.Member(
+        "partition_stride",
+        split ? split->stride * PartsAt(param.parts, AsIndex(split->dim)) : 1);
     json.EndObject();
   }
   json.EndObject();
@@ -44,8 +48,12 @@ void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kMegatron{
-    "megatron",    "Megatron-Core's partition dimension and stride per tensor",
-    "json",        "--mode --axis",
-    WriteMegatron, /*of_stage=*/true};
+    .name = "megatron",
+    .what = "Megatron-Core's partition dimension and stride per tensor",
+    .formats = "json",
+    .flags = "--mode --axis",
+    .write = WriteMegatron,
+    .of_stage = true,
+    .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

@@ -206,26 +206,30 @@ constexpr Exporter kTorchPipeline{
     .formats = "text|json",
     .flags = kFlags,
     .write = WriteTorch,
-    .kv_form = KvForm::kSubAxes};
+    .kv_form = KvForm::kSubAxes,
+    .parts_form = PartsForm::kWrites};
 constexpr Exporter kMegatronPipeline{
     .name = "megatron-pipeline",
     .what = "Megatron-LM's flags of the pipeline and its layout",
     .formats = "text",
     .flags = kFlags,
     .write = WriteMegatronStages,
-    .kv_form = KvForm::kSubAxes};
+    .kv_form = KvForm::kSubAxes,
+    .parts_form = PartsForm::kWrites};
 constexpr Exporter kMaxtextPipeline{.name = "maxtext-pipeline",
                                     .what = "MaxText's keys of the pipeline",
                                     .formats = "text",
                                     .flags = kFlags,
                                     .write = WriteMaxtextStages,
-                                    .kv_form = KvForm::kSubAxes};
+                                    .kv_form = KvForm::kSubAxes,
+                                    .parts_form = PartsForm::kWrites};
 constexpr Exporter kVllmPipeline{
     .name = "vllm-pipeline",
     .what = "vLLM's division of layers over pipeline ranks",
     .formats = "text",
     .flags = "--stages --assign",
     .write = WriteVllmStages,
-    .kv_form = KvForm::kSubAxes};
+    .kv_form = KvForm::kSubAxes,
+    .parts_form = PartsForm::kWrites};
 
 }  // namespace shardc::exports

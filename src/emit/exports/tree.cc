@@ -50,6 +50,7 @@ std::string LeafText(const ReadPlan& plan, const Fold& fold) {
     out += "  " + std::string(ModeName(mode)) + " " +
            Printable(ShortSpec(param.SpecOf(mode)));
   }
+  out += InPartsText(param.parts);
   if (param.placement) out += "  by " + Printable(param.placement->axis);
   return out + (fold.count > 1 ? "  x" + CountText(fold.count) : "");
 }

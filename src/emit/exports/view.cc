@@ -80,6 +80,26 @@ bool StateKvReplicas(const Exporter& exporter, ReadPlan& plan,
   return true;
 }
 
+bool StateParts(const Exporter& exporter, const ReadPlan& plan, Mode mode,
+                Findings& findings) {
+  if (exporter.for_people || exporter.parts_form == PartsForm::kWrites) {
+    return true;
+  }
+  const bool one_mode = exporter.flags.find("--mode") != std::string_view::npos;
+  const auto has_parts = [&](const ReadParam& param) {
+    return !(one_mode ? ShardedParts(param.parts, param.SpecOf(mode))
+                      : param.parts)
+                .empty();
+  };
+  return None(plan, has_parts,
+              Quote(exporter.name) +
+                  " gives a device one range of a dimension, and `parts` of "
+                  "the rules gives it a range of each part",
+              "`hf-tp-plan`, `dtensor` and `megatron` have them; or store the "
+              "parts as separate parameters, or leave the dimension unsharded",
+              findings);
+}
+
 char SeparatorOf(const ReadPlan& plan) {
   int64_t slashes = 0, dots = 0;
   for (const ReadParam& param : plan.params) {
@@ -191,14 +211,15 @@ bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
 
 std::vector<Fold> Folded(const ReadPlan& plan, char separator) {
   std::vector<Fold> out;
-  std::map<std::tuple<std::string, TensorType, Spec,
-                      std::vector<std::pair<Mode, Spec>>, std::string>,
-           size_t>
+  std::map<
+      std::tuple<std::string, TensorType, Spec,
+                 std::vector<std::pair<Mode, Spec>>, DimParts, std::string>,
+      size_t>
       seen;
   for (const ReadParam& param : plan.params) {
     std::string name = NameTemplate(param.name, separator);
     const auto [at, inserted] = seen.try_emplace(
-        {name, param.type, param.spec, param.modes,
+        {name, param.type, param.spec, param.modes, param.parts,
          param.placement ? param.placement->axis : std::string()},
         out.size());
     if (inserted) out.push_back({std::move(name), &param, 0});

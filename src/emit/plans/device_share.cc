@@ -43,13 +43,21 @@ void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place) {
 }
 
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
-                               const TensorType& type, const ModeLayout& mode) {
+                               const TensorType& type, const DimParts& parts,
+                               const ModeLayout& mode) {
   if (!mode.shard_shape || !mode.problems.empty()) return std::nullopt;
+  const DimParts sharded = ShardedParts(parts, mode.spec);
   Slices out;
   for (size_t d = 0; d < type.shape->size(); ++d) {
-    const ShardRange range = RangeAlong(mesh, place.coordinates,
-                                        AxesAt(mode.spec, d), (*type.shape)[d]);
-    out.emplace_back(range.begin, range.end());
+    const int64_t count = PartsAt(sharded, d);
+    const int64_t size = (*type.shape)[d] / count;
+    const ShardRange range =
+        RangeAlong(mesh, place.coordinates, AxesAt(mode.spec, d), size);
+    out.emplace_back();
+    for (int64_t part = 0; part < count; ++part) {
+      out.back().emplace_back(part * size + range.begin,
+                              part * size + range.end());
+    }
   }
   return out;
 }
@@ -67,9 +75,12 @@ std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size) {
 
 std::string SlicesText(const Slices& slices) {
   std::string out = "[";
-  for (const auto& [begin, end] : slices) {
-    out += (out.size() > 1 ? ", " : "") + std::to_string(begin) + ":" +
-           std::to_string(end);
+  for (const auto& ranges : slices) {
+    out += out.size() > 1 ? ", " : "";
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      out += (i > 0 ? "+" : "") + std::to_string(ranges[i].first) + ":" +
+             std::to_string(ranges[i].second);
+    }
   }
   return out + "]";
 }
@@ -80,11 +91,15 @@ void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {
     return;
   }
   json.BeginArray();
-  for (const auto& [begin, end] : *slices) {
-    json.BeginArray();
-    json.Integer(begin);
-    json.Integer(end);
-    json.EndArray();
+  for (const auto& ranges : *slices) {
+    if (ranges.size() > 1) json.BeginArray();
+    for (const auto& [begin, end] : ranges) {
+      json.BeginArray();
+      json.Integer(begin);
+      json.Integer(end);
+      json.EndArray();
+    }
+    if (ranges.size() > 1) json.EndArray();
   }
   json.EndArray();
 }

@@ -22,18 +22,21 @@ std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
 // Writes {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}.
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);
 
-// For each dimension, the range of indices that a device holds: the first
+// For each dimension, the ranges of indices that a device holds: the first
 // index, and the index after the last one. They are equal if the device holds
-// nothing. SlicesOf returns nullopt if the shape is unknown or the spec is
-// illegal.
-using Slices = std::vector<std::pair<int64_t, int64_t>>;
+// nothing. There is one range for each of the dimension's parts
+// (model/dim_parts.h). SlicesOf returns nullopt if the shape is unknown or the
+// spec is illegal.
+using Slices = std::vector<std::vector<std::pair<int64_t, int64_t>>>;
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
-                               const TensorType& type, const ModeLayout& mode);
+                               const TensorType& type, const DimParts& parts,
+                               const ModeLayout& mode);
 // Returns how axes split a dimension that they do not divide: `50257, which
 // "tp" splits into 8 shards of at most 6283, the last of 6276`.
 std::string UnevenText(const Mesh& mesh, const AxisGroup& axes, int64_t size);
-// Returns `[0:512, 1024:2048]`.
+// Returns `[0:512, 1024:2048]`; `[0:2+4:6, 0:2]` with two parts.
 std::string SlicesText(const Slices& slices);
+// Writes [[0, 512], [1024, 2048]]; [[[0, 2], [4, 6]], [0, 2]] with two parts.
 void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices);
 
 }  // namespace shardc

@@ -79,6 +79,12 @@ void WriteSpecChange(JsonWriter& json, const SpecChange& change) {
   json.Member("held_after", change.held_after);
   json.Member("group_held_before", change.group_before);
   json.Member("group_held_after", change.group_after);
+  if (change.parts_before != change.parts_after) {
+    json.Key("parts_before");
+    WriteDimParts(json, change.parts_before);
+    json.Key("parts_after");
+    WriteDimParts(json, change.parts_after);
+  }
   WritePlacement(json, "placement_before", change.placed_before);
   WritePlacement(json, "placement_after", change.placed_after);
   json.EndObject();

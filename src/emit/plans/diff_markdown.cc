@@ -92,9 +92,10 @@ class DiffMarkdown {
       // has the old and the new coordinate.
       const std::string placed = PlacementChangeText(one);
       Row(one.shown, one.names.size(),
-          CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),
-          CodeCell(SpecText(one.after)) + " " + DiffBytesText(one.held_after) +
-              " in " + DiffModesText(one.modes),
+          CodeCell(SpecText(one.before)) + InPartsText(one.parts_before) + " " +
+              DiffBytesText(one.held_before),
+          CodeCell(SpecText(one.after)) + InPartsText(one.parts_after) + " " +
+              DiffBytesText(one.held_after) + " in " + DiffModesText(one.modes),
           placed.empty() ? DiffMoveText(one) : "placed " + placed);
     }
     for (const TypeChange& one : diff_.reshaped) {

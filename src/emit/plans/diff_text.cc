@@ -47,8 +47,9 @@ std::string HeldText(const SpecChange& change) {
 void WriteSpecs(const SpecChange& change, Sink& out) {
   Head("~", change, out);
   Line("spec",
-       Arrow(SpecText(change.before), SpecText(change.after)) + ", in " +
-           DiffModesText(change.modes),
+       Arrow(SpecText(change.before) + InPartsText(change.parts_before),
+             SpecText(change.after) + InPartsText(change.parts_after)) +
+           ", in " + DiffModesText(change.modes),
        out);
   const std::string placed = PlacementChangeText(change);
   if (!placed.empty()) Line("placed", placed, out);

@@ -90,7 +90,9 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
   }
   switch (edit.reason) {
     case Reason::kIndivisible:
-      if (edit.parts > 0 && edit.size % edit.parts == 0) {
+      if (edit.dim_parts > 1) {
+        out += ", " + PartsProblemText(edit);
+      } else if (edit.parts > 0 && edit.size % edit.parts == 0) {
         out += ", which would split a block of its dtype";
       } else if (edit.parts > 0) {
         out += ", " + std::to_string(edit.size) + " % " +
@@ -171,6 +173,13 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode,
            ": device i holds head i * " + std::to_string(mode.kv->heads) +
            " / " + std::to_string(devices) + " (kv_replicate)\n";
   }
+  const DimParts parts = ShardedParts(layout.parts, mode.spec);
+  for (size_t d = 0; d < parts.size(); ++d) {
+    if (parts[d] == 1) continue;
+    out += "  parts     dimension " + std::to_string(d) + " has " +
+           std::to_string(parts[d]) + " equal parts, each of which " +
+           GroupText(mode.spec[d]) + " divides\n";
+  }
   if (mode.shard_shape) {
     out += "  shard     " + ShapeText(*mode.shard_shape);
     if (mode.bytes_per_device) {
@@ -185,7 +194,7 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode,
     }
   }
   if (!holder) return out;
-  if (const auto slices = SlicesOf(c.mesh, *holder, type, mode)) {
+  if (const auto slices = SlicesOf(c.mesh, *holder, type, layout.parts, mode)) {
     out += "  device " + std::to_string(holder->device) + "  " +
            SlicesText(*slices) + "\n";
   }
@@ -323,7 +332,7 @@ void WriteRulesTried(JsonWriter& json, const Compiled& c, size_t param) {
 }
 
 void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
-               const ModeLayout& mode,
+               const DimParts& parts, const ModeLayout& mode,
                const std::optional<DevicePlace>& holder) {
   json.Key(ModeName(mode.mode));
   json.BeginObject();
@@ -336,6 +345,10 @@ void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
   } else {
     json.Null();
   }
+  if (const auto sharded = ShardedParts(parts, mode.spec); !sharded.empty()) {
+    json.Key("parts");
+    WriteDimParts(json, sharded);
+  }
   json.Member("shard_shape", mode.shard_shape);
   json.Member("bytes_per_device", mode.bytes_per_device);
   if (mode.shard_shape && !DividesEvenly(c.mesh, *type.shape, mode.spec)) {
@@ -346,7 +359,7 @@ void WriteMode(JsonWriter& json, const Compiled& c, const TensorType& type,
   WriteEdits(json, "illegal", mode.problems, mode);
   if (holder) {
     json.Key("slices");
-    WriteSlices(json, SlicesOf(c.mesh, *holder, type, mode));
+    WriteSlices(json, SlicesOf(c.mesh, *holder, type, parts, mode));
   }
   json.EndObject();
 }
@@ -408,7 +421,7 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   json.Key("modes");
   json.BeginObject(JsonLayout::kLines);
   for (const ModeLayout& mode : layout.modes) {
-    WriteMode(json, c, c.plan.types[layout.type], mode, holder);
+    WriteMode(json, c, c.plan.types[layout.type], layout.parts, mode, holder);
   }
   json.EndObject();
   json.EndObject();

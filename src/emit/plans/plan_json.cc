@@ -90,6 +90,10 @@ void WriteLayout(JsonWriter& json, const Plan& plan,
   json.Member("rule",
               layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
   WriteSizes(json, train);
+  if (!layout.parts.empty()) {
+    json.Key("parts");
+    WriteDimParts(json, layout.parts);
+  }
   if (layout.uneven) json.Member("uneven", true);
   WriteKvReplicas(json, train.kv);
   std::vector<const ModeLayout*> modes = DifferingModes(plan, layout);

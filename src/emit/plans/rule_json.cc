@@ -57,6 +57,10 @@ void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
     }
     json.EndObject();
   }
+  if (!rule.parts.empty()) {
+    json.Key("parts");
+    WriteDimParts(json, rule.parts);
+  }
   if (rule.illegal) {
     json.Member("illegal", IllegalPolicyName(*rule.illegal));
   }

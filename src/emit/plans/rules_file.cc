@@ -337,6 +337,9 @@ std::string ImportedFileYaml(const Imported& imported) {
     for (const std::string& line : one.comments) out += CommentYaml(line, "  ");
     out += "  - match: " + QuotedYaml(one.rule.match) +
            "\n    spec: " + SourceYaml(one.rule.spec) + "\n";
+    if (!one.rule.parts.empty()) {
+      out += "    parts: " + DimPartsText(one.rule.parts) + "\n";
+    }
     if (const auto& place = one.rule.placement) {
       out += "    place: {axis: " + YamlName(place->axis) +
              ", index: " + QuotedYaml(place->index_pattern) +

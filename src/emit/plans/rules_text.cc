@@ -43,6 +43,7 @@ std::string Extras(const Rule& rule) {
   for (const auto& [mode, source] : rule.modes) {
     add(std::string(ModeName(mode)) + ": " + SpecSourceText(source));
   }
+  if (!rule.parts.empty()) add("parts: " + DimPartsText(rule.parts));
   if (rule.illegal) {
     add("illegal: " + std::string(IllegalPolicyName(*rule.illegal)));
   }

@@ -45,8 +45,9 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   }
   html.Raw("</th><td>");
   page.SpecOf(change.before);
-  html.Raw("</td><td>");
+  html.Text(InPartsText(change.parts_before)).Raw("</td><td>");
   page.SpecOf(change.after);
+  html.Text(InPartsText(change.parts_after));
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
     // Each parameter of the group may be held only by the devices at one

@@ -77,8 +77,10 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   const ReadParam& param = drawn.param;
   picture::ArrayInput input;
   input.mesh = page.mesh();
-  input.spec = param.SpecOf(one.mode);
-  input.dims = picture::DimsOf(param.type.shape, input.spec);
+  const Spec& spec = param.SpecOf(one.mode);
+  const DimParts parts = ShardedParts(param.parts, spec);
+  input.spec = SplitSpec(spec, parts);
+  input.dims = picture::DimsOf(param.type.shape, spec, parts);
   input.placement = param.placement;
   input.rank = drawn.rank;
   const picture::ArrayPicture array(std::move(input));
@@ -94,6 +96,7 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
     html.Raw("<b>Replicated on every device</b>");
   } else {
     page.SpecOf(page.plan().SpecOf(group, one.mode));
+    html.Text(InPartsText(parts));
   }
   if (!look.empty()) {
     std::vector<Mode> modes;

@@ -413,7 +413,8 @@ std::string FigureKey(const picture::FoldedPlan& plan,
   const Spec spec = plan.SpecOf(group, mode);
   if (group.placed_along.empty() && plan.IsReplicated(group, mode))
     return "replicated";
-  return SpecText(spec) + " " + group.placed_along;
+  return SpecText(spec) + InPartsText(plan.PartsOf(group, mode)) + " " +
+         group.placed_along;
 }
 
 void RoundShare(Html& html, double part, double sum) {

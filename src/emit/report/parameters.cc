@@ -147,6 +147,7 @@ void WriteRow(Page& page, const ParameterRow& row, int64_t most) {
       inner.Raw("\">");
     }
     inner.Raw(page.SpecMarkup(plan.SpecOf(group, mode)));
+    inner.Text(InPartsText(plan.PartsOf(group, mode)));
     if (linked) inner.Raw("</a>");
   });
   html.Raw("</td><td role=cell class=r>");

@@ -6,6 +6,13 @@
 // dimension 0 into 4 parts. In the spec, `a` therefore follows `b`:
 //
 //   ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
+//
+// If the last of the axes of a dimension is strided too, the dimension has
+// several parts, each of which all axes divide:
+//
+//   ["_S(0, 8)", "_S(0, 2)"]  ->  [[b, a]] in parts [2]
+#include <algorithm>
+
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/scan.h"
@@ -59,12 +66,19 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
 // caller inserts the mesh's last axis first, so the list already has the axes
 // that come later in the mesh. For `Shard`, the axis is inserted at the front.
 // For `_StridedShard(dim=0, sf=4)`, it is inserted after the first axes of the
-// list whose sizes multiply to 4. Returns false if the list has no such axes.
-bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
+// list whose sizes multiply to 4. The factor of the first axis that is inserted
+// is the number of parts of the dimension. Returns false if the list has no
+// such axes.
+bool Insert(const Mesh& mesh, size_t axis, const Placed& placed,
+            NamedSpec& param) {
   const auto dim = AsIndex(placed.dim);
-  if (spec.size() <= dim) spec.resize(dim + 1);
-  AxisGroup& group = spec[dim];
-  int64_t parts = 1;
+  if (param.spec.size() <= dim) param.spec.resize(dim + 1);
+  AxisGroup& group = param.spec[dim];
+  if (group.empty() && placed.factor > 1) {
+    param.parts.resize(std::max(param.parts.size(), dim + 1), 1);
+    param.parts[dim] = placed.factor;
+  }
+  int64_t parts = PartsAt(param.parts, dim);
   size_t at = 0;
   while (parts != placed.factor) {
     if (at == group.size()) return false;
@@ -93,10 +107,9 @@ bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
                     findings);
     }
     if (!ReadPlacement(values[i], placed, findings)) return false;
-    if (placed.dim >= 0 && !Insert(mesh, i, placed, param.spec)) {
+    if (placed.dim >= 0 && !Insert(mesh, i, placed, param)) {
       return Refuse(code::kInexpressible, values[i],
-                    "no later axes split the dimension into so many blocks: "
-                    "it is packed",
+                    "no later axes split the dimension into so many blocks",
                     findings);
     }
   }

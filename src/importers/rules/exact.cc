@@ -72,6 +72,7 @@ ImportedRule RuleOf(std::string pattern, const NamedSpec& param) {
     list.entries.push_back(std::move(entry));
   }
   made.rule.spec = std::move(list);
+  made.rule.parts = param.parts;
   made.rule.place = made.rule.match_place = param.place;
   return made;
 }
@@ -136,7 +137,8 @@ bool Fold(const std::vector<NamedSpec>& params, Imported& imported,
         groups[TemplatePattern(param.name, imported.separator, true)];
     if (group.first == nullptr) group.first = &param;
     ++group.names;
-    group.one_spec = group.one_spec && group.first->spec == param.spec;
+    group.one_spec = group.one_spec && group.first->spec == param.spec &&
+                     group.first->parts == param.parts;
   }
   for (const NamedSpec& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/dim_parts.h"
 #include "model/imported.h"
 #include "model/spec.h"
 #include "source/finding.h"
@@ -22,6 +23,7 @@ struct NamedSpec {
   Spec spec;
   Place place;
   bool is_path = false;  // whether `name` is a key path of JAX
+  DimParts parts = {};   // as in model/dim_parts.h
 };
 
 // Adds rules for all parameters. Parameters whose names differ only in numbers

@@ -48,6 +48,9 @@ enum class Split : uint8_t {
   kEmbeddingColumns,
 };
 
+// The number of matrices that a packed weight holds.
+constexpr int64_t kPackedParts = 2;
+
 struct Style {
   std::string_view name;
   Split split = Split::kReplicated;
@@ -130,6 +133,10 @@ std::optional<size_t> DimOf(Split split, size_t rank) {
   return std::nullopt;
 }
 
+bool IsPacked(Split split) {
+  return split == Split::kPackedOut || split == Split::kPackedIn;
+}
+
 // Returns a pattern for a key such as `layers.*.q_proj`. The pattern matches
 // the key at the start of a name and after a dot: `q_proj` matches in
 // `attn.q_proj` and not in `my_q_proj`.
@@ -191,7 +198,6 @@ class TpPlan {
       if (!AddMatching(out, all, findings)) return std::nullopt;
     } else {
       for (const size_t key : KeysInOrder()) {
-        if (!CanShard(keys_[key], findings)) return std::nullopt;
         AddRules(keys_[key]);
       }
       // The first matching rule is used. A parameter's own key takes precedence
@@ -247,25 +253,6 @@ class TpPlan {
     return true;
   }
 
-  // Returns false after a finding if a plan cannot express the style's shards.
-  // transformers gives a device the same range of rows of each of the two
-  // matrices that a packed weight holds (_StridedShard with a split factor of
-  // 2): rows 0, 1, 4 and 5 of 8 on the first of two devices. A shard of a plan
-  // is one range: rows 0 to 3.
-  bool CanShard(const Key& key, Findings& findings) const {
-    const bool packed =
-        key.split == Split::kPackedOut || key.split == Split::kPackedIn;
-    if (!packed || contiguous_) return true;
-    findings.Add(
-        code::kInexpressible, key.place,
-        "the style of " + ShortQuote(key.name) +
-            " gives each device a range of each of the two matrices that the "
-            "weight holds, and a shard of a plan is one range of the weight",
-        "pass `--contiguous` to shard the stored weight in one range for each "
-        "device, which holds other rows than in transformers");
-    return false;
-  }
-
   // Returns the indices of the keys in the order of the plan, with two
   // exceptions, because the first matching rule is used. A longer key precedes
   // a key that is its ending, and a key with a layer's number precedes a key
@@ -301,8 +288,9 @@ class TpPlan {
     const auto& [key, split, place, generic] = one;
     const std::string pattern = KeyPattern(key);
     // The key may be the name of a parameter. Its rank is then assumed: 3 for
-    // stacked experts, 2 for biases of experts, and 1 for all others.
-    const size_t own_rank = !HasExperts(key)        ? 1
+    // stacked experts, 2 for biases of experts and packed weights, and 1 for
+    // all others.
+    const size_t own_rank = !HasExperts(key)        ? (IsPacked(split) ? 2 : 1)
                             : key.ends_with("bias") ? 2
                                                     : 3;
     Put(of_params_, pattern + "$", split, own_rank, place);
@@ -380,7 +368,6 @@ class TpPlan {
       const std::string pattern =
           KeyPattern(match.key->name) +
           (match.leaf == ".*" ? "\\.[0-9]+" : Literal(match.leaf)) + "$";
-      if (DimOf(match) && !CanShard(*match.key, findings)) return false;
       const auto [at, fresh] = matches.try_emplace(pattern, match);
       if (fresh || DimOf(at->second) == DimOf(match)) continue;
       findings.Add(code::kInexpressible, match.key->place,
@@ -456,7 +443,7 @@ class TpPlan {
       }
       const auto& [pattern, match] = **next;
       out.rules.push_back(RuleOf(pattern, DimOf(match), match.key->place));
-      NotePacked(match.key->split, out.rules.back());
+      SetParts(match.key->split, match.rank, out.rules.back());
       sorted.erase(next);
     }
   }
@@ -477,13 +464,25 @@ class TpPlan {
            size_t rank, const Place& place) {
     rules.push_back(
         RuleOf(std::move(pattern), imports::DimOf(split, rank), place));
-    NotePacked(split, rules.back());
+    SetParts(split, rank, rules.back());
   }
 
-  static void NotePacked(Split split, ImportedRule& rule) {
-    if (split != Split::kPackedOut && split != Split::kPackedIn) return;
-    rule.comments = {
-        "Two matrices in one weight: transformers shards each of them."};
+  // A packed weight holds two matrices, and transformers gives a device the
+  // same range of each of them (a _StridedShard with a split factor of 2): rows
+  // 0, 1, 4 and 5 of 8 on the first of two devices. With `--contiguous`, the
+  // device gets rows 0 to 3. transformers shards a vector of a packed module,
+  // such as a bias, as one.
+  void SetParts(Split split, size_t rank, ImportedRule& rule) const {
+    if (!IsPacked(split)) return;
+    const auto& spec = std::get<SpecList>(rule.rule.spec).entries;
+    if (contiguous_ || rank < 2 || spec.empty()) {
+      rule.comments = {
+          "Two matrices in one weight: transformers shards each of them."};
+      return;
+    }
+    rule.rule.parts.assign(spec.size(), 1);
+    rule.rule.parts.back() = kPackedParts;
+    rule.comments = {"Two matrices in one weight, each of which is sharded."};
   }
 
   ImportedRule RuleOf(std::string pattern, std::optional<size_t> dim,

@@ -1,7 +1,7 @@
 // Finds rules with the same file, pattern and separator. Each of them is
 // compared with the first one. `same_spec` is true if the two rules have equal
-// placements and equal specs in every mode. For rules with `like`, the
-// parameter that `like` names must be the same.
+// placements, equal parts and equal specs in every mode. For rules with `like`,
+// the parameter that `like` names must be the same.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"
@@ -40,7 +40,7 @@ bool SpecComparison::Same(int32_t a, int32_t b) {
   const Rule& first = facts_->rules()[static_cast<size_t>(a)];
   const Rule& later = facts_->rules()[static_cast<size_t>(b)];
   return SamePlacement(first, later) && SameLike(first, later) &&
-         SpecsOf(a) == SpecsOf(b);
+         first.parts == later.parts && SpecsOf(a) == SpecsOf(b);
 }
 
 const SpecComparison::Specs& SpecComparison::SpecsOf(int32_t rule) {

@@ -23,9 +23,9 @@ class SpecComparison {
  public:
   explicit SpecComparison(const Facts& facts) : facts_(&facts) {}
 
-  // Returns whether two rules have the same placement, and the same spec in
-  // every mode. Two specs of the form `like: NAME` are equal if they name the
-  // same parameter.
+  // Returns whether two rules have the same placement, the same parts, and the
+  // same spec in every mode. Two specs of the form `like: NAME` are equal if
+  // they name the same parameter.
   bool Same(int32_t a, int32_t b);
 
  private:

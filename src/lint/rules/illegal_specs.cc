@@ -79,6 +79,12 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
                                  ? ""
                                  : ", which is " + std::to_string(units) +
                                        " blocks of " + std::to_string(block);
+  if (edit.dim_parts > 1) {
+    return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
+           ParametersText(facts, group) + " is " + size + ", " +
+           AxesHave(facts, edit.from) + ", and the rule states " +
+           PartsProblemText(edit);
+  }
   return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
          ParametersText(facts, group) + " is " + size + blocks + ", " +
          AxesHave(facts, edit.from) + ": " + std::to_string(units) + " % " +

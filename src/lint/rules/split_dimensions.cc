@@ -112,6 +112,21 @@ bool Interleaves(const Facts& facts, const ParameterGroup& group) {
                    family) == kContiguousFamilies.end();
 }
 
+// Returns whether the rule states that the dimension has these parts, so that
+// each of them is divided (`parts`). The parts must have one size.
+bool StatesParts(const Facts& facts, const ParameterGroup& group,
+                 const Fused& fused) {
+  const int64_t stated =
+      PartsAt(facts.LayoutOf(group).parts, static_cast<size_t>(fused.dim));
+  const int64_t width =
+      (*facts.TypeOf(group).shape)[static_cast<size_t>(fused.dim)];
+  return stated > 1 && !fused.parts.empty() &&
+         std::all_of(fused.parts.begin(), fused.parts.end(),
+                     [&](const FusedPart& part) {
+                       return part.size * stated == width;
+                     });
+}
+
 bool PartsDivide(const Fused& fused, int64_t shards) {
   return std::all_of(
       fused.parts.begin(), fused.parts.end(),
@@ -130,7 +145,10 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
     // SHD221 reports the projection if the shards do not divide each part.
-    if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
+    if (shards <= 1 || !PartsDivide(*fused, shards) ||
+        StatesParts(facts, group, *fused)) {
+      continue;
+    }
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];
     if (!type.dtype) continue;
@@ -157,8 +175,10 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
             (group.role.expert ? " for each token of an expert"
                                : " a token and layer") +
             ", and in training the same backward",
-        "shard each part when weights are loaded (`fused: by_part` in the "
-        "`model:` section), store the parts as separate parameters, or leave "
+        "write `parts` in the rule if the loader shards each of equal parts, "
+        "or "
+        "`fused: by_part` in the `model:` section; store the parts as separate "
+        "parameters, or leave "
         "the dimension unsharded"));
   }
 }

@@ -49,7 +49,8 @@ bool SameStages(const ReadPlan& before, const ReadPlan& after) {
 // whether the parameter is placed (held only at one coordinate of an axis),
 // because the cost of resharding a placed parameter is not known.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
-  std::string out = SpecText(change.before) + SpecText(change.after);
+  std::string out = SpecText(change.before) + InPartsText(change.parts_before) +
+                    SpecText(change.after) + InPartsText(change.parts_after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(before) + ">" + TypeKey(change.type);
   if (change.placed_before || change.placed_after) out += "placed";
@@ -59,6 +60,24 @@ std::string KeyOf(const SpecChange& change, const TensorType& before) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";
     out += change.placed_after ? change.placed_after->axis : "";
+  }
+  return out;
+}
+
+// Returns the parts that the dimensions have before and after. Returns nullopt
+// if a dimension is sharded with some parts in one spec, and with other parts
+// in the other one. The parts of a dimension that a spec does not shard mean
+// nothing.
+std::optional<DimParts> CommonParts(const SpecChange& change) {
+  DimParts out;
+  const size_t rank = std::max(change.before.size(), change.after.size());
+  for (size_t dim = 0; dim < rank; ++dim) {
+    const int64_t was = PartsAt(change.parts_before, dim);
+    const int64_t now = PartsAt(change.parts_after, dim);
+    const bool both = dim < change.before.size() && dim < change.after.size() &&
+                      !change.before[dim].empty() && !change.after[dim].empty();
+    if (both && was != now) return std::nullopt;
+    out.push_back(std::max(was, now));
   }
   return out;
 }
@@ -116,14 +135,20 @@ std::string_view ClassComparison::PatternOf(const PlanTable& table,
 
 void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
                                Mode mode_before, Mode mode, ClassChange& out) {
-  Spec a = Padded(was.SpecOf(mode_before), was.type);
-  Spec b = Padded(now.SpecOf(mode), now.type);
+  const Spec a = Padded(was.SpecOf(mode_before), was.type);
+  const Spec b = Padded(now.SpecOf(mode), now.type);
+  SpecChange change;
+  change.parts_before = ShardedParts(was.parts, a);
+  change.parts_after = ShardedParts(now.parts, b);
   for (ClassChange::Specs& specs : out.specs) {
-    if (specs.change.before != a || specs.change.after != b) continue;
+    if (specs.change.before != a || specs.change.after != b ||
+        specs.change.parts_before != change.parts_before ||
+        specs.change.parts_after != change.parts_after) {
+      continue;
+    }
     specs.change.modes.push_back(mode);
     return;
   }
-  SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
   // With pipeline stages, only the devices of some ranks (coordinates of the
@@ -131,19 +156,31 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   // the same ranks, each rank reshards the parameter among its own devices. No
   // cost is computed for a parameter that gets another shape, because no device
   // holds its new elements, nor for an illegal spec.
-  const auto divides = [](const ReadParam& param, const Mesh& mesh,
-                          const Spec& spec) {
-    return param.uneven || !param.type.shape ||
-           DividesEvenly(mesh, *param.type.shape, spec);
+  const auto divides = [](const ReadParam& param, const DimParts& parts,
+                          const Mesh& mesh, const Spec& spec) {
+    return !param.type.shape ||
+           (PartsDivide(parts, *param.type.shape) &&
+            (param.uneven ||
+             DividesEvenly(mesh, SplitShape(*param.type.shape, parts),
+                           SplitSpec(spec, parts))));
   };
+  change.before = a;
+  change.after = b;
   if (!was.placement && !now.placement && same_stages_ &&
-      was.type.shape == now.type.shape && divides(was, mesh_before(), a) &&
-      divides(now, mesh_after(), b)) {
-    const MoveCost& cost = costs_.Of(now.type, a, b);
+      was.type.shape == now.type.shape &&
+      divides(was, change.parts_before, mesh_before(), a) &&
+      divides(now, change.parts_after, mesh_after(), b)) {
+    const auto common = CommonParts(change);
+    TensorType type = now.type;
+    if (common && type.shape) type.shape = SplitShape(*type.shape, *common);
+    const MoveCost cost =
+        common ? costs_.Of(type, SplitSpec(a, *common), SplitSpec(b, *common))
+               : costs_.OfOtherParts(a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
-  const bool same_spec = a == b && was.placement == now.placement;
+  const bool same_spec = a == b && was.placement == now.placement &&
+                         change.parts_before == change.parts_after;
   // If the type changed, the TypeChange reports the bytes, so a difference of
   // the bytes alone is not reported as a change of the spec.
   const bool same_bytes =
@@ -151,8 +188,6 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   if (same_spec && same_bytes && !change.move) return;
   change.type = now.type;
   change.modes = {mode};
-  change.before = std::move(a);
-  change.after = std::move(b);
   change.placed_before = was.placement;
   change.placed_after = now.placement;
   out.specs.push_back({std::move(change), {}});
@@ -194,7 +229,8 @@ void MarkDetailed(bool same_axes, ClassChange& change) {
       one.detailed = !change.type.empty();
     } else if (field == "rule") {
       one.detailed = !change.rule.empty();
-    } else if (spec || field == "placement" || (sizes && !same_axes)) {
+    } else if (spec || field == "parts" || field == "placement" ||
+               (sizes && !same_axes)) {
       one.detailed = !change.specs.empty();
     }
   }

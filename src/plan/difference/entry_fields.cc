@@ -31,10 +31,10 @@ bool Contains(const std::array<std::string_view, n>& names,
 }
 
 bool IsKnown(std::string_view member) {
-  return member == "modes" || member == "rule" || member == "placement" ||
-         member == "stages" || member == "slices" || member == "uneven" ||
-         member == "weight_decay" || Contains(kStated, member) ||
-         Contains(kDerived, member);
+  return member == "modes" || member == "rule" || member == "parts" ||
+         member == "placement" || member == "stages" || member == "slices" ||
+         member == "uneven" || member == "weight_decay" ||
+         Contains(kStated, member) || Contains(kDerived, member);
 }
 
 std::string Subject(std::string_view member) {
@@ -67,6 +67,7 @@ class EntryComparison {
     for (const std::string_view member : kStated) Compare(member, "null");
     CompareModeSpecs();
     const bool stated = !changes_.empty();
+    Compare("parts", "absent");
     Compare("placement", "absent");
     Compare("stages", "absent");
     Compare("slices", "absent");

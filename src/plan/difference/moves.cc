@@ -117,6 +117,12 @@ MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
   return out;
 }
 
+MoveCost MoveCosts::OfOtherParts(const Spec& before, const Spec& after) const {
+  if (before_.devices != after_.devices) return {};
+  return {SpecMove{Collective::kPpermute, AxesOf(before_, before, after)},
+          std::nullopt};
+}
+
 const MoveCost& MoveCosts::Of(const TensorType& type, const Spec& before,
                               const Spec& after) {
   std::string key = type.shape ? ShapeText(*type.shape) : "?";

@@ -43,6 +43,10 @@ class MoveCosts {
   // dtype is unknown or if the bytes overflow. Shards may be uneven.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
+  // Returns the cost of resharding a parameter of which a dimension is sharded
+  // with other parts (model/dim_parts.h) before than after: a ppermute of
+  // unknown bytes, or nothing if the numbers of devices differ.
+  MoveCost OfOtherParts(const Spec& before, const Spec& after) const;
 
  private:
   MoveCost Compute(const TensorType& type, const Spec& before,

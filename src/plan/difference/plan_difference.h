@@ -73,6 +73,9 @@ struct SpecChange : NamedGroup {
   // are compared, the list has only the second mode.
   std::vector<Mode> modes;
   Spec before, after;
+  // The parts of the dimensions that the specs shard, each of which the axes
+  // divide.
+  DimParts parts_before, parts_after;
   // The placements of the group's first parameter: the axis, and the only
   // coordinate at which devices hold it. nullopt if it is not placed.
   std::optional<ReadPlacement> placed_before, placed_after;
@@ -88,8 +91,8 @@ struct SpecChange : NamedGroup {
   // - The shape is unknown or differs, or a spec does not divide it.
   // - The parameter is placed at a coordinate of an axis.
   // - The plans have different stages, or only one plan has stages.
-  // Only the bytes are nullopt if the dtype is unknown or if the bytes
-  // overflow.
+  // Only the bytes are nullopt if the dtype is unknown, if the bytes overflow,
+  // or if a dimension is sharded with other parts before than after.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };

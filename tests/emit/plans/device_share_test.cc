@@ -15,8 +15,9 @@ TEST_CASE("the first axis of a group is major, and the rest is unsharded") {
   CHECK(PlaceText(mesh, place) == "device 5: dp=1 fsdp=0 tp=1, process 0");
   TensorType type;
   ModeLayout mode;
+  DimParts parts;
   const auto slices = [&](int64_t device) {
-    return SlicesOf(mesh, PlaceOfDevice(mesh, device), type, mode);
+    return SlicesOf(mesh, PlaceOfDevice(mesh, device), type, parts, mode);
   };
   mode.spec = {{"tp", "dp"}, {"fsdp"}};
   CHECK_FALSE(slices(5));  // the shape is not known
@@ -26,6 +27,10 @@ TEST_CASE("the first axis of a group is major, and the rest is unsharded") {
   CHECK(SlicesText(*slices(5)) == "[48:64, 0:32, 0:7]");
   mode.spec = {{"dp", "tp"}};
   CHECK(SlicesText(*slices(1)) == "[16:32, 0:64, 0:7]");
+  // Each half of 64 rows is divided over the four devices of dp and tp.
+  parts = {2};
+  CHECK(SlicesText(*slices(1)) == "[8:16+40:48, 0:64, 0:7]");
+  parts = {};
   // `dp` splits 5 elements into 3 and 2, and `tp` the last two into one each.
   type.shape = Shape{5};
   mode.shard_shape = ShardShape(mesh, *type.shape, mode.spec);

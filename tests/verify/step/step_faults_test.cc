@@ -70,7 +70,8 @@ struct Sound {
         .graph = &model.graph,
         .mesh = mesh,
         .sizes = step::RealSizes(model, 64, 64),
-        .parameters = StepSpecs(compiled->plan, model.graph, Mode::kTrain),
+        .parameters = StepSpecs(compiled->plan, model.graph,
+                                step::RealSizes(model, 64, 64), Mode::kTrain),
         .constraints =
             step::ShardingConstraintsOf(*compiled->resolver, Mode::kTrain)};
     step::Unsupported none;
