@@ -58,6 +58,7 @@ Entry::Entry(const Graph& graph) {
     const Param& kept = params_.emplace(node, std::move(param)).first->second;
     Dims dims = kept.array.dims;
     if (kept.is_input || dims.empty()) continue;
+    by_name_.emplace(kept.name, &kept);
     by_dims_[dims].push_back(&kept);
     dims.erase(dims.begin());
     if (!dims.empty()) by_layer_[dims].push_back(&kept);
@@ -79,17 +80,28 @@ bool Entry::Look(const Dims& dims, int64_t runs, std::string_view name,
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
   };
+  const auto whole = [&](const Param& param) { return !layered(param); };
+  // Outside of loops, an array may be one layer's slice of a stacked parameter.
+  const auto layer = [&](const Param& param) {
+    return runs == 1 || layered(param);
+  };
   const auto any = [&](const auto& params, const auto& counts) {
     const auto found = params.find(dims);
     return found != params.end() &&
            std::ranges::any_of(found->second, [&](const Param* param) {
-             return (name.empty() || param->name == name) && counts(*param);
+             return counts(*param);
            });
   };
-  // Outside of loops, an array may be one layer's slice of a stacked parameter.
-  if (any(by_dims_, [&](const Param& param) { return !layered(param); }) ||
-      any(by_layer_,
-          [&](const Param& param) { return runs == 1 || layered(param); })) {
+  const auto fits = [&](const auto& named) {
+    const Param& param = *named.second;
+    const Dims& all = param.array.dims;
+    return (all == dims && whole(param)) ||
+           (std::ranges::equal(Dims(all.begin() + 1, all.end()), dims) &&
+            layer(param));
+  };
+  const auto [first, last] = by_name_.equal_range(name);
+  if (name.empty() ? any(by_dims_, whole) || any(by_layer_, layer)
+                   : std::any_of(first, last, fits)) {
     return true;
   }
   // The compiler may transpose a matrix before a collective.

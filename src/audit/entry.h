@@ -67,6 +67,7 @@ class Entry {
   // The parameters, keyed by the dimensions of their shape on a device. The
   // keys of `by_layer_` lack the first dimension, which may count layers.
   std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
+  std::multimap<std::string_view, const Param*> by_name_;
 };
 
 }  // namespace shardc::audit
