@@ -92,14 +92,14 @@ std::optional<step::Program> Lowered(const Model& model,
                                      const step::StepModel& of,
                                      const step::Sizes& sizes) {
   step::Unsupported why;
-  return step::Lower(
-      {.graph = &of.graph,
-       .mesh = model.compiled->mesh,
-       .sizes = sizes,
-       .parameters = StepSpecs(model.compiled->plan, of.graph, Mode::kTrain),
-       .constraints = step::ShardingConstraintsOf(*model.compiled->resolver,
-                                                  Mode::kTrain)},
-      why);
+  return step::Lower({.graph = &of.graph,
+                      .mesh = model.compiled->mesh,
+                      .sizes = sizes,
+                      .parameters = StepSpecs(model.compiled->plan, of.graph,
+                                              sizes, Mode::kTrain),
+                      .constraints = step::ShardingConstraintsOf(
+                          *model.compiled->resolver, Mode::kTrain)},
+                     why);
 }
 
 template <class F>
