@@ -73,6 +73,12 @@ bool NamesInputEmbedding(std::string_view part) {
   return std::find(kNames.begin(), kNames.end(), part) != kNames.end();
 }
 
+// Returns whether a module is the model in one with a head. The names of a
+// model without a head do not have its name.
+bool IsRoot(std::string_view name) {
+  return name == "model" || name == "transformer" || name == "gpt_neox";
+}
+
 // Returns whether a module is the head of a task, in a model that has no head
 // which predicts tokens.
 bool IsTask(std::string_view part) {
@@ -251,10 +257,7 @@ class TpPlanWriter {
           name.ends_with("head.*") || IsTask(part)) {
         return;
       }
-      // The names of a model without a head have no prefix.
-      const bool has_prefix = ParentOf(name).find('.') == std::string::npos &&
-                              !ParentOf(name).empty();
-      if (has_prefix && NamesInputEmbedding(part)) embedding = name;
+      if (IsRoot(ParentOf(name)) && NamesInputEmbedding(part)) embedding = name;
     }
     if (embedding.empty()) return;
     const HfModule& module = modules_.of.at(embedding);
