@@ -237,13 +237,14 @@ bool WriteOrbax(std::span<const ArrayToWrite> arrays,
   const auto divided =
       DivideArrays(arrays, leaves, WriteForm::kOrbax, options, findings);
   if (!divided) return false;
+  for (const ArrayToWrite& array : arrays) {
+    // A path without keys is a tree that is one array, which has the name `.`.
+    if (array.path.size() != 1 || !array.path[0].empty()) continue;
+    findings.Add(code::kName, {MakeSource(options.folder, {})},
+                 "an array has an empty name, which orbax cannot store",
+                 "put it under a name");
+  }
   for (const Array& array : *divided) {
-    // The array of a folder that is one array has the name `.`.
-    if (array.name.empty()) {
-      findings.Add(code::kName, {MakeSource(options.folder, {})},
-                   "an array has an empty name, which orbax cannot store",
-                   "put it under a name");
-    }
     if (array.shape.size() > kMostZarrDims) {
       findings.Add(code::kInexpressible, {MakeSource(options.folder, {})},
                    ShortQuote(array.name) + " has " +

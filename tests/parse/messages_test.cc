@@ -44,7 +44,7 @@ constexpr Case kCases[] = {
      "  - foo\n",
      R"(
 2:5: error: a rule is the string `foo`, not a mapping [schema]
-    its keys are `match`, `spec`, `modes`, `illegal`, `min_size`, `place` and `note`
+    its keys are `match`, `spec`, `modes`, `parts`, `illegal`, `min_size`, `place` and `note`
 )"},
     {"rules",
      "rules:\n"

@@ -108,6 +108,11 @@ class Recomputed {
     model_ = step::FromConfig(TextAt(config.place()), "hf",
                               PackOf(Member(config, "model_type").string()));
     REQUIRE(model_.description != nullptr);
+    // The recorded weights have gate and up one after the other. A step with
+    // `fused: by_part` reads them as a loader stores them for its devices.
+    auto contiguous = std::make_shared<ModelDescription>(*model_.description);
+    contiguous->settings.erase("fused");
+    model_.description = std::move(contiguous);
     for (const JsonValue buffer : Member(entry, "buffers").items()) {
       AddBuffer(model_.manifest, buffer);
     }
