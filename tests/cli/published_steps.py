@@ -117,6 +117,10 @@ class Steps:
         if zero in (1, 2) or stack == "deepspeed-2021":
             out += ["--zero", row["zero"]]
         batch = float(row["mbs"]) * int(row["ga"]) * dp * fsdp
+        # TorchTitan counts the devices of context parallelism in those of
+        # FSDP, over which weights are sharded.
+        if dp * fsdp * tp * cp > int(row["n"]) and fsdp % cp == 0:
+            fsdp //= cp
         out += ["--mesh", f"dp:{dp},fsdp:{fsdp},sp:{cp},tp:{tp}",
                 "--batch", str(max(1, round(batch)))]
         policy = POLICIES[row["remat"]]
