@@ -106,7 +106,9 @@ class Calibrate(Case):
                     "down_proj)"}
         for row in rows:
             rows_of_batch = float(row["mbs"]) * int(row["fsdp"])
-            flags = ["--mesh", f"fsdp:{row['fsdp']},sp:{row['cp']},"
+            # TorchTitan counts the devices of context parallelism in FSDP's.
+            fsdp = int(row["fsdp"]) // int(row["cp"])
+            flags = ["--mesh", f"fsdp:{fsdp},sp:{row['cp']},"
                      f"tp:{row['tp']}", "--batch",
                      str(max(1, round(rows_of_batch))), "--seq", row["seq"],
                      "--remat", policies[row["remat"]], "--stack", "compiled",
