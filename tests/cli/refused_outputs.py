@@ -13,8 +13,8 @@ WRITTEN_BY_PROGRAMS = [
          "SHD022 1:1 a plan has `stages` exactly if its `schema` is "
          "`shardc.plan/v2`"),
         (plan("schema", "shardc.plan/v9"),
-         "SHD022 1:12 this is not a plan: its `schema` is not "
-         "`shardc.plan/v1`"),
+         "SHD022 1:12 this plan has the schema `shardc.plan/v9`; this shardc "
+         "reads `shardc.plan/v1` and `shardc.plan/v2`"),
         (plan("modes", ["train", "dream"]),
          "SHD022 1:259 this is not a mode"),
         (plan("modes", []),
