@@ -90,15 +90,17 @@ class Models(unittest.TestCase):
                     wanted = None if apart else ("pass", [])
                     self.assertEqual(proved(path, mesh), wanted)
 
-    def test_decoding_moves_tokens_and_no_weights(self):
+    def test_decoding_moves_tokens_by_cost_and_gathers_weights_as_published(self):
         # tp cuts the tokens' width and fsdp the weights': they have to agree
         # on an order, and what is small gives way.
         path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
-        step = asked(path, EXPERTS, "decode")
-        gathered = [op["result"] for op in step["ops"]
-                    if op["collective"] == "all_gather"]
-        self.assertTrue(gathered)
-        self.assertLessEqual({result[:3] for result in gathered}, {"[b,"})
+        gathered = {}
+        for policy in ("cost", "published"):
+            step = asked(path, EXPERTS, "decode", "--policy", policy)
+            gathered[policy] = {op["result"][:3] for op in step["ops"]
+                                if op["collective"] == "all_gather"}
+        self.assertEqual(gathered["cost"], {"[b,"})
+        self.assertLessEqual({"[d,", "[f,", "[v,"}, gathered["published"])
 
     def test_a_side_of_three_buckets_has_two_of_several_distances(self):
         """The dense step and the program find a key's bucket by code of their
