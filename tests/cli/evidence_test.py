@@ -33,7 +33,7 @@ MODELS = [("llama", "llama-3-8b", ("fsdp:8", "tp:8")),
           ("gemma", "gemma-2b", ("fsdp:8", "dp:2,fsdp:4")),
           ("llama", "mistral-7b", ("dp:2,fsdp:2,tp:4", "fsdp:8")),
           ("deepseek", "deepseek-v3.1", ("fsdp:8", "fsdp:4,tp:2"))]
-TREES = 2 * len(MODELS)  # each with and without a `model:` section
+TREES = 4 * len(MODELS)  # each with and without a `model:` section
 
 
 def template(name):
@@ -142,7 +142,7 @@ class Evidence(DescribedCase):
 
     def tree(self, seed):
         pack, model, meshes = MODELS[seed % len(MODELS)]
-        mesh = meshes[seed // len(MODELS)]
+        mesh = meshes[seed // len(MODELS) % len(meshes)]
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         return Tree(pack, model, mesh, folder.name, seed)
