@@ -153,6 +153,16 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
   std::vector<std::string> out;
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
+    const bool adapters = std::any_of(
+        work.params.begin(), work.params.end(), [](const ParamClass& param) {
+          return param.role.role == Role::kAdapterDown ||
+                 param.role.role == Role::kAdapterUp;
+        });
+    if (adapters) {
+      out.emplace_back(
+          "all parameters are trained, the weights next to LoRA adapters too; "
+          "if only adapters are, gradients and optimizer states take less");
+    }
   } else {
     AddServing(work, s, out);
   }

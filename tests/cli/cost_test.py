@@ -53,6 +53,25 @@ class Cost(CostCase):
                         self.cost(*settings, inputs=inputs)["memory"],
                         self.cost(*settings)["memory"])
 
+    def test_a_tree_with_adapters_states_what_is_trained(self):
+        shapes = {"base_layer.weight": [64, 64], "lora_A.default.weight":
+                  [8, 64], "lora_B.default.weight": [64, 8]}
+        for names, stated in ((list(shapes), 1), (["base_layer.weight"], 0)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "tree.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.manifest/v1", "params": [
+                        {"name": f"model.layers.{i}.self_attn.q_proj.{name}",
+                         "shape": shapes[name], "dtype": "BF16"}
+                        for i in range(2) for name in names]}, file)
+                done = run("cost", "--no-project", "--manifest", path,
+                           "--rules", "builtin:llama/hf", "--mesh", "fsdp:2",
+                           "--unmatched", "replicate", "--batch", "2", "--seq",
+                           "8", "--format", "json")
+                assumed = [one for one in json.loads(done.out)["assumptions"]
+                           if one.startswith("all parameters are trained, ")]
+                self.assertEqual(len(assumed), stated, done.out)
+
     def test_every_mode_fits_the_schema(self):
         for mode in ("train", "prefill", "decode", "insert"):
             value = self.cost("--mode", mode, *TRAIN, "--kv-len", "4096")
