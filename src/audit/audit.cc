@@ -20,11 +20,11 @@
 #include <array>
 #include <utility>
 
+#include "audit/constraint_functions.h"
 #include "audit/elementwise.h"
 #include "audit/flaws.h"
 #include "audit/gradients.h"
 #include "audit/graph.h"
-#include "audit/helpers.h"
 #include "audit/origin.h"
 #include "audit/runs.h"
 #include "audit/trace.h"
@@ -485,8 +485,9 @@ class Auditor {
   Tracer tracer_;
   Entry entry_;
   Elementwise elementwise_;
-  std::optional<Helpers> helpers_;      // nullopt without sharding constraints
-  std::optional<Gradients> gradients_;  // nullopt without a backward pass
+  // nullopt without sharding constraints
+  std::optional<ConstraintFunctions> helpers_;
+  std::optional<Gradients> gradients_;    // nullopt without a backward pass
   std::optional<cost::Network> network_;  // nullopt without a mesh or a profile
   std::vector<Found> found_;
 };

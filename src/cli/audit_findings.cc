@@ -107,8 +107,9 @@ std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
   return caller;
 }
 
-// Returns the line of `with_sharding_constraint` in a helper (audit/helpers.h),
-// if the flaw is placed at the line that calls the helper.
+// Returns the line of `with_sharding_constraint` in a helper
+// (audit/constraint_functions.h), if the flaw is placed at the line that calls
+// the helper.
 std::optional<hlo::SourceLine> ConstraintOf(const audit::Flaw& flaw,
                                             const hlo::Frames& frames) {
   const auto innermost = hlo::UserLine(frames.StackOf(flaw.metadata));

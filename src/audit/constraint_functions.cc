@@ -8,7 +8,7 @@
 //
 // `constrain` is a helper, so the constraint is reported at line 40. `mlp` has
 // other instructions, such as matrix products, and is no helper.
-#include "audit/helpers.h"
+#include "audit/constraint_functions.h"
 
 #include <map>
 #include <unordered_map>
@@ -18,7 +18,8 @@
 
 namespace shardc::audit {
 
-Helpers::Helpers(const hlo::Program& program) : frames_(program.frames) {
+ConstraintFunctions::ConstraintFunctions(const hlo::Program& program)
+    : frames_(program.frames) {
   struct Seen {
     int64_t line = 0;
     bool helps = true;
@@ -48,7 +49,7 @@ Helpers::Helpers(const hlo::Program& program) : frames_(program.frames) {
   }
 }
 
-hlo::SourceLine Helpers::LineOf(std::string_view metadata) const {
+hlo::SourceLine ConstraintFunctions::LineOf(std::string_view metadata) const {
   auto stack = frames_.StackOf(metadata);
   const hlo::SourceLine innermost = hlo::UserLine(stack);
   std::erase_if(stack, [&](const hlo::SourceLine& line) {

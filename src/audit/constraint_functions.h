@@ -1,6 +1,6 @@
 // Finds functions of the user's program that only constrain shardings.
-#ifndef SHARDC_AUDIT_HELPERS_H_
-#define SHARDC_AUDIT_HELPERS_H_
+#ifndef SHARDC_AUDIT_CONSTRAINT_FUNCTIONS_H_
+#define SHARDC_AUDIT_CONSTRAINT_FUNCTIONS_H_
 
 #include <set>
 #include <string_view>
@@ -13,9 +13,9 @@ namespace shardc::audit {
 // Functions such as `constrain(x, spec)`, which all layers call to constrain a
 // sharding. The line of `with_sharding_constraint` in such a function is the
 // same for every layer, so the line of its caller is reported instead.
-class Helpers {
+class ConstraintFunctions {
  public:
-  explicit Helpers(const hlo::Program& program);
+  explicit ConstraintFunctions(const hlo::Program& program);
 
   // Returns the innermost line of the user's program that leads to an
   // instruction and is not in a helper. If every line is in a helper or in an
@@ -31,4 +31,4 @@ class Helpers {
 
 }  // namespace shardc::audit
 
-#endif  // SHARDC_AUDIT_HELPERS_H_
+#endif  // SHARDC_AUDIT_CONSTRAINT_FUNCTIONS_H_
