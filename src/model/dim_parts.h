@@ -42,7 +42,7 @@ bool PartsDivide(const DimParts& parts, const Shape& shape);
 // the end that are 1. The parts of an unsharded dimension mean nothing.
 DimParts ShardedParts(const DimParts& parts, const Spec& spec);
 
-// Return the shape, the offset or the spec with two dimensions in place of each
+// Return the shape or the spec with two dimensions in place of each
 // that has parts: [8, 2] with the parts [2] becomes [2, 4, 2], and ["tp"]
 // becomes [null, "tp"]. PartsDivide() must hold.
 Shape SplitShape(const Shape& shape, const DimParts& parts);
