@@ -161,7 +161,8 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   if (findings.errors() > before) return std::nullopt;
   const bool shapes = manifest && AllHaveShapes(*manifest);
   if (!shapes && !out.model_path.empty()) {
-    manifest = families::BuildTree(out.model_path, flags.naming, findings);
+    manifest = families::BuildTree(out.model_path, flags.naming, findings,
+                                   flags.inputs.asked.families);
     tree.clear();
   }
   if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;
@@ -421,13 +422,13 @@ Options OptionsOf(InitFlags& flags) {
   Append(options, MeshChoice(flags.mesh));
   Append(
       options,
+      ModelInputs(flags.inputs,
+                  "the model's config.json, if it is not in the checkpoint's "
+                  "folder"));
+  Append(
+      options,
       Under("Inputs",
-            {{.name = "--model",
-              .to = &flags.inputs.asked.model,
-              .value = "FILE",
-              .help = "the model's config.json, if it is not in the "
-                      "checkpoint's folder"},
-             {.name = "--naming",
+            {{.name = "--naming",
               .to = &flags.naming,
               .value = "hf|hf-files|flax|easydel",
               .help =

@@ -234,18 +234,24 @@ Option IllegalInput(InputFlags& flags) {
           .help = "what to do about illegal specs"};
 }
 
-Option ModelInput(InputFlags& flags) {
-  return {.name = "--model",
-          .to = &flags.asked.model,
-          .value = "FILE",
-          .help = "the model's config.json"};
+Options ModelInputs(InputFlags& flags, std::string_view help) {
+  return Under("Inputs",
+               {{.name = "--model",
+                 .to = &flags.asked.model,
+                 .value = "FILE",
+                 .help = std::string(help)},
+                {.name = "--families",
+                 .to = &flags.asked.families,
+                 .value = "DIR",
+                 .help = "folder of further descriptions of model families, "
+                         "which win over the bundled ones"}});
 }
 
 Options AllInputs(InputFlags& flags) {
   Options options = MeshInputs(flags);
   Append(options, RulesInputs(flags));
   Append(options, ManifestInputs(flags));
-  Append(options, Under("Inputs", {ModelInput(flags)}));
+  Append(options, ModelInputs(flags));
   Append(options, ProjectInputs(flags));
   Append(
       options,
@@ -323,6 +329,7 @@ bool RefuseInputs(const InputFlags& flags, std::string_view because,
        {"--processes", flags.processes},
        {"--rules", first(asked.rules)},
        {"--manifest", asked.manifest},
+       {"--families", asked.families},
        {"--target", asked.target},
        {"--project", asked.project},
        {"--modes", first(flags.modes)},

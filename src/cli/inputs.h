@@ -43,7 +43,10 @@ Options ProjectInputs(InputFlags& flags);
 // Returns the option `--illegal`, for commands that do not use AllInputs.
 // AllInputs includes this option.
 Option IllegalInput(InputFlags& flags);
-Option ModelInput(InputFlags& flags);
+// Returns the option `--model` with this help, and `--families`, which adds
+// descriptions of families from which the model's parameter tree is built.
+Options ModelInputs(InputFlags& flags,
+                    std::string_view help = "the model's config.json");
 // Returns all options that name inputs, and those that determine how they are
 // compiled: --modes, --unmatched, --illegal, --min-size, --kv-replicate and
 // --compat.

@@ -40,7 +40,9 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
                             "`easydel`"));
     return std::nullopt;
   }
-  return families::BuildTree(flags.inputs.asked.model, naming, findings);
+  const auto own = ChooseFamilies(flags.inputs.asked, findings);
+  if (!own) return std::nullopt;
+  return families::BuildTree(flags.inputs.asked.model, naming, findings, *own);
 }
 
 std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
@@ -72,18 +74,14 @@ int RunManifest(const ManifestFlags& flags, const Common& common,
 
 Options OptionsOf(ManifestFlags& flags) {
   Options options = ManifestInputs(flags.inputs);
-  Append(
-      options,
-      Under(
-          "Inputs",
-          {{.name = "--model",
-            .to = &flags.inputs.asked.model,
-            .value = "FILE",
-            .help = "config.json of a model, to build the parameter tree from"},
-           {.name = "--naming",
-            .to = &flags.naming,
-            .value = "hf|hf-files|flax|easydel",
-            .help = "naming of the parameters (default: hf)"}}));
+  Append(options, ModelInputs(flags.inputs,
+                              "config.json of a model, to build the parameter "
+                              "tree from"));
+  Append(options,
+         Under("Inputs", {{.name = "--naming",
+                           .to = &flags.naming,
+                           .value = "hf|hf-files|flax|easydel",
+                           .help = "naming of the parameters (default: hf)"}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, {OutputOption(&flags.output)});
   return options;

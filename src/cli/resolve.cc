@@ -296,7 +296,7 @@ Options OptionsOf(ResolveFlags& flags) {
       IllegalInput(flags.inputs)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
-  Append(options, Under("Inputs", {ModelInput(flags.inputs)}));
+  Append(options, ModelInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
   return options;
 }

@@ -45,7 +45,8 @@ std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
   if (!target.manifest.empty()) {
     out = LoadManifest(flags.cost.inputs, target.manifest, findings);
   } else if (!target.model.empty()) {
-    out = families::BuildTree(target.model, flags.naming, findings);
+    out = families::BuildTree(target.model, flags.naming, findings,
+                              target.families);
   } else {
     findings.Add(code::kUsage, {}, "no model is given",
                  "write `--model config.json`, `--manifest FILE`, or a target "

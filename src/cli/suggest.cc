@@ -42,7 +42,8 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
     return LoadManifest(flags.inputs, target.manifest, findings);
   }
   if (!target.model.empty()) {
-    return families::BuildTree(target.model, flags.naming, findings);
+    return families::BuildTree(target.model, flags.naming, findings,
+                               target.families);
   }
   findings.Add(code::kUsage, {}, "no manifest is given",
                "write `--manifest FILE`, `--model config.json`, or a target in "
@@ -123,10 +124,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
 Options OptionsOf(SuggestFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, ManifestInputs(flags.inputs));
-  Append(options, Under("Inputs", {{.name = "--model",
-                                    .to = &flags.inputs.asked.model,
-                                    .value = "FILE",
-                                    .help = "the model's config.json"}}));
+  Append(options, ModelInputs(flags.inputs));
   Append(options,
          Under("Inputs", {{.name = "--naming",
                            .to = &flags.naming,

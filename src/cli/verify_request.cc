@@ -347,13 +347,11 @@ Options OptionsOf(VerifyFlags& flags) {
   Append(options, RulesInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
+  Append(options, ModelInputs(flags.inputs,
+                              "a model's config.json, for its attention's "
+                              "sizes, scale, soft cap and sinks"));
   Append(options,
-         {{.name = "--model",
-           .to = &flags.inputs.asked.model,
-           .value = "FILE",
-           .help = "a model's config.json, for its attention's sizes, scale, "
-                   "soft cap and sinks"},
-          {.name = "--attention",
+         {{.name = "--attention",
            .to = &flags.attention,
            .value = "KEY=N,...",
            .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"

@@ -94,13 +94,11 @@ Options OptionsOf(StepFlags& flags) {
   Append(options, RulesInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
+  Append(options,
+         ModelInputs(flags.inputs, "the model's config.json, for its sizes"));
   Append(
       options,
-      {{.name = "--model",
-        .to = &flags.inputs.asked.model,
-        .value = "FILE",
-        .help = "the model's config.json, for its sizes"},
-       {.name = "--mode",
+      {{.name = "--mode",
         .to = &flags.modes,
         .value = "MODE,...",
         .help = "the steps to run: train, prefill, decode (default: train)",

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <array>
 
-#include "families/embedded.h"
+#include "source/wording.h"
 #include "yaml/read.h"
 #include "yaml/yaml.h"
 
@@ -23,7 +23,75 @@ constexpr std::array<std::string_view, 8> kKeys = {
 constexpr KeyTable kTable = {"family", "a family", kKeys};
 // The largest number of `like` and `uses` keys that are followed in a chain.
 constexpr int kLongestLine = 8;
-constexpr std::string_view kEnding = ".yaml";
+// The largest number of files that are read for one description.
+constexpr int kMostFiles = 64;
+
+// A function of expressions or a module, and how many arguments a call has.
+struct Callee {
+  std::string_view name;
+  size_t least = 1, most = 1;
+};
+constexpr std::array<Callee, 7> kFunctions = {{{"has"},
+                                               {"given"},
+                                               {"is_list"},
+                                               {"len"},
+                                               {"min", 2, 2},
+                                               {"max", 2, 2},
+                                               {"count", 2, 3}}};
+constexpr size_t kMostDims = 9;
+constexpr std::array<Callee, 11> kModules = {{{"linear", 2, 3},
+                                              {"transposed", 2, 3},
+                                              {"embedding", 2, 2},
+                                              {"norm", 1, 2},
+                                              {"layernorm", 1, 2},
+                                              {"conv", 2, kMostDims},
+                                              {"plainconv", 2, kMostDims},
+                                              {"tensor", 0, kMostDims},
+                                              {"buffer", 0, kMostDims},
+                                              {"float32"},
+                                              {"part", 3, 3}}};
+
+// Adds a finding if the call is of none of the `known`, or has another number
+// of arguments.
+void CheckCall(const Expression& call, std::span<const Callee> known,
+               std::string_view what, const Place& place, Findings& findings) {
+  const auto found = std::find_if(
+      known.begin(), known.end(),
+      [&](const Callee& callee) { return callee.name == call.text; });
+  if (found == known.end()) {
+    std::vector<std::string_view> names;
+    std::string list;
+    for (const Callee& callee : known) {
+      names.push_back(callee.name);
+      list += (list.empty() ? "`" : ", `") + std::string(callee.name) + "`";
+    }
+    findings.Add(
+        code::kSchema, place,
+        "there is no " + std::string(what) + " " + ShortQuote(call.text),
+        DidYouMean(call.text, names, "there are: " + list));
+  } else if (call.parts.size() < found->least ||
+             call.parts.size() > found->most) {
+    findings.Add(
+        code::kSchema, place,
+        "`" + call.text + "` is called with " +
+            Counted(static_cast<int64_t>(call.parts.size()), "argument"),
+        "it has " + std::to_string(found->least) +
+            (found->least == found->most
+                 ? ""
+                 : " to " + std::to_string(found->most)));
+  }
+}
+
+// Checks the calls of functions in an expression.
+void CheckFunctions(const Expression& expression, const Place& place,
+                    Findings& findings) {
+  if (expression.kind == Expression::Kind::kCall) {
+    CheckCall(expression, kFunctions, "function", place, findings);
+  }
+  for (const Expression& part : expression.parts) {
+    CheckFunctions(part, place, findings);
+  }
+}
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -90,7 +158,9 @@ class FamilyReader {
   }
 
   std::optional<Expression> Parse(std::string_view text, const YamlNode& node) {
-    return ParseExpression(text, At(node), context_.findings);
+    auto out = ParseExpression(text, At(node), context_.findings);
+    if (out) CheckFunctions(*out, At(node), context_.findings);
+    return out;
   }
 
   bool IsMapping(const YamlNode& node, std::string_view what) {
@@ -158,7 +228,13 @@ class FamilyReader {
     }
     if (const size_t open = key.find('['); open != key.npos) {
       std::string_view count = key.substr(open + 1);
-      if (!count.empty()) count.remove_suffix(1);
+      if (!count.ends_with(']')) {
+        context_.Add(code::kSchema, member.key,
+                     "the count of a repetition does not end in `]`",
+                     "write `layers[i < num_hidden_layers]`");
+        return node;
+      }
+      count.remove_suffix(1);
       if (const size_t less = count.find('<'); less != count.npos) {
         node.counter = Trim(count.substr(0, less));
         count.remove_prefix(less + 1);
@@ -167,13 +243,19 @@ class FamilyReader {
       key = key.substr(0, open);
     }
     node.name = key;
+    if (node.name.empty()) {
+      context_.Add(code::kSchema, member.key, "a key of a tree has no name",
+                   "write `_` for a key that adds nothing to names");
+    }
     if (member.value.IsMapping()) {
       node.children = ReadNodes(member.value);
       return node;
     }
-    node.module = Parse(member.value.text, member.value);
+    node.module =
+        ParseExpression(member.value.text, At(member.value), context_.findings);
     if (node.module && node.module->kind != Expression::Kind::kCall) {
-      context_.Add(code::kSchema, member.value, "a module is a call");
+      context_.Add(code::kSchema, member.value, "a module is a call",
+                   "write, for example, `linear(hidden_size, vocab_size)`");
       node.module.reset();
     }
     return node;
@@ -182,56 +264,110 @@ class FamilyReader {
   YamlContext context_;
 };
 
-const EmbeddedFile* FindFile(std::string_view name) {
-  for (const EmbeddedFile& file : EmbeddedFamilies()) {
-    if (file.name.substr(0, file.name.size() - kEnding.size()) == name) {
-      return &file;
+// Reads the files of one description.
+class FileReader {
+ public:
+  FileReader(const Library& library, Findings& findings)
+      : library_(library), findings_(findings) {}
+
+  // Reads a family into `out`. Returns false after a finding. `line` is the
+  // number of keys `like` and `uses` that lead to this family. With `bundled`,
+  // the family is a bundled one.
+  bool Read(Description& out, std::string_view name, int line, bool bundled) {
+    const SourceRef text = library_.Find(name, bundled);
+    const auto document = YamlDocument::Parse(text, findings_);
+    if (!document) return false;
+    const YamlContext context{*document, findings_};
+    const auto fields = Fields::Read(context, document->root(), kTable);
+    if (!fields) return false;
+    CheckVersion(context, fields->Find("version"));
+    const bool own = !bundled && library_.IsOwn(name);
+    if (const YamlNode* like = fields->Find("like")) {
+      if (!ReadOther(context, *like, like->text, {name, line, own}, out)) {
+        return false;
+      }
+    }
+    if (const YamlNode* uses = fields->Find("uses")) {
+      for (const std::string& other_name :
+           ReadTexts(context, *uses, "`uses`")
+               .value_or(std::vector<std::string>{})) {
+        Description other;
+        if (!ReadOther(context, *uses, other_name, {name, line, own}, other)) {
+          return false;
+        }
+        for (Block& block : other.blocks) {
+          const std::string block_name = block.name;
+          Put(out.blocks, std::move(block), block_name, BlockName);
+        }
+      }
+    }
+    FamilyReader(*document, findings_).Read(*fields, out);
+    return true;
+  }
+
+ private:
+  struct From {
+    std::string_view name;
+    int line = 0;
+    bool own = false;  // whether the file is one of the user's folder
+  };
+
+  // Reads the family `name`, which the node of the file `from` names. A bundled
+  // file refers to bundled ones, so that a folder that replaces `llama` does
+  // not change `mistral`. A file of the folder that names itself refers to the
+  // bundled family that it replaces.
+  bool ReadOther(const YamlContext& context, const YamlNode& node,
+                 std::string_view name, const From& from, Description& out) {
+    const bool bundled = !from.own || name == from.name;
+    if (library_.Find(name, bundled) == nullptr) {
+      const auto names = library_.Names();
+      context.Add(code::kReference, node,
+                  "there is no description of a family " + ShortQuote(name),
+                  DidYouMean(name, names));
+      return false;
+    }
+    if (from.line >= kLongestLine || ++files_ > kMostFiles) {
+      context.Add(code::kLimit, node,
+                  "the keys `like` and `uses` lead through more than " +
+                      std::to_string(from.line >= kLongestLine ? kLongestLine
+                                                               : kMostFiles) +
+                      " files",
+                  "a family that is like itself by way of others has no end");
+      return false;
+    }
+    return Read(out, name, from.line + 1, bundled);
+  }
+
+  const Library& library_;
+  Findings& findings_;
+  int files_ = 0;
+};
+
+// Checks that each call of a module is that of a block or of a built-in module.
+void CheckModules(const Description& family, const std::vector<Node>& nodes,
+                  Findings& findings) {
+  for (const Node& node : nodes) {
+    CheckModules(family, node.children, findings);
+    if (!node.module) continue;
+    const Expression* call = &*node.module;
+    if (call->text == "float32" && call->parts.size() == 1) {
+      call = &call->parts[0];
+    }
+    if (const Block* block = family.FindBlock(call->text)) {
+      const Callee callee{block->name, block->parameters.size(),
+                          block->parameters.size()};
+      CheckCall(*call, {&callee, 1}, "block", node.place, findings);
+    } else if (call->kind != Expression::Kind::kCall) {
+      findings.Add(code::kSchema, node.place,
+                   "the argument of `float32` is not a module",
+                   "write, for example, `float32(tensor(num_heads))`");
+    } else {
+      CheckCall(*call, kModules, "module or block", node.place, findings);
+    }
+    for (const Expression& part : call->parts) {
+      CheckFunctions(part, node.place, findings);
     }
   }
-  return nullptr;
-}
-
-bool ReadInto(Description& out, std::string_view name, int line,
-              Findings& findings);
-
-// Reads the family that the key `like` names, and the blocks of the families
-// that the key `uses` names. Returns false if one of these families cannot be
-// read. `line` is the number of `like` and `uses` keys that lead from the first
-// family to this one.
-bool ReadOthers(const Fields& fields, const YamlContext& context,
-                Description& out, int line) {
-  if (const YamlNode* like = fields.Find("like")) {
-    if (!ReadInto(out, like->text, line + 1, context.findings)) return false;
-  }
-  const YamlNode* uses = fields.Find("uses");
-  if (uses == nullptr) return true;
-  for (const std::string& name : ReadTexts(context, *uses, "`uses`")
-                                     .value_or(std::vector<std::string>{})) {
-    Description other;
-    if (!ReadInto(other, name, line + 1, context.findings)) return false;
-    for (Block& block : other.blocks) {
-      const std::string block_name = block.name;
-      Put(out.blocks, std::move(block), block_name, BlockName);
-    }
-  }
-  return true;
-}
-
-bool ReadInto(Description& out, std::string_view name, int line,
-              Findings& findings) {
-  const EmbeddedFile* const file = FindFile(name);
-  if (file == nullptr || line > kLongestLine) return false;
-  const auto document = YamlDocument::Parse(
-      MakeSource("family:" + std::string(name), std::string(file->text)),
-      findings);
-  if (!document) return false;
-  const YamlContext context{*document, findings};
-  const auto fields = Fields::Read(context, document->root(), kTable);
-  if (!fields) return false;
-  CheckVersion(context, fields->Find("version"));
-  if (!ReadOthers(*fields, context, out, line)) return false;
-  FamilyReader(*document, findings).Read(*fields, out);
-  return true;
 }
 
 }  // namespace
@@ -251,23 +387,24 @@ const Block* Description::FindBlock(std::string_view word) const {
 }
 
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
+                                                   const Library& library,
                                                    Findings& findings) {
+  if (library.Find(name) == nullptr) return nullptr;
   auto out = std::make_unique<Description>();
   out->name = name;
   const size_t before = findings.errors();
-  if (!ReadInto(*out, name, 0, findings) || findings.errors() > before) {
-    return nullptr;
+  if (FileReader(library, findings).Read(*out, name, 0, false) &&
+      out->tree.empty()) {
+    findings.Add(code::kSchema, Place{library.Find(name)},
+                 "the description has no `tree`",
+                 "write one, or `like: FAMILY` to take that of another family");
   }
-  return out;
-}
-
-std::vector<std::string_view> DescriptionNames() {
-  std::vector<std::string_view> names;
-  for (const EmbeddedFile& file : EmbeddedFamilies()) {
-    names.push_back(file.name.substr(0, file.name.size() - kEnding.size()));
+  if (findings.errors() > before) return nullptr;
+  CheckModules(*out, out->tree, findings);
+  for (const Block& block : out->blocks) {
+    CheckModules(*out, block.body, findings);
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return findings.errors() > before ? nullptr : std::move(out);
 }
 
 }  // namespace shardc::families

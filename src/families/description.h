@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "families/expression.h"
+#include "families/library.h"
 #include "source/finding.h"
 
 namespace shardc::families {
@@ -56,14 +57,11 @@ struct Description {
 };
 
 // Reads the description of a model type, and the families that its keys `like`
-// and `uses` name. Returns null after findings. Also returns null, without a
-// finding, if one of these families does not exist, or if the chain of the keys
-// is too long.
+// and `uses` name. Returns null after findings, and without a finding if the
+// library has no description of this name.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
+                                                   const Library& library,
                                                    Findings& findings);
-
-// Returns the names of all families, sorted.
-std::vector<std::string_view> DescriptionNames();
 
 }  // namespace shardc::families
 

@@ -28,6 +28,11 @@
 namespace shardc::families {
 namespace {
 
+// The limits on the keys and the elements of expressions that are evaluated,
+// and on the depth of `let` entries that use one another.
+constexpr size_t kMostSteps = 20000000;
+constexpr size_t kDeepestLet = 64;
+
 Value MakeInteger(int64_t number) {
   return {Value::Kind::kInteger, number, {}, {}, {}};
 }
@@ -136,6 +141,7 @@ std::optional<int64_t> Evaluator::AsInteger(const Value& value,
 
 // If `soft` is true, a key that the config lacks is null and not an error.
 Evaluator::Result Evaluator::Get(const Expression& expression, bool soft) {
+  if (!Spend(1)) return std::nullopt;
   switch (expression.kind) {
     case Expression::Kind::kNull:
       return Value{};
@@ -189,6 +195,12 @@ Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
   if (const auto known = known_.find(name); known != known_.end()) {
     if (known->second.blame) blame_ = known->second.blame;
     return known->second.value;
+  }
+  if (defining_.size() >= kDeepestLet) {
+    findings_.Add(code::kLimit, Blame(),
+                  "the values of `let` use one another more than " +
+                      std::to_string(kDeepestLet) + " deep");
+    return std::nullopt;
   }
   const bool used_before = used_bound_;
   used_bound_ = false;
@@ -260,10 +272,20 @@ Evaluator::Result Evaluator::Member(const Expression& expression, bool soft) {
 
 std::optional<std::vector<Value>> Evaluator::Items(const Value& value) {
   if (value.kind == Value::Kind::kList) return value.items;
+  if (value.kind == Value::Kind::kText) {
+    if (!Spend(value.text.size())) return std::nullopt;
+    std::vector<Value> characters;
+    for (const char& c : value.text) {
+      characters.push_back(
+          WithSource(MakeText(std::string_view(&c, 1)), value.json));
+    }
+    return characters;
+  }
   if (value.kind != Value::Kind::kJson || !value.json.IsArray()) {
     findings_.Add(code::kSchema, Blame(), "a list is expected here");
     return std::nullopt;
   }
+  if (!Spend(value.json.size())) return std::nullopt;
   std::vector<Value> items;
   for (const JsonValue item : value.json.items()) {
     auto taken = Take(item, "an entry");
@@ -285,8 +307,7 @@ Evaluator::Result Evaluator::Index(const Expression& expression, bool soft) {
     return (*items)[AsIndex(*at)];
   }
   if (soft) return Value{};
-  const Place place =
-      list->kind == Value::Kind::kJson ? list->json.place() : Blame();
+  const Place place = Blame(*list);
   findings_.Add(
       code::kSchema, place,
       "`" + expression.parts[0].text + "` has no entry " + std::to_string(*at));
@@ -323,6 +344,7 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
     if (!items) return std::nullopt;
     return MakeInteger(static_cast<int64_t>(items->size()));
   }
+  if (name == "count" && parts.size() >= 2) return Count(expression);
   if ((name == "min" || name == "max") && parts.size() == 2) {
     const auto a = Integer(parts[0]);
     const auto b = a ? Integer(parts[1]) : std::nullopt;
@@ -333,6 +355,35 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
       code::kSchema, Blame(),
       "`" + family_.name + "` calls `" + name + "`, which is no function");
   return std::nullopt;
+}
+
+// Evaluates `count(list, value)` or `count(list, value, n)`: how many of the
+// entries, or of the first n entries, are equal to the value.
+Evaluator::Result Evaluator::Count(const Expression& expression) {
+  const auto& parts = expression.parts;
+  const auto list = Get(parts[0], false);
+  const auto wanted = list ? Get(parts[1], false) : std::nullopt;
+  if (!wanted) return std::nullopt;
+  auto items = Items(*list);
+  if (!items) return std::nullopt;
+  if (parts.size() > 2) {
+    const auto most = Integer(parts[2]);
+    if (!most) return std::nullopt;
+    const auto all = static_cast<int64_t>(items->size());
+    items->resize(AsIndex(std::clamp(*most, int64_t{0}, all)));
+  }
+  return MakeInteger(
+      std::count_if(items->begin(), items->end(),
+                    [&](const Value& item) { return Same(item, *wanted); }));
+}
+
+bool Evaluator::Spend(size_t steps) {
+  steps_ += steps;
+  if (steps_ <= kMostSteps) return true;
+  findings_.Add(code::kLimit, Blame(),
+                "the description of `" + family_.name +
+                    "` takes more than 20 million steps");
+  return false;
 }
 
 Evaluator::Result Evaluator::Unary(const Expression& expression) {

@@ -55,6 +55,10 @@ class Evaluator {
     defaults_.emplace(key, size);
   }
 
+  // Counts `steps` of work. Returns false after a finding if the limit is
+  // exceeded, as by a description with blocks that repeat one another.
+  bool Spend(size_t steps);
+
   // Returns the place in the config of the string, number, list or object that
   // was read last. Findings about a computed result point to this place. If the
   // value of a `let` name comes from the cache, this is the place that was read
@@ -91,7 +95,9 @@ class Evaluator {
   std::string NameOf(const Value& value, const Expression& expression) const;
   std::optional<int64_t> AsInteger(const Value& value,
                                    const Expression& expression);
+  // Returns the elements of a list, or the characters of a text.
   std::optional<std::vector<Value>> Items(const Value& value);
+  Result Count(const Expression& expression);
   std::nullopt_t Missing(std::string_view name, const JsonValue& where);
 
   const Description& family_;
@@ -106,6 +112,7 @@ class Evaluator {
   // True if the expression that is being evaluated has used a bound name. Its
   // value is then not cached.
   bool used_bound_ = false;
+  size_t steps_ = 0;
 };
 
 }  // namespace shardc::families

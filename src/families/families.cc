@@ -35,25 +35,51 @@ namespace {
 // The largest depth to which blocks and parts may be nested.
 constexpr int kDeepestBlock = 32;
 
+// Returns the described type to which a description of `type` may be similar:
+// the one that shares the longest beginning with it, of at least
+// kSharedBeginning characters. Returns an empty text if there is none.
+constexpr size_t kSharedBeginning = 3;
+std::string_view Nearest(std::string_view type,
+                         std::span<const std::string_view> types) {
+  std::string_view nearest;
+  size_t longest = kSharedBeginning - 1;
+  for (const std::string_view known : types) {
+    const auto end =
+        std::mismatch(type.begin(), type.end(), known.begin(), known.end());
+    const auto shared = static_cast<size_t>(end.first - type.begin());
+    if (shared <= longest) continue;
+    longest = shared;
+    nearest = known;
+  }
+  return nearest;
+}
+
 // Returns the description of a model type that a config names at `place`.
 // Returns null after a finding if there is none.
 std::unique_ptr<const Description> FindFamily(std::string_view type,
+                                              const Library& library,
                                               const Place& place,
                                               Findings& findings) {
-  const auto types = ModelTypes();
+  const auto types = library.Names();
   if (std::find(types.begin(), types.end(), type) != types.end()) {
-    return LoadDescription(type, findings);
+    return LoadDescription(type, library, findings);
   }
   // Even a name that seems misspelled may be the name of another model. The
-  // help therefore also states that other models need a manifest.
+  // help therefore also states what to do for other models.
   const auto meant = FindMisspelled(type, types);
-  const std::string help =
+  std::string help =
       meant ? "did you mean `" + std::string(*meant) + "`? " : "";
+  help += Counted(static_cast<int64_t>(types.size()), "type") +
+          " are described, `llama` and `bert` among them; for another, give a "
+          "manifest, or a folder with its description: `--families DIR`";
+  const std::string_view nearest = Nearest(type, types);
+  if (!meant && !nearest.empty()) {
+    help += " (the nearest name is `" + std::string(nearest) +
+            "`, which a description can be `like`)";
+  }
   findings.Add(code::kReference, place,
                "there is no description of model type " + ShortQuote(type),
-               help + Counted(static_cast<int64_t>(types.size()), "type") +
-                   " are described, `llama` and `bert` among them; others need "
-                   "a manifest");
+               std::move(help));
   return nullptr;
 }
 
@@ -66,9 +92,10 @@ struct Spelling {
 
 class TreeBuilder {
  public:
-  TreeBuilder(std::string_view naming, Spelling spelling, Dtype dtype,
-              Findings& findings)
-      : naming_(naming),
+  TreeBuilder(const Library& library, std::string_view naming,
+              Spelling spelling, Dtype dtype, Findings& findings)
+      : library_(library),
+        naming_(naming),
         spelling_(std::move(spelling)),
         dtype_(dtype),
         findings_(findings) {
@@ -91,6 +118,7 @@ class TreeBuilder {
   using Sizes = std::vector<int64_t>;
 
   bool WalkNode(const Node& node, Evaluator& values) {
+    if (!values.Spend(1)) return false;
     if (node.condition) {
       const auto holds = values.Condition(*node.condition);
       if (!holds || !*holds) return holds.has_value();
@@ -142,7 +170,10 @@ class TreeBuilder {
 
   bool Content(const Node& node, Evaluator& values) {
     if (!node.module) return Walk(node.children, values);
-    const Expression& call = *node.module;
+    return Made(*node.module, node, values);
+  }
+
+  bool Made(const Expression& call, const Node& node, Evaluator& values) {
     if (const Block* block = values.family().FindBlock(call.text)) {
       return WalkBlock(*block, call, node, values);
     }
@@ -194,7 +225,7 @@ class TreeBuilder {
           "`model_type` is " + DescribeJson(name->json) + ", not a string");
       return false;
     }
-    const auto family = FindFamily(name->text, place, findings_);
+    const auto family = FindFamily(name->text, library_, place, findings_);
     if (family == nullptr) return false;
     if (config->kind != Value::Kind::kJson || !config->json.IsObject()) {
       return Wrong(node, "there is no part of `" + name->text + "` here");
@@ -280,6 +311,12 @@ class TreeBuilder {
       if (!dims) return false;
       return (kind == "buffer" && !spelling_.buffers) || Add(*dims, values);
     }
+    if (kind == "float32" && rest.size() == 1) {
+      const Dtype before = std::exchange(dtype_, Dtype::kF32);
+      const bool good = Made(rest[0], node, values);
+      dtype_ = before;
+      return good;
+    }
     return Wrong(node, "there is no module `" + kind + "`");
   }
 
@@ -338,7 +375,12 @@ class TreeBuilder {
   }
 
   bool Add(const Sizes& dims, Evaluator& values) {
-    ++tensors_;
+    if (++tensors_ > 2 * kMostTensors) {
+      findings_.Add(
+          code::kLimit, values.Blame(),
+          "the tree has more than " + CountText(kMostTensors) + " tensors");
+      return false;
+    }
     const auto elements = CheckedProduct(dims);
     if (!elements || !BytesOf(*elements, dtype_)) {
       findings_.Add(code::kOverflow, values.Blame(),
@@ -350,6 +392,7 @@ class TreeBuilder {
     return true;
   }
 
+  const Library& library_;
   std::string_view naming_;
   Spelling spelling_;
   Dtype dtype_;
@@ -364,6 +407,7 @@ class TreeBuilder {
 // Returns the description for the `model_type` of the config. Returns null
 // after a finding.
 std::unique_ptr<const Description> FindFamily(const JsonValue& config,
+                                              const Library& library,
                                               Findings& findings) {
   const auto type = config.Find("model_type");
   if (!type || !type->IsString()) {
@@ -373,17 +417,21 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
                  "a config.json of transformers has one, such as `llama`");
     return nullptr;
   }
-  return FindFamily(type->string(), type->place(), findings);
+  return FindFamily(type->string(), library, type->place(), findings);
 }
 
 // Returns whether the config's `architectures` names a class of the
-// description. Also returns true if this key is absent, empty or not a list.
+// description. Also returns true if this key is absent, empty or not a list, or
+// if the description lists no classes.
 // Otherwise the model has another tree: a finding is added, and false is
 // returned.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");
-  if (!classes || !classes->IsArray() || classes->size() == 0) return true;
+  if (!classes || !classes->IsArray() || classes->size() == 0 ||
+      family.models.empty()) {
+    return true;
+  }
   std::string named;
   for (const JsonValue name : classes->items()) {
     if (!name.IsString()) continue;
@@ -401,6 +449,17 @@ bool IsClassOf(const Description& family, const JsonValue& config,
                "the tree of `" + named + "` is not described",
                "of `" + family.name + "` the tree is that of " + known);
   return false;
+}
+
+// Reads every description of the user's folder, so that an error in one is
+// reported by the first command that is run with the folder.
+bool AllAreGood(const Library& library, Findings& findings) {
+  const size_t before = findings.errors();
+  for (const std::string_view name : library.OwnNames()) {
+    LoadDescription(name, library, findings);
+    if (findings.Full()) break;
+  }
+  return findings.errors() == before;
 }
 
 std::optional<Spelling> SpellingOf(const Description& family,
@@ -428,20 +487,24 @@ std::optional<Spelling> SpellingOf(const Description& family,
 
 }  // namespace
 
-std::vector<std::string_view> ModelTypes() { return DescriptionNames(); }
+std::vector<std::string_view> ModelTypes() { return Library().Names(); }
 
 std::optional<Manifest> BuildTree(const std::string& config_path,
-                                  std::string_view naming, Findings& findings) {
+                                  std::string_view naming, Findings& findings,
+                                  const std::string& folder) {
   const auto document = ReadModelDocument(config_path, findings);
   if (document == nullptr) return std::nullopt;
-  return BuildTree(*document, naming, findings);
+  return BuildTree(*document, naming, findings, folder);
 }
 
 std::optional<Manifest> BuildTree(const JsonDocument& document,
-                                  std::string_view naming, Findings& findings) {
+                                  std::string_view naming, Findings& findings,
+                                  const std::string& folder) {
   if (!ReadModelConfig(document, findings)) return std::nullopt;
+  const auto library = Library::Open(folder, findings);
+  if (!library || !AllAreGood(*library, findings)) return std::nullopt;
   const JsonValue config = document.root();
-  const auto family = FindFamily(config, findings);
+  const auto family = FindFamily(config, *library, findings);
   if (family == nullptr || !IsClassOf(*family, config, findings)) {
     return std::nullopt;
   }
@@ -450,7 +513,8 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   const auto dtype = ReadConfigDtype(config, findings);
   if (!dtype) return std::nullopt;
   Evaluator values(*family, config, naming, findings);
-  TreeBuilder builder(naming, std::move(*spelling), dtype->dtype, findings);
+  TreeBuilder builder(*library, naming, std::move(*spelling), dtype->dtype,
+                      findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
   Manifest tree = builder.Take();
   tree.model = family->name;
@@ -458,6 +522,12 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   if (dtype->assumed) {
     tree.dtype_assumed = true;
     tree.notes.emplace_back(kDtypeAssumed);
+  }
+  if (library->IsOwn(family->name) &&
+      library->Find(family->name, true) != nullptr) {
+    tree.notes.push_back("the tree is that of " +
+                         Quote(library->Find(family->name)->name()) +
+                         ", in place of the bundled description");
   }
   if (const auto packed = config.Find("quantization_config");
       packed && packed->IsObject()) {

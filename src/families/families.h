@@ -1,6 +1,7 @@
 // Directory: families. Builds the parameter tree of a model (names, shapes and
 // data types). The inputs are the model's config.json and the description of
-// the model's family, which is a file in the folder families/.
+// the model's family, which is a bundled file of the folder families/ or a file
+// of a folder that the user names.
 // Its files include headers of these directories: source, model, yaml, parse.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
@@ -31,15 +32,18 @@ inline constexpr int64_t kMostTensors = 1000000;
 // of the scheme `naming`. Returns nullopt after a finding, for example if the
 // model type is absent or unknown, the family's description does not list the
 // model's class, a size is missing or out of range, or the family lacks the
-// scheme.
+// scheme. `folder` is a folder with more descriptions, whose files are used in
+// place of bundled descriptions of the same names; empty if there is none.
 std::optional<Manifest> BuildTree(const std::string& config_path,
-                                  std::string_view naming, Findings& findings);
+                                  std::string_view naming, Findings& findings,
+                                  const std::string& folder = {});
 // Builds the tree from a config that has already been read. The root of the
 // document must be an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
-                                  std::string_view naming, Findings& findings);
+                                  std::string_view naming, Findings& findings,
+                                  const std::string& folder = {});
 
-// Returns the model types that are described, sorted.
+// Returns the model types of the bundled descriptions, sorted.
 std::vector<std::string_view> ModelTypes();
 
 }  // namespace shardc::families

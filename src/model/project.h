@@ -63,7 +63,9 @@ struct Target {
   // built-in rules that match the names of the parameters.
   std::vector<std::string> rules;
   std::string manifest;
-  std::string model;        // The path of the model's config.json.
+  std::string model;  // The path of the model's config.json.
+  // The folder with the user's own descriptions of model families; or empty.
+  std::string families;
   std::vector<Mode> modes;  // The modes of the target; empty means all modes.
   VerifyInput verify;
   std::optional<int64_t> batch;
@@ -99,6 +101,8 @@ struct LintSettings {
 struct Project {
   std::string path;  // The path of the project file.
   std::vector<Target> targets;
+  // The folder with descriptions of model families; empty if there is none.
+  std::string families;
   LintSettings lint;
 };
 

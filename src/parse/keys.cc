@@ -54,8 +54,8 @@ constexpr std::array<Name, 5> kModelRopeKeys = {"base", "turned", "pairs",
 constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};
 constexpr std::array<Name, 2> kModelLossKeys = {"kind", "chunk"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
-constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
-                                              "weight_decay"};
+constexpr std::array<Name, 5> kProjectKeys = {"version", "targets", "families",
+                                              "lint", "weight_decay"};
 constexpr std::array<Name, 18> kTargetKeys = {
     "mesh",   "rules", "manifest", "model",        "modes", "operations",
     "layout", "dtype", "kv_dtype", "settings",     "batch", "kv_len",

@@ -52,6 +52,7 @@ class ProjectReader {
     if (const YamlNode* node = fields->Find("targets")) {
       ReadTargets(*node, project);
     }
+    ReadFamilies(*fields, project);
     if (const YamlNode* node = fields->Find("lint")) {
       ReadLint(*node, project.lint);
     }
@@ -93,6 +94,30 @@ class ProjectReader {
       ReadTarget(*fields, target);
       target.named_at = std::move(named_at_);
       project.targets.push_back(std::move(target));
+    }
+  }
+
+  // Reads the folder of descriptions of model families, which all targets use.
+  // A description that is a link must also stay inside the repository.
+  void ReadFamilies(const Fields& fields, Project& project) {
+    named_at_.clear();
+    ReadPath(fields, "families", project.families);
+    if (project.families.empty()) return;
+    std::error_code error;
+    fs::directory_iterator files(project.families, error);
+    for (; !error && files != fs::directory_iterator();
+         files.increment(error)) {
+      if (boundary_.Holds(files->path().string())) continue;
+      context_.Add(code::kPath, *fields.Find("families"),
+                   "`families` has a link that leads out of the project's "
+                   "repository: `" +
+                       files->path().string() + "`",
+                   std::string(kOutsideHelp));
+      return;
+    }
+    for (Target& target : project.targets) {
+      target.families = project.families;
+      target.named_at.insert(named_at_.begin(), named_at_.end());
     }
   }
 

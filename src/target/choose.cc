@@ -26,6 +26,7 @@ void ApplyRequest(const TargetRequest& request, Target& target) {
   if (!request.rules.empty()) target.rules = request.rules;
   if (!request.manifest.empty()) target.manifest = request.manifest;
   if (!request.model.empty()) target.model = request.model;
+  if (!request.families.empty()) target.families = request.families;
 }
 
 std::string TargetNames(const Project& project) {
@@ -145,6 +146,18 @@ std::optional<Target> ChooseTarget(const TargetRequest& request,
   }
   ApplyRequest(request, target);
   return target;
+}
+
+std::optional<std::string> ChooseFamilies(const TargetRequest& request,
+                                          Findings& findings) {
+  const bool asked = !request.target.empty() || !request.project.empty();
+  if (!request.families.empty() || (request.NamesAnInput() && !asked)) {
+    return request.families;
+  }
+  const size_t before = findings.errors();
+  const auto project = OpenProject(request, findings);
+  if (findings.errors() > before) return std::nullopt;
+  return project ? project->families : "";
 }
 
 Boundary RulesBoundary(const Target& target, const TargetRequest& request) {

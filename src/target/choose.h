@@ -32,6 +32,7 @@ struct TargetRequest {
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
   std::string manifest;
   std::string model;
+  std::string families;  // a folder with descriptions of model families
 
   bool NamesAnInput() const {
     return !mesh.empty() || !rules.empty() || !manifest.empty();
@@ -52,6 +53,13 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 // exist, these inputs stay empty. Returns nullopt after an error.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
+
+// Returns the folder with the user's descriptions of model families: that of
+// the request, or else that of the project. Like ChooseTarget(), reads no
+// project if the request names other inputs. It is for commands that build a
+// parameter tree without a target. Returns nullopt after an error.
+std::optional<std::string> ChooseFamilies(const TargetRequest& request,
+                                          Findings& findings);
 
 // Returns the boundary of a chosen target: the folder inside which its rules
 // files, and the files that they extend, must be. It is empty if the request

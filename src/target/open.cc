@@ -354,10 +354,10 @@ std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
     model_type = model->model_type;
   }
   if (picks && (!target.manifest.empty() || !target.model.empty())) {
-    manifest =
-        target.manifest.empty()
-            ? families::BuildTree(target.model, NamingFor(target), findings)
-            : OpenManifest(target.manifest, {}, findings);
+    manifest = target.manifest.empty()
+                   ? families::BuildTree(target.model, NamingFor(target),
+                                         findings, target.families)
+                   : OpenManifest(target.manifest, {}, findings);
     if (!manifest) return std::nullopt;
   }
   return OpenRules(target.rules, target.project_dir,
@@ -378,10 +378,10 @@ std::optional<Opened> OpenTarget(const Target& target,
     SetProcesses(*mesh, *options.processes, findings);
   }
   const bool builds = target.manifest.empty();
-  auto manifest =
-      builds ? families::BuildTree(target.model, NamingFor(target), findings)
-             : OpenManifest(target.manifest, options.manifest, findings,
-                            options.held.manifests);
+  auto manifest = builds ? families::BuildTree(target.model, NamingFor(target),
+                                               findings, target.families)
+                         : OpenManifest(target.manifest, options.manifest,
+                                        findings, options.held.manifests);
   // If no tree could be built from the config.json, its errors have already
   // been reported, so the file is not read again.
   if (!target.model.empty() && (manifest || !builds)) {

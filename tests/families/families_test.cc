@@ -21,7 +21,7 @@ TEST_CASE("every description can be read") {
   CHECK(ModelTypes().size() >= 40);
   for (const std::string_view name : ModelTypes()) {
     Findings findings;
-    const auto family = LoadDescription(name, findings);
+    const auto family = LoadDescription(name, Library(), findings);
     CAPTURE(name);
     REQUIRE(family != nullptr);
     CHECK(findings.empty());
@@ -109,13 +109,15 @@ TEST_CASE("an unknown model type is refused, with a suggestion if misspelled") {
                        "\"lama\" -> did you mean `llama`? "));
   const std::string described =
       std::to_string(ModelTypes().size()) +
-      " types are described, `llama` and `bert` among them; others need a "
-      "manifest";
+      " types are described, `llama` and `bert` among them; for another, give "
+      "a manifest, or a folder with its description: `--families DIR`";
   CHECK(lama.ends_with("did you mean `llama`? " + described));
-  CHECK(Refused(With("model_type", "\"nemotron_h\"")) ==
-        "there is no description of model type `nemotron_h` @ \"nemotron_h\" "
-        "-> " +
-            described);
+  CHECK(Refused(With("model_type", "\"mistral4\"")) ==
+        "there is no description of model type `mistral4` @ \"mistral4\" -> " +
+            described +
+            " (the nearest name is `mistral`, which a description can be "
+            "`like`)");
+  CHECK(Refused(With("model_type", "\"xyz\"")).ends_with("-> " + described));
   CHECK(Refused(With("model_type", '"' + std::string(5000, 'x') + '"'))
             .find("...` @ ") < 150);
   CHECK(Refused("{}").starts_with(
@@ -232,7 +234,7 @@ TEST_CASE("heads that are tied by default are those of ModelConfig") {
   for (const std::string_view name : ModelTypes()) {
     CAPTURE(name);
     Findings findings;
-    const auto family = LoadDescription(name, findings);
+    const auto family = LoadDescription(name, Library(), findings);
     REQUIRE(family != nullptr);
     const Expression* const described = family->FindLet("tied");
     if (described == nullptr) continue;
