@@ -4,6 +4,8 @@ are recorded of. Sizes are picked so that no two kinds of dimension agree."""
 # model type: class, and what the sizes below do not say.
 FAMILIES = {
     # decoders
+    "afmoe": ("AfmoeForCausalLM", {
+        "num_hidden_layers": 4, "num_dense_layers": 1}),
     "apertus": ("ApertusForCausalLM", {}),
     "arcee": ("ArceeForCausalLM", {}),
     "bamba": ("BambaForCausalLM", {"attn_layer_indices": [1]}),
@@ -12,6 +14,7 @@ FAMILIES = {
     "codegen": ("CodeGenForCausalLM", {"rotary_dim": 4, "n_head": 4}),
     "cohere": ("CohereForCausalLM", {}),
     "cohere2": ("Cohere2ForCausalLM", {}),
+    "cwm": ("CwmForCausalLM", {}),
     "dbrx": ("DbrxForCausalLM", {
         "ffn_config": {"ffn_hidden_size": 40, "moe_num_experts": 4,
                        "moe_top_k": 2},
@@ -20,6 +23,9 @@ FAMILIES = {
         "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1}),
     "deepseek_v3": ("DeepseekV3ForCausalLM", {
         "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1}),
+    "deepseek_v32": ("DeepseekV32ForCausalLM", {
+        "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1}),
+    "doge": ("DogeForCausalLM", {}),
     "dots1": ("Dots1ForCausalLM", {
         "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
         "n_routed_experts": 4, "n_shared_experts": 1,
@@ -27,9 +33,11 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5ForCausalLM", {}),
     "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", {}),
     "exaone4": ("Exaone4ForCausalLM", {}),
+    "exaone_moe": ("ExaoneMoeForCausalLM", {"num_hidden_layers": 4}),
     "falcon": ("FalconForCausalLM", {}),
     "falcon_h1": ("FalconH1ForCausalLM", {}),
     "falcon_mamba": ("FalconMambaForCausalLM", {}),
+    "flex_olmo": ("FlexOlmoForCausalLM", {}),
     "gemma": ("GemmaForCausalLM", {}),
     "gemma2": ("Gemma2ForCausalLM", {}),
     "gemma3_text": ("Gemma3ForCausalLM", {}),
@@ -44,6 +52,9 @@ FAMILIES = {
     "glm4": ("Glm4ForCausalLM", {}),
     "glm4_moe": ("Glm4MoeForCausalLM", {
         "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}),
+    "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", {
+        "n_group": 1, "topk_group": 1}),
+    "glm_moe_dsa": ("GlmMoeDsaForCausalLM", {"n_group": 1, "topk_group": 1}),
     "gpt2": ("GPT2LMHeadModel", {}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", {}),
     "gpt_neo": ("GPTNeoForCausalLM", {
@@ -61,24 +72,36 @@ FAMILIES = {
         "head_dim": 10}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", {
         "head_dim": 10, "moe_topk": 2}),
+    "hy_v3": ("HYV3ForCausalLM", {"first_k_dense_replace": 1}),
+    "jais2": ("Jais2ForCausalLM", {}),
     "jamba": ("JambaForCausalLM", {
         "num_hidden_layers": 4, "attn_layer_period": 2,
         "attn_layer_offset": 1, "expert_layer_period": 2,
         "expert_layer_offset": 1}),
     "jetmoe": ("JetMoeForCausalLM", {"kv_channels": 10}),
+    "kimi_linear": ("KimiLinearForCausalLM", {
+        "num_hidden_layers": 4, "first_k_dense_replace": 1,
+        "num_experts_per_token": 2}),
+    "laguna": ("LagunaForCausalLM", {}),
     "lfm2": ("Lfm2ForCausalLM", {
         "layer_types": ["conv", "full_attention", "conv"]}),
     "llama": ("LlamaForCausalLM", {}),
     "llama4_text": ("Llama4ForCausalLM", {
         "num_hidden_layers": 4, "interleave_moe_layer_step": 2}),
+    "longcat_flash": ("LongcatFlashForCausalLM", {
+        "num_layers": 2, "moe_topk": 2, "zero_expert_num": 3}),
     "mamba": ("MambaForCausalLM", {}),
     "mamba2": ("Mamba2ForCausalLM", {
         "num_heads": 8, "head_dim": 12, "n_groups": 2, "state_size": 20}),
+    "mimo_v2_flash": ("MiMoV2FlashForCausalLM", {}),
     "minimax": ("MiniMaxForCausalLM", {}),
+    "minimax_m2": ("MiniMaxM2ForCausalLM", {}),
     "ministral": ("MinistralForCausalLM", {"head_dim": 10}),
+    "ministral3": ("Ministral3ForCausalLM", {}),
     "mistral": ("MistralForCausalLM", {}),
     "mixtral": ("MixtralForCausalLM", {}),
     "mpt": ("MptForCausalLM", {}),
+    "nanochat": ("NanoChatForCausalLM", {}),
     "nemotron": ("NemotronForCausalLM", {"num_key_value_heads": 2}),
     "nemotron_h": ("NemotronHForCausalLM", {"n_groups": 2}),
     "olmo": ("OlmoForCausalLM", {}),
@@ -93,12 +116,19 @@ FAMILIES = {
     "qwen2": ("Qwen2ForCausalLM", {}),
     "qwen2_moe": ("Qwen2MoeForCausalLM", {}),
     "qwen3": ("Qwen3ForCausalLM", {}),
+    "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", {"num_hidden_layers": 4}),
+    "qwen3_5_text": ("Qwen3_5ForCausalLM", {"num_hidden_layers": 4}),
     "qwen3_moe": ("Qwen3MoeForCausalLM", {}),
     "qwen3_next": ("Qwen3NextForCausalLM", {"num_hidden_layers": 4}),
+    "recurrent_gemma": ("RecurrentGemmaForCausalLM", {
+        "num_hidden_layers": 4, "head_dim": 12, "lru_width": 60}),
     "seed_oss": ("SeedOssForCausalLM", {}),
     "smollm3": ("SmolLM3ForCausalLM", {"pad_token_id": 0}),
+    "solar_open": ("SolarOpenForCausalLM", {}),
     "stablelm": ("StableLmForCausalLM", {}),
     "starcoder2": ("Starcoder2ForCausalLM", {}),
+    "vaultgemma": ("VaultGemmaForCausalLM", {}),
+    "youtu": ("YoutuForCausalLM", {}),
     # encoders
     "albert": ("AlbertForMaskedLM", {}),
     "bert": ("BertForMaskedLM", {}),
