@@ -136,11 +136,19 @@ inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 // default. Falcon is not listed. Its config class has this default, but its
 // checkpoints contain both tensors. tests/families compares this list with the
 // value `tied` of the model descriptions in families/.
-inline constexpr std::array<Name, 19> kTiedByDefault = {
-    "gpt2",    "gemma",       "gemma2",  "gemma3",    "gemma3_text",
-    "gemma4",  "gemma4_text", "bloom",   "opt",       "t5",
-    "whisper", "cohere",      "cohere2", "ernie4_5",  "gpt_bigcode",
-    "gpt_neo", "mpt",         "smollm3", "starcoder2"};
+inline constexpr std::array<Name, 24> kTiedByDefault = {
+    "gpt2",         "gemma",
+    "gemma2",       "gemma3",
+    "gemma3_text",  "gemma4",
+    "gemma4_text",  "bloom",
+    "opt",          "t5",
+    "whisper",      "cohere",
+    "cohere2",      "ernie4_5",
+    "gpt_bigcode",  "gpt_neo",
+    "mpt",          "smollm3",
+    "starcoder2",   "ernie4_5_moe",
+    "gemma3n_text", "recurrent_gemma",
+    "vaultgemma",   "youtu"};
 // Families whose feed-forward width is four times the hidden size, unless the
 // config states another width.
 inline constexpr std::array<Name, 9> kFourfold = {
