@@ -260,6 +260,7 @@ def navigation(manual, playground):
         {"Guides": [
             {"A first plan": guide("first-plan")},
             {"Rules for a model of your own": guide("rules")},
+            {"A model that is not known": guide("families")},
             {"What is not known": guide("evidence")},
             {"Scanned layers": guide("scanned-layers")},
             {"Sharding in CI": guide("ci")},

@@ -35,6 +35,32 @@ int64_t TimesLayers(int64_t number, double layers) {
       .value();
 }
 
+// Adds the transfers of the layers whose attention has these sizes.
+void AddLayers(const CostInputs& work, const Settings& settings,
+               const AttentionSizes& sizes, double layers, Communication& out) {
+  const exec::Operation& operation = *UsualOperation(work, settings);
+  const AttentionBytes bytes = BytesOfAttention(
+      operation, work.mesh, SpecsFor(operation, work), sizes, {});
+  if (!bytes.unknown.empty()) {
+    out.unknown.push_back(
+        {.what = "communication of attention: " + std::string(operation.name) +
+                 " cannot run with these specs: " + bytes.unknown});
+    return;
+  }
+  const int64_t repeats = settings.microbatches;
+  for (Transfer one : bytes.transfers) {
+    one.sent = TimesLayers(Times(one.sent, repeats), layers);
+    one.count = std::max<int64_t>(TimesLayers(repeats, layers), 1);
+    out.transfers.push_back(one);
+    if (work.mode != Mode::kTrain) continue;
+    const int64_t times = DefOf(one.kind).times_backward;
+    one.backward = true;
+    one.count = Times(one.count, times);
+    one.sent = Times(one.sent, times);
+    out.transfers.push_back(std::move(one));
+  }
+}
+
 }  // namespace
 
 void AddAttention(const CostInputs& work, const Settings& settings,
@@ -66,28 +92,16 @@ void AddAttention(const CostInputs& work, const Settings& settings,
                  CountText(kMostDevices) + " devices"});
     return;
   }
-  const exec::Operation& operation = *UsualOperation(work, settings);
-  const AttentionBytes bytes = BytesOfAttention(
-      operation, work.mesh, SpecsFor(operation, work), *sizes, {});
-  if (!bytes.unknown.empty()) {
-    out.unknown.push_back(
-        {.what = "communication of attention: " + std::string(operation.name) +
-                 " cannot run with these specs: " + bytes.unknown});
-    return;
+  const LayersByKvHeads by_heads = work.KvHeadsByShape();
+  if (by_heads.empty()) {
+    const double layers = work.LayersWithAttention().value_or(
+        Real(work.model->layers.value_or(work.LayersWith(Role::kOutput))));
+    AddLayers(work, settings, *sizes, layers, out);
   }
-  const int64_t repeats = settings.microbatches;
-  const double layers = work.LayersWithAttention().value_or(
-      Real(work.model->layers.value_or(work.LayersWith(Role::kOutput))));
-  for (Transfer one : bytes.transfers) {
-    one.sent = TimesLayers(Times(one.sent, repeats), layers);
-    one.count = std::max<int64_t>(TimesLayers(repeats, layers), 1);
-    out.transfers.push_back(one);
-    if (work.mode != Mode::kTrain) continue;
-    const int64_t times = DefOf(one.kind).times_backward;
-    one.backward = true;
-    one.count = Times(one.count, times);
-    one.sent = Times(one.sent, times);
-    out.transfers.push_back(std::move(one));
+  for (const auto& [heads, layers] : by_heads) {
+    AttentionSizes own = *sizes;
+    own.key_heads = heads;
+    AddLayers(work, settings, own, Real(layers), out);
   }
 }
 

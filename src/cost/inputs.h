@@ -115,6 +115,9 @@ struct ParamClass {
   bool MayCountExperts(int dim) const;
 };
 
+// The number of layers that have each number of KV heads.
+using LayersByKvHeads = std::map<int64_t, int64_t>;
+
 struct CostInputs {
   // The mesh, with factors in place of axes over which KV heads are replicated
   // (RefinedMesh() in model/sub_axis.h).
@@ -204,6 +207,11 @@ struct CostInputs {
   // Returns the number of layers whose attention has a window or chunks, which
   // may be a fraction for a stage.
   double LayersWithWindow() const;
+  // Returns the KV heads of the layers by the shapes of their key projections,
+  // for models whose layers differ, as in DeciLM and Nemotron-NAS: their
+  // configuration states only one number, which is that of some layers. Returns
+  // an empty map if the shapes show no such difference.
+  LayersByKvHeads KvHeadsByShape() const;
   // Returns the number of experts of a layer; 0 if there are no experts. The
   // number is read from the shapes of the parameters or, if they do not show
   // it, from the configuration. If both lack it, it is computed from the

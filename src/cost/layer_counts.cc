@@ -45,6 +45,33 @@ int64_t CostInputs::LayersWith(Role role) const {
   return out;
 }
 
+LayersByKvHeads CostInputs::KvHeadsByShape() const {
+  if (!model || !model->head_dim || model->latent_rank ||
+      model->full_head_dim || model->windowed_head_dim) {
+    return {};
+  }
+  const int64_t stated = model->kv_heads.value_or(model->heads.value_or(0));
+  LayersByKvHeads out;
+  for (const ParamClass& param : params) {
+    if (param.role.module_role != Role::kKey || !param.IsApplied() ||
+        param.mixes || param.stream != Stream::kModel || param.role.expert) {
+      continue;
+    }
+    // Outputs of some quantised weights are packed, as in AWQ.
+    if (param.packing != 1) return {};
+    const int64_t size = param.SizeAt(param.out_dim);
+    if (size % *model->head_dim != 0) return {};
+    const int64_t heads = size / *model->head_dim;
+    out[heads] = CheckedAdd(out[heads], param.Matrices()).value_or(INT64_MAX);
+  }
+  const bool differ = std::any_of(out.begin(), out.end(), [&](auto& one) {
+    return one.first != stated && one.first != model->full_kv_heads &&
+           one.first != model->windowed_kv_heads;
+  });
+  if (!differ || !out.contains(stated)) return {};
+  return out;
+}
+
 std::optional<double> CostInputs::LayersWithAttention() const {
   if (attention_layers) return attention_layers;
   if (!model || !model->attention_layers) return std::nullopt;

@@ -121,41 +121,6 @@ int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   return out.Fullest().value_or(INT64_MAX);
 }
 
-// The number of layers that have each number of KV heads.
-using LayersByKvHeads = std::map<int64_t, int64_t>;
-
-// Returns the KV heads of the layers by the shapes of their key projections,
-// for models whose layers differ, as in DeciLM and Nemotron-NAS: their
-// configuration states only one number, which is that of some layers. Returns
-// an empty map if the shapes show no such difference.
-LayersByKvHeads KvHeadsByShape(const CostInputs& work) {
-  const ModelConfig& model = *work.model;
-  if (!model.head_dim || model.latent_rank || model.full_head_dim ||
-      model.windowed_head_dim) {
-    return {};
-  }
-  const int64_t stated = model.kv_heads.value_or(model.heads.value_or(0));
-  LayersByKvHeads out;
-  for (const ParamClass& param : work.params) {
-    if (param.role.module_role != Role::kKey || !param.IsApplied() ||
-        param.mixes || param.stream != Stream::kModel || param.role.expert) {
-      continue;
-    }
-    // Outputs of some quantised weights are packed, as in AWQ.
-    if (param.packing != 1) return {};
-    const int64_t size = param.SizeAt(param.out_dim);
-    if (size % *model.head_dim != 0) return {};
-    const int64_t heads = size / *model.head_dim;
-    out[heads] = CheckedAdd(out[heads], param.Matrices()).value_or(INT64_MAX);
-  }
-  const bool differ = std::any_of(out.begin(), out.end(), [&](auto& one) {
-    return one.first != stated && one.first != model.full_kv_heads &&
-           one.first != model.windowed_kv_heads;
-  });
-  if (!differ || !out.contains(stated)) return {};
-  return out;
-}
-
 // Replaces the layers of the only cache of a model, and those of its int8
 // scales, by layers with their own numbers of KV heads.
 std::vector<CacheSizes> WithKvHeads(const LayersByKvHeads& layers,
@@ -197,7 +162,7 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   }
   auto caches = CachesOf(*work.model, *settings.batch, *length, settings.cache);
   if (caches) {
-    const LayersByKvHeads layers = KvHeadsByShape(work);
+    const LayersByKvHeads layers = work.KvHeadsByShape();
     const bool windows =
         work.model->sliding_window || work.model->attention_chunk;
     if (!layers.empty() && windows) {
