@@ -83,7 +83,7 @@ class Budget(Folder):
         """More tokens take 70 % more memory; the plan is the same."""
         self.project("{growth: 5%}")
         self.over(rc=0)  # nothing is committed yet
-        self.assertIn("with which `growth` compares, are not there",
+        self.assertIn(", with which `growth` compares, are not there",
                       self.shardc("check", "--locked").out)
         self.check(self.shardc("check", "--locked"), 2)
         self.check(self.shardc("plan", "--write-locked"), 0)

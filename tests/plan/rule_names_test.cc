@@ -29,7 +29,9 @@ TEST_CASE("a parameter names its rule, or has the index of earlier versions") {
   const RuleIndex index(patterns);
   Findings findings;
   const auto document = JsonDocument::Parse(
-      MakeSource("p", R"(["w", "b", "w (2)", 2, "w (3)", "", 3, -1, 1.0, {}])"),
+      MakeSource(
+          "p",
+          R"json(["w", "b", "w (2)", 2, "w (3)", "", 3, -1, 1.0, {}])json"),
       findings);
   REQUIRE(document != nullptr);
   const std::vector<int32_t> expected = {0, 1, 2, 2, -1, -1, -1, -1, -1, -1};
