@@ -199,8 +199,8 @@ class Diagnostic(Page):
                     "the command ends with exit status 2.")
         if self.number < 600:
             return "The command that reports it ends with exit status 1."
-        # The budgets of programs are checked by `check`.
-        command = "check" if self.number in (611, 612) else "audit"
+        # Budgets are checked by `check`.
+        command = "check" if self.number in (611, 612, 615) else "audit"
         return f"`shardc {command} --ignore` leaves the finding out."
 
 

@@ -41,7 +41,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 class Parameter:
     """One parameter of a plan, with its sharding in each mode."""
 
-    __slots__ = ("_data", "_mesh", "_modes", "_stages", "name")
+    __slots__ = ("_data", "_mesh", "_modes", "_rules", "_stages", "name")
 
     def __init__(
         self,
@@ -50,12 +50,14 @@ class Parameter:
         mesh: Mesh,
         modes: tuple[str, ...] = MODES,
         stages: Stages | None = None,
+        rules: Mapping[str, int] | None = None,
     ) -> None:
         self.name = name
         self._data = data
         self._mesh = mesh
         self._modes = modes
         self._stages = stages
+        self._rules = rules or {}
 
     def __repr__(self) -> str:
         return f"Parameter({self.name!r}, {self.shape}, {self.dtype}, {self.spec()})"
@@ -78,7 +80,8 @@ class Parameter:
     @property
     def rule(self) -> int | None:
         """Of `Plan.rules`; None where no rule matches."""
-        return cast("int | None", self._data["rule"])
+        rule = self._data["rule"]  # an index in plans of earlier versions
+        return self._rules[rule] if isinstance(rule, str) else rule
 
     @property
     def placement(self) -> Placement | None:

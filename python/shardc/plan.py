@@ -19,7 +19,7 @@ from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import Names, fold
 from shardc.parameter import Parameter, not_planned, shape_of, spec_of
 from shardc.schema import Misfit, path_text, position
-from shardc.seal import check_form, check_seal
+from shardc.seal import check_form, check_seal, rule_index
 from shardc.stages import Stages
 from shardc.stages import read as read_stages
 from shardc.tree import Leaf, leaves, other_leaves, parameters_of
@@ -141,6 +141,7 @@ class Plan(Mapping[str, Parameter]):
             read_stages(data["stages"]) if "stages" in data else None
         )
         self.rules: tuple[dict[str, Any], ...] = tuple(data["rules"])
+        self._rules = rule_index(data["rules"])
         self.summary = Summary(
             **{
                 field.name: data["summary"][field.name]
@@ -198,7 +199,12 @@ class Plan(Mapping[str, Parameter]):
     def __getitem__(self, name: str) -> Parameter:
         try:
             return Parameter(
-                name, self._params[name], self.mesh, self.modes, self.stages
+                name,
+                self._params[name],
+                self.mesh,
+                self.modes,
+                self.stages,
+                self._rules,
             )
         except KeyError:
             near = self._names.near(str(name))

@@ -85,7 +85,7 @@ def _check(
         raise Misfit(path, f"is not {schema['const']!r}")
     if "enum" in schema and not (isinstance(value, str) and value in schema["enum"]):
         raise Misfit(path, f"is none of {', '.join(schema['enum'])}")
-    if "minimum" in schema and value is not None and value < schema["minimum"]:
+    if "minimum" in schema and isinstance(value, (int, float)) and value < schema["minimum"]:
         raise Misfit(path, f"is less than {schema['minimum']}")
     if "pattern" in schema and not re.fullmatch(schema["pattern"], value, re.ASCII):
         raise Misfit(path, f"does not match {schema['pattern']}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import decimal
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shardc.mesh import factor_of
@@ -348,6 +348,24 @@ def _fingerprint(data: Mapping[str, Any], params: list[str]) -> str:
     return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 
 
+def rule_index(rules: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The index of each rule by its name, as parameters of a plan name it: its
+    pattern, followed by ` (2)`, ` (3)` ... if earlier rules have the same one."""
+    patterns = {rule["match"] for rule in rules}
+    last: dict[str, int] = {}
+    out: dict[str, int] = {}
+    for index, rule in enumerate(rules):
+        name = pattern = rule["match"]
+        last[pattern] = last.get(pattern, 0) + 1
+        while last[pattern] > 1:
+            name = f"{pattern} ({last[pattern]})"
+            if name not in patterns:
+                break
+            last[pattern] += 1
+        out[name] = index
+    return out
+
+
 def check_seal(data: Mapping[str, Any]) -> None:
     """Raises Misfit where a plan of the right form is not as it was written."""
     sizes = {axis["name"]: axis["size"] for axis in data["mesh"]["axes"]}
@@ -355,6 +373,7 @@ def check_seal(data: Mapping[str, Any]) -> None:
     entries: dict[str, str] = {}
     helds: dict[str, int | None] = {}
     won = [0] * len(data["rules"])
+    rules = rule_index(data["rules"])
     totals: dict[str, int | None] = {"elements": 0, "bytes": 0}
     everywhere, placed = 0, {}  # type: ignore[var-annotated]
     ranks = _Ranks(data["stages"], sizes) if "stages" in data else None
@@ -396,10 +415,12 @@ def check_seal(data: Mapping[str, Any]) -> None:
         rule = param["rule"]
         if rule is None:
             unmatched += shape is None or len(shape) > 0
-        elif rule >= len(won):
+            continue
+        if isinstance(rule, str):
+            rule = rules.get(rule, len(won))
+        if rule >= len(won):
             raise Misfit(("params", name, "rule"), "is no rule of the plan")
-        else:
-            won[rule] += 1
+        won[rule] += 1
 
     for number, count in enumerate(won):
         planned = data["rules"][number]

@@ -51,7 +51,7 @@ std::optional<int64_t> Apply(std::string_view opcode, int64_t a, int64_t b) {
 // Returns the number of elements of an instruction's result; nullopt if the
 // result is not a single array, is empty, or has too many elements for 64 bits.
 std::optional<int64_t> ElementsOf(const hlo::Instruction& at) {
-  const auto arrays = hlo::ArraysOf(at.type);
+  const auto arrays = hlo::ArraysOf(at.type, hlo::kOneOrMore);
   if (arrays.size() != 1) return std::nullopt;
   const Size elements = arrays[0].Elements();
   return elements.Fits() && elements.value() > 0

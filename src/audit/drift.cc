@@ -49,7 +49,7 @@ std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
     if (at.opcode != "parameter") continue;
     const auto sharding = hlo::AttributeOf(at.attributes, "sharding");
     const auto path = hlo::OpNameOf(at);
-    auto arrays = hlo::ArraysOf(at.type);
+    auto arrays = hlo::ArraysOf(at.type, hlo::kOneOrMore);
     if (arrays.size() != 1) continue;
     out.push_back({path ? imports::NameOfPath(*path) : std::string(at.name),
                    std::move(arrays[0]), sharding.value_or("")});

@@ -70,7 +70,8 @@ bool IsCollective(std::string_view opcode) {
 // one. A reduction or a broadcast between them only adds or removes dimensions
 // of size 1.
 bool HaveSameSize(std::string_view a, std::string_view b) {
-  const auto first = hlo::ArraysOf(a), second = hlo::ArraysOf(b);
+  const auto first = hlo::ArraysOf(a, hlo::kOneOrMore);
+  const auto second = hlo::ArraysOf(b, hlo::kOneOrMore);
   if (first.size() != 1 || second.size() != 1) return false;
   const Size size = first[0].Elements();
   return size.value() > 1 && size.value() == second[0].Elements().value();
@@ -78,7 +79,7 @@ bool HaveSameSize(std::string_view a, std::string_view b) {
 
 // Returns the dimensions of a type; empty for tuples and scalars.
 std::vector<int64_t> DimsOf(std::string_view type) {
-  auto arrays = hlo::ArraysOf(type);
+  auto arrays = hlo::ArraysOf(type, hlo::kOneOrMore);
   return arrays.size() == 1 ? std::move(arrays[0].dims)
                             : std::vector<int64_t>();
 }

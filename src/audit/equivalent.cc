@@ -132,8 +132,8 @@ class Rewriter {
   }
 
   std::optional<hlo::Array> ArrayAt(const Point& point) const {
-    const auto arrays = hlo::ArraysOf(graph_.At(point.first).type);
     const size_t index = point.second < 0 ? 0 : AsIndex(point.second);
+    const auto arrays = hlo::ArraysOf(graph_.At(point.first).type, index + 1);
     if (index >= arrays.size()) return std::nullopt;
     return arrays[index];
   }

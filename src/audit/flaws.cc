@@ -421,7 +421,7 @@ class Search {
     if (!operand) return false;
     const Value source = tracer_.SourceOf({*operand, {}});
     const hlo::Instruction at = graph_.At(source.node);
-    const auto arrays = hlo::ArraysOf(at.type);
+    const auto arrays = hlo::ArraysOf(at.type, hlo::kOneOrMore);
     return at.opcode == "parameter" && arrays.size() == 1 &&
            arrays[0].bits == bits && !NarrowerBefore(one, bits);
   }
@@ -447,7 +447,8 @@ class Search {
       if (at.opcode.starts_with("all-gather")) break;
       const auto before = graph_.Operand(value->node, 0);
       if (at.opcode == "convert" && before) {
-        const auto arrays = hlo::ArraysOf(graph_.At(*before).type);
+        const auto arrays =
+            hlo::ArraysOf(graph_.At(*before).type, hlo::kOneOrMore);
         const bool narrow = arrays.size() == 1 && IsFloat(arrays[0].element) &&
                             arrays[0].bits < bits;
         return narrow ? std::optional(std::string(arrays[0].element))

@@ -56,7 +56,7 @@ bool IsUse(std::string_view opcode) {
 }
 
 std::vector<int64_t> SortedDims(std::string_view type) {
-  auto arrays = hlo::ArraysOf(type);
+  auto arrays = hlo::ArraysOf(type, hlo::kOneOrMore);
   if (arrays.size() != 1) return {};
   auto dims = std::move(arrays[0].dims);
   // A slice of one layer may keep its layer dimension, of size 1.

@@ -69,7 +69,7 @@ void Shardings::Read() {
 // 0 is assumed to count micro-batches if it is unsharded and as large as the
 // trip count of a loop.
 void Shardings::AddBatch(Node node, const Spec& spec) {
-  const auto arrays = hlo::ArraysOf(graph_.At(node).type);
+  const auto arrays = hlo::ArraysOf(graph_.At(node).type, hlo::kOneOrMore);
   if (arrays.size() != 1 || arrays[0].dims.empty()) return;
   size_t dim = 0;
   if (AxesAt(spec, 0).empty() && IsTripCount(arrays[0].dims[0])) dim = 1;

@@ -36,7 +36,7 @@ bool IsMove(std::string_view opcode) {
 
 // Returns the bits of a floating-point type; 0 for other types.
 int64_t FloatBits(const hlo::Instruction& at) {
-  const auto arrays = hlo::ArraysOf(at.type);
+  const auto arrays = hlo::ArraysOf(at.type, hlo::kOneOrMore);
   if (arrays.size() != 1) return 0;
   const std::string_view element = arrays[0].element;
   return element.starts_with('f') || element.starts_with("bf") ? arrays[0].bits

@@ -20,7 +20,9 @@
 #include "cli/committed_step.h"
 #include "cli/output.h"
 #include "cli/settings_flags.h"
+#include "cli/stage_flags.h"
 #include "cli/target_audit.h"
+#include "cli/target_budget.h"
 #include "cli/verify_request.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
@@ -99,14 +101,19 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   CheckedTarget out;
   out.name = target.name;
   out.main_file = MainFileOf(target);
-  std::optional<ModelConfig> config;
-  const std::shared_ptr<const Compiled> compiled =
-      LoadAndCompile(options.inputs, target, common, out.errors, &config);
+  StagedTarget staged =
+      CompileStaged({}, options.inputs, target, common, out.errors);
+  const std::shared_ptr<const Compiled>& compiled = staged.compiled;
   if (compiled == nullptr) return out;
   CheckOperations(target.verify, out.errors);
   FindingSink extra;
   if (options.locked && selection.Selects(kPlanOutOfDate.code)) {
-    extra = Locked(target, *compiled, config, out.errors);
+    extra = Locked(target, *compiled, staged.model, out.errors);
+  }
+  if (!target.step_options.empty() || !target.budget.IsEmpty()) {
+    FindingSink over =
+        CheckStepBudget(target, staged, options.locked, selection, out.errors);
+    std::move(over.begin(), over.end(), std::back_inserter(extra));
   }
   const Mesh& mesh = compiled->plan.mesh;
   const auto audit =
@@ -125,9 +132,9 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   }
   FindingSink refused = RefusedStages(*compiled, selection, out.errors);
   std::move(refused.begin(), refused.end(), std::back_inserter(extra));
-  out.result =
-      LintTarget(target, *compiled, std::move(config), options.lint, selection,
-                 std::move(extra), options.fix ? &out.fixes : nullptr);
+  out.result = LintTarget(target, *compiled, std::move(staged.model),
+                          options.lint, selection, std::move(extra),
+                          options.fix ? &out.fixes : nullptr);
   for (const SourceRef& source : compiled->rules.sources) {
     out.rule_files.push_back(source->name());
   }

@@ -11,6 +11,7 @@
 #include "cli/program_traffic.h"
 #include "cli/schedule_table.h"
 #include "cli/stage_flags.h"
+#include "cli/staged_costs.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
 #include "emit/costs/pipeline_report.h"
@@ -98,17 +99,10 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
   inputs.target = CompileStaged(command.stages,
                                 WithMode(command.flags.inputs, target, mode),
                                 target, common, findings);
-  const Compiled* const compiled = inputs.target.compiled.get();
-  if (compiled == nullptr) return std::nullopt;
-  Findings wrong = PlanFindings(*compiled);
-  std::optional<cost::CostInputs> work;
-  if (!wrong.HasErrors()) {
-    work = cost::MakeCostInputs(*compiled, inputs.target.model, mode);
-    wrong.Append(HeadFindings(*compiled, *work));
-  }
-  found = wrong.HasErrors();
-  findings.Append(std::move(wrong));
-  return found ? std::nullopt : work;
+  if (inputs.target.compiled == nullptr) return std::nullopt;
+  auto work = CompiledWork(inputs.target, mode, findings);
+  found = !work;
+  return work;
 }
 
 int ListProfiles(const CostCommand& command, const Common& common,
@@ -125,12 +119,12 @@ int ListProfiles(const CostCommand& command, const Common& common,
 
 // Returns the cost of the pipeline stages of the plan file or, without one, of
 // the compiled plan. Returns nullopt after a finding.
-std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
-                                               const Inputs& inputs,
-                                               const cost::CostInputs& work,
-                                               const cost::Settings& settings,
-                                               const StageSizes& sizes,
-                                               Findings& findings) {
+std::optional<cost::PipelineCost> StageCosts(const StageFlags& flags,
+                                             const Inputs& inputs,
+                                             const cost::CostInputs& work,
+                                             const cost::Settings& settings,
+                                             const StageSizes& sizes,
+                                             Findings& findings) {
   if (inputs.view) {
     const auto staged =
         PlanStagesOfCommand(flags, *inputs.view, sizes, findings);
@@ -138,12 +132,7 @@ std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
     return cost::PipelineCostOf(*staged, work, settings, flags.Exposed(),
                                 findings);
   }
-  const StagedTarget& target = inputs.target;
-  const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
-                                       target.config(), sizes, findings);
-  if (planned == nullptr) return std::nullopt;
-  return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
-                              flags.Exposed(), findings);
+  return CostOfStages(flags, inputs.target, work, settings, sizes, findings);
 }
 
 // Prints the cost of each pipeline stage. It is called only if the model is
@@ -157,7 +146,7 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
     sizes.microbatches = settings.microbatches;
   }
   const auto cost =
-      CostOfStages(command.stages, inputs, work, settings, sizes, findings);
+      StageCosts(command.stages, inputs, work, settings, sizes, findings);
   if (!cost) return StageStatus(findings);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -188,12 +177,13 @@ CostCommand WithoutPipelineAxis(CostCommand command) {
 
 int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
-  const CostCommand command = WithoutPipelineAxis(given);
+  CostCommand command = WithoutPipelineAxis(given);
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target || !mode) return kFailed;
+  command.flags = WithStepOptions(std::move(command.flags), *target, *mode);
   if (command.stages.Given() && !command.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
                  "`--stages` divides the inputs of a plan: a plan file has its "

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/dtype_help.h"
@@ -268,9 +270,25 @@ Options OptionsOfCost(CostFlags& flags) {
   return options;
 }
 
-std::optional<cost::Settings> CostSettings(const CostFlags& flags,
-                                           const Target& target, Mode mode,
-                                           Findings& findings) {
+CostFlags WithStepOptions(CostFlags flags, const Target& target, Mode mode) {
+  for (const Option& option : OptionsOfCost(flags)) {
+    auto* const* text = std::get_if<std::string*>(&option.to);
+    if (text == nullptr || !(*text)->empty()) continue;
+    const bool applies = option.name == std::string_view("--seq")
+                             ? !IsGeneration(mode)
+                             : mode == Mode::kTrain;
+    for (const StepOption& one : target.step_options) {
+      if (applies && one.name == option.name) **text = one.value;
+    }
+  }
+  return flags;
+}
+
+namespace {
+
+std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
+                                            const Target& target, Mode mode,
+                                            Findings& findings) {
   const size_t before = findings.errors();
   cost::Settings out;
   out.batch = target.batch;
@@ -309,6 +327,32 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
     }
   }
   if (findings.errors() > before) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::optional<cost::Settings> CostSettings(const CostFlags& flags,
+                                           const Target& target, Mode mode,
+                                           Findings& findings) {
+  Findings own;
+  auto out =
+      ParseSettings(WithStepOptions(flags, target, mode), target, mode, own);
+  findings.NoteReadsOf(own);
+  for (Finding finding : own.all()) {
+    // The place of a finding about an option is in a source that has the
+    // option's name. If the target gives the option, the finding is placed at
+    // the value in the project file.
+    const SourceRef& source = finding.place.source;
+    for (const StepOption& one : target.step_options) {
+      if (source != nullptr && source->name() == one.name &&
+          source->text() == one.value) {
+        finding.place = one.place;
+        break;
+      }
+    }
+    findings.Add(std::move(finding));
+  }
   return out;
 }
 

@@ -31,10 +31,15 @@ struct CostFlags {
 
 // Returns the options that fill CostFlags, with the input options at the end.
 Options OptionsOfCost(CostFlags& flags);
-// Returns the settings that the options describe. The batch, the length of the
-// KV cache, the memory of a device and the attention operation of the mode are
-// taken from the target if their options are not given. Returns nullopt with
-// findings if an option is invalid.
+// Returns the options with the step options of the target (`seq`, `remat` ...)
+// in place of those that are not given. Options of training are taken from the
+// target only in training, and `--seq` is not taken in generation.
+CostFlags WithStepOptions(CostFlags flags, const Target& target, Mode mode);
+
+// Returns the settings that the options describe. The step options, the batch,
+// the length of the KV cache, the memory of a device and the attention
+// operation of the mode are taken from the target if their options are not
+// given. Returns nullopt with findings if an option is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);

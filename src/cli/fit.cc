@@ -101,7 +101,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   }
   if (command.stages.Given() || (declared && !command.stages.None())) {
     StageSizes sizes = {mode, settings->batch, settings->length, {}};
-    if (!command.flags.microbatches.empty()) {
+    if (!WithStepOptions(command.flags, target, mode).microbatches.empty()) {
       sizes.microbatches = settings->microbatches;
     }
     const StageDeclaration* const file = declared ? &*declared : nullptr;
@@ -212,7 +212,8 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   report.mode = inputs.mode;
   report.settings = inputs.settings;
   report.usual_microbatches =
-      inputs.stages && command.flags.microbatches.empty();
+      inputs.stages &&
+      WithStepOptions(command.flags, target, inputs.mode).microbatches.empty();
   std::vector<Mesh> alone;
   std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {

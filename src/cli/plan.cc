@@ -17,12 +17,16 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/schedule_table.h"
+#include "cli/stage_flags.h"
 #include "cli/target_audit.h"
+#include "cli/target_budget.h"
 #include "emit/audits/audit_lock.h"
+#include "emit/costs/cost_lock.h"
 #include "emit/emit.h"
 #include "emit/plans/plan_diff.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
+#include "plan/fingerprint.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/matching_sink.h"
@@ -103,21 +107,21 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   return std::nullopt;
 }
 
-std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
-                                           const Target& target,
-                                           const Common& common,
-                                           std::optional<ModelConfig>& model,
-                                           Findings& findings) {
+StagedTarget CompileFor(const PlanFlags& flags, const Target& target,
+                        const Common& common, Findings& findings) {
+  StagedTarget out;
   auto loaded = LoadTarget(flags.inputs, target, common, findings);
-  if (!loaded) return nullptr;
+  if (!loaded) return out;
   if (!flags.weight_decay_exclude.empty()) {
     auto& patterns = loaded->options.weight_decay_exclude.emplace();
     for (const std::string& text : flags.weight_decay_exclude) {
       patterns.push_back({text, FlagPlace("--weight-decay-exclude", text)});
     }
   }
-  model = loaded->model;
-  return CompileTarget(std::move(*loaded), findings);
+  out.model = loaded->model;
+  out.declared = loaded->stages;
+  out.compiled = CompileTarget(std::move(*loaded), findings);
+  return out;
 }
 
 // Returns whether `check` would read a compiled program of the target. Reading
@@ -252,22 +256,27 @@ int PutStep(const PlanFlags& flags, const Target& target,
   return good ? kDone : kFailed;
 }
 
+// Appends the lines about the committed file `path`. Returns the exit status.
+int ShowLines(const std::vector<std::string>& changes, const std::string& path,
+              const Common& common, std::string& out) {
+  if (changes.empty()) {
+    PrintMessage(common, path + ": no changes\n");
+    return kDone;
+  }
+  out += Printable(path) + "\n";
+  for (const std::string& change : changes) {
+    out += "  " + Printable(change) + "\n";
+  }
+  return kFound;
+}
+
 // Appends the differences between the committed summary of the compiled program
 // and its current summary to `out`. Returns the exit status.
 int ShowAuditDiff(const Target& target, const AuditInput& audit,
                   const TargetProgram& program, const Common& common,
                   std::string& out, Findings& findings) {
   const auto changes = SummaryChanges(target, audit, program, findings);
-  if (!changes) return kFailed;
-  if (changes->empty()) {
-    PrintMessage(common, audit.locked + ": no changes\n");
-    return kDone;
-  }
-  out += Printable(audit.locked) + "\n";
-  for (const std::string& change : *changes) {
-    out += "  " + Printable(change) + "\n";
-  }
-  return kFound;
+  return changes ? ShowLines(*changes, audit.locked, common, out) : kFailed;
 }
 
 // If the target's compiled program has a committed summary, writes or compares
@@ -295,6 +304,32 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
       outcome.written.contains(FileIdOf(path))
           ? HoldsTheSame(write, path, target, findings)
           : MayReplace(target, path, "shardc.audit-lock", findings) &&
+                set.AddWithFolders(path, write, findings);
+  return good ? kDone : kFailed;
+}
+
+// Writes or compares the figures with which the budget of the target compares
+// the growth of a step. Returns the exit status.
+int PutFigures(const PlanFlags& flags, const Target& target,
+               const StagedTarget& compiled, const Common& common, FileSet& set,
+               Outcome& outcome, Findings& findings) {
+  if (!(flags.diff || flags.write_locked) || !target.budget.growth) {
+    return kDone;
+  }
+  const auto figures = FiguresOfTarget(target, compiled, findings);
+  if (!figures) return kFailed;
+  const std::string path = CostLockPath(target.plan);
+  if (flags.diff) {
+    const auto changes = FigureChanges(target, *figures, findings);
+    return changes ? ShowLines(*changes, path, common, outcome.diff) : kFailed;
+  }
+  const cost::CostLock lock = {Fingerprint(compiled.compiled->plan),
+                               target.budget.mode, *figures};
+  const auto write = [&](Sink& out) { WriteCostLock(lock, out); };
+  const bool good =
+      outcome.written.contains(FileIdOf(path))
+          ? HoldsTheSame(write, path, target, findings)
+          : MayReplace(target, path, "shardc.cost-lock", findings) &&
                 set.AddWithFolders(path, write, findings);
   return good ? kDone : kFailed;
 }
@@ -341,8 +376,9 @@ bool PublishCommitted(FileSet& set, Outcome& outcome, Findings& findings) {
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& settings, bool in_one_line,
             Outcome& outcome, Findings& findings) {
-  std::optional<ModelConfig> model;
-  const auto compiled = CompileFor(flags, target, common, model, findings);
+  const StagedTarget staged = CompileFor(flags, target, common, findings);
+  const std::shared_ptr<const Compiled>& compiled = staged.compiled;
+  const std::optional<ModelConfig>& model = staged.model;
   if (compiled == nullptr) return kFailed;
   // If the declared stages are refused, no plan is written. A plan without
   // stages would not be the plan that the inputs describe.
@@ -378,6 +414,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
                                     set, outcome, findings));
   status = std::max(status, PutAudit(flags, target, compiled->plan.mesh, common,
                                      set, outcome, findings));
+  status = std::max(status, PutFigures(flags, target, staged, common, set,
+                                       outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
   if (flags.diff && !target.plan.empty()) {
     status = std::max(status, ShowDiff(target, compiled->plan, common,

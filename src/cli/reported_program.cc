@@ -75,7 +75,7 @@ report::Program ReportedProgram::ForPage() const {
 }
 
 bool ReportedProgram::Fails(const Selection& selection) const {
-  const bool drifted = compared.drifts && !compared.drifts->all.empty();
+  const bool drifted = compared.drifts && compared.drifts->Fail();
   const auto& step = compared.compared;
   const bool differs = step && !step->difference.extra.empty();
   return drifted || differs ||

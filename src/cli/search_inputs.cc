@@ -160,7 +160,8 @@ void Assume(const SearchFlags& flags, SearchInputs& inputs) {
     inputs.assumed.push_back("--seq " + std::to_string(kUsualLength));
   }
   if (inputs.has_stages) inputs.assumed.emplace_back("--stages none");
-  if (flags.cost.optimizer.empty()) {
+  if (flags.cost.optimizer.empty() &&
+      settings.optimizer == cost::Optimizer::kAdamW) {
     inputs.assumed.emplace_back("--optimizer adamw");
   }
 }

@@ -47,7 +47,7 @@ struct StagedTarget {
   // The stages that the rules or the target declare. nullopt if there are none,
   // or if `--stages none` is given.
   std::optional<StageDeclaration> declared;
-  std::unique_ptr<const Compiled> compiled;  // null after a finding
+  std::shared_ptr<const Compiled> compiled;  // null after a finding
 
   const ModelConfig* config() const { return model ? &*model : nullptr; }
   const StageDeclaration* stages() const {

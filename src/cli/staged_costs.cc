@@ -12,6 +12,7 @@
 
 #include "cli/output.h"
 #include "cli/pictured.h"
+#include "cli/plan_findings.h"
 #include "cost/stage_inputs.h"
 #include "plan/staged_plan.h"
 
@@ -28,6 +29,33 @@ bool CheckSizes(const cost::Settings& settings, Findings& findings) {
 }
 
 }  // namespace
+
+std::optional<cost::CostInputs> CompiledWork(const StagedTarget& target,
+                                             Mode mode, Findings& findings) {
+  const Compiled& compiled = *target.compiled;
+  Findings wrong = PlanFindings(compiled);
+  std::optional<cost::CostInputs> work;
+  if (!wrong.HasErrors()) {
+    work = cost::MakeCostInputs(compiled, target.model, mode);
+    wrong.Append(HeadFindings(compiled, *work));
+  }
+  if (wrong.HasErrors()) work.reset();
+  findings.Append(std::move(wrong));
+  return work;
+}
+
+std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
+                                               const StagedTarget& target,
+                                               const cost::CostInputs& work,
+                                               const cost::Settings& settings,
+                                               const StageSizes& sizes,
+                                               Findings& findings) {
+  const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
+                                       target.config(), sizes, findings);
+  if (planned == nullptr) return std::nullopt;
+  return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
+                              flags.Exposed(), findings);
+}
 
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                const cost::Settings& settings,

@@ -41,7 +41,7 @@ namespace {
 struct StepInputFiles {
   StepSettings settings;
   std::optional<ModelConfig> model;
-  std::unique_ptr<const Compiled> compiled;
+  std::shared_ptr<const Compiled> compiled;
   std::optional<verify::StageSettings> stages;
 };
 

@@ -46,10 +46,10 @@ std::string Array::Text() const {
   return out + ']';
 }
 
-std::vector<Array> ArraysOf(std::string_view type) {
+std::vector<Array> ArraysOf(std::string_view type, size_t most) {
   std::vector<Array> out;
   size_t i = 0;
-  while (i < type.size()) {
+  while (i < type.size() && out.size() < most) {
     if (type[i] == '{') {  // a layout
       i = std::min(type.find('}', i), type.size() - 1) + 1;
       continue;

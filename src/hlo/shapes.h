@@ -2,6 +2,7 @@
 #ifndef SHARDC_HLO_SHAPES_H_
 #define SHARDC_HLO_SHAPES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,8 +24,11 @@ struct Array {
 };
 
 // Returns the arrays of a type, in the order of the text. Tuples may be nested.
-// Layouts are ignored. A dynamic size such as `<=8` is read as 8.
-std::vector<Array> ArraysOf(std::string_view type);
+// Layouts are ignored. A dynamic size such as `<=8` is read as 8. Reads no more
+// than `most` arrays: to find whether a type is a single array, two suffice,
+// and the state of a loop may be a tuple of all parameters.
+std::vector<Array> ArraysOf(std::string_view type, size_t most = SIZE_MAX);
+inline constexpr size_t kOneOrMore = 2;
 
 }  // namespace shardc::hlo
 

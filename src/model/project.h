@@ -51,6 +51,33 @@ struct VerifyInput {
   std::optional<Place> inline_settings;
 };
 
+// A key of a target that sets an option of `cost`, such as `seq: 4096`.
+struct StepOption {
+  std::string name;   // the name of the option, such as "--seq"
+  std::string value;  // the value as the option takes it, such as "4096"
+  Place place;        // the place of the value in the project file
+};
+
+// One limit of a target's `budget`: bytes, seconds or, for `growth`, a fraction
+// such as 0.05 for 5 %.
+struct BudgetLimit {
+  double value = 0;
+  Place place;
+};
+
+// The limits of the figures that `cost` computes for a step of the target.
+struct StepBudget {
+  Mode mode = Mode::kTrain;  // the mode of the step
+  // The bytes of the device that uses the most memory, and the bytes that the
+  // busiest device sends.
+  std::optional<BudgetLimit> memory, sent;
+  std::optional<BudgetLimit> time;  // the seconds of the step
+  // The largest growth of each figure over the committed one.
+  std::optional<BudgetLimit> growth;
+
+  bool IsEmpty() const { return !memory && !sent && !time && !growth; }
+};
+
 // The inputs of a command: a target of a project file, or what the flags name.
 // Paths are relative to the working directory.
 struct Target {
@@ -71,6 +98,8 @@ struct Target {
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
+  std::vector<StepOption> step_options = {};
+  StepBudget budget = {};
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
   // Maps the path of an input to its place in the project file, for messages.

@@ -56,10 +56,13 @@ constexpr std::array<Name, 2> kModelLossKeys = {"kind", "chunk"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 5> kProjectKeys = {"version", "targets", "families",
                                               "lint", "weight_decay"};
-constexpr std::array<Name, 18> kTargetKeys = {
-    "mesh",   "rules", "manifest", "model",        "modes", "operations",
-    "layout", "dtype", "kv_dtype", "settings",     "batch", "kv_len",
-    "memory", "plan",  "step",     "weight_decay", "audit", "stages"};
+constexpr std::array<Name, 24> kTargetKeys = {
+    "mesh",   "rules",        "manifest", "model",        "modes", "operations",
+    "layout", "dtype",        "kv_dtype", "settings",     "batch", "kv_len",
+    "memory", "plan",         "step",     "weight_decay", "audit", "stages",
+    "seq",    "microbatches", "remat",    "optimizer",    "zero",  "budget"};
+constexpr std::array<Name, 5> kBudgetKeys = {"mode", "memory", "sent", "time",
+                                             "growth"};
 constexpr std::array<Name, 3> kAuditKeys = {"program", "locked", "budget"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
@@ -108,6 +111,7 @@ const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
 const KeyTable kModelSlopes{"rules.model.slopes", "`slopes`", kModelSlopesKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
+const KeyTable kBudget{"project.budget", "`budget`", kBudgetKeys};
 const KeyTable kAudit{"project.audit", "`audit`", kAuditKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
 const KeyTable kOperations{"operations", "a settings file", kOperationsKeys};
@@ -117,7 +121,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 40> kAll = {
+  static constexpr std::array<const KeyTable*, 41> kAll = {
       &keys::kMesh,         &keys::kDevice,      &keys::kRules,
       &keys::kRule,         &keys::kLike,        &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
@@ -131,7 +135,7 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kLinks,        &keys::kLink,        &keys::kChips,
       &keys::kSources,      &keys::kRateCurves,  &keys::kRun,
       &keys::kAudit,        &keys::kStages,      &keys::kStacked,
-      &keys::kSchedule};
+      &keys::kSchedule,     &keys::kBudget};
   return kAll;
 }
 

@@ -34,6 +34,7 @@ extern const KeyTable kModelLoss;
 extern const KeyTable kModelSlopes;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;
+extern const KeyTable kBudget;
 extern const KeyTable kAudit;
 extern const KeyTable kLint;
 extern const KeyTable kOperations;

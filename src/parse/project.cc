@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -144,6 +145,10 @@ class ProjectReader {
     ReadVerify(fields, target.verify);
     ReadCount(fields, "batch", target.batch);
     ReadCount(fields, "kv_len", target.kv_len);
+    ReadStepOptions(fields, target.step_options);
+    if (const YamlNode* node = fields.Find("budget")) {
+      ReadBudget(*node, target);
+    }
     if (const YamlNode* node = fields.Find("memory")) {
       target.memory_bytes = ReadBytes(context_, *node, "`memory`");
     }
@@ -151,6 +156,103 @@ class ProjectReader {
       target.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
+  }
+
+  // Reads the keys that set an option of `cost`. The commands that use the
+  // options check their values.
+  void ReadStepOptions(const Fields& fields, std::vector<StepOption>& out) {
+    for (const std::string_view key :
+         {"seq", "microbatches", "remat", "optimizer", "zero"}) {
+      const YamlNode* node = fields.Find(key);
+      if (node == nullptr) continue;
+      const auto text = ReadText(context_, *node, "`" + std::string(key) + "`");
+      if (!text) continue;
+      if (text->empty()) {
+        context_.Add(code::kSchema, *node,
+                     "`" + std::string(key) + "` is empty",
+                     "give it a value, or remove the key");
+        continue;
+      }
+      StepOption& option = out.emplace_back();
+      option.name = "--" + std::string(key);
+      option.value = *text;
+      option.place = context_.document.PlaceOf(*node);
+    }
+  }
+
+  void ReadBudget(const YamlNode& node, Target& target) {
+    const auto fields = Fields::Read(context_, node, keys::kBudget);
+    if (!fields) return;
+    StepBudget& out = target.budget;
+    if (const YamlNode* mode = fields->Find("mode")) {
+      std::vector<Mode> modes;
+      ReadModes(*mode, modes);
+      if (!modes.empty()) out.mode = modes[0];
+      const bool planned = out.mode == Mode::kTrain || target.modes.empty() ||
+                           std::find(target.modes.begin(), target.modes.end(),
+                                     out.mode) != target.modes.end();
+      if (modes.size() > 1 || !planned) {
+        context_.Add(code::kSchema, *mode,
+                     modes.size() > 1
+                         ? "a budget is for one mode"
+                         : "`modes` of the target lacks the budget's mode");
+      }
+    }
+    ReadByteLimit(*fields, "memory", out.memory);
+    ReadByteLimit(*fields, "sent", out.sent);
+    ReadLimit(*fields, "time", {{{"ms", 1e-3}, {"s", 1}}},
+              "a time such as `900ms` or `1.5s`", out.time);
+    ReadLimit(*fields, "growth", {{{"%", 0.01}, {"%", 0.01}}},
+              "a percentage such as `5%`", out.growth);
+    if (out.growth && target.plan.empty()) {
+      context_.Add(code::kSchema, *fields->Find("growth"),
+                   "`growth` is compared with figures that are committed "
+                   "next to a plan, and the target has no `plan`",
+                   "give it one: `plan: plans/" + target.name + ".plan.json`");
+    }
+  }
+
+  void ReadByteLimit(const Fields& fields, std::string_view key,
+                     std::optional<BudgetLimit>& out) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    // A step may send nothing, but ReadBytes does not accept 0.
+    const auto bytes =
+        node->IsScalar() && node->text == "0"
+            ? std::optional<int64_t>(0)
+            : ReadBytes(context_, *node, "`" + std::string(key) + "`");
+    if (!bytes) return;
+    out = {static_cast<double>(*bytes), context_.document.PlaceOf(*node)};
+  }
+
+  using Units = std::array<std::pair<std::string_view, double>, 2>;
+
+  // Reads a decimal number with a unit. The value is the number times the
+  // factor of the first unit with which the text ends.
+  void ReadLimit(const Fields& fields, std::string_view key, const Units& units,
+                 std::string_view what, std::optional<BudgetLimit>& out) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    std::string_view text =
+        node->IsScalar() ? std::string_view(node->text) : std::string_view();
+    for (const auto& [unit, factor] : units) {
+      if (!text.ends_with(unit)) continue;
+      text.remove_suffix(unit.size());
+      if (text.ends_with(' ')) text.remove_suffix(1);
+      double number = 0;
+      const char* end = text.data() + text.size();
+      const auto [stop, error] =
+          std::from_chars(text.data(), end, number, std::chars_format::fixed);
+      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+      const bool digits =
+          !text.empty() && is_digit(text.front()) && is_digit(text.back());
+      if (!digits || error != std::errc() || stop != end || number > 1e9) break;
+      out = {number * factor, context_.document.PlaceOf(*node)};
+      return;
+    }
+    context_.Add(code::kSchema, *node,
+                 "`" + std::string(key) + "` is " + Describe(*node) + ", not " +
+                     std::string(what));
   }
 
   // Reports errors in the section `stages`. The section is not stored here,

@@ -57,6 +57,11 @@ bool IsTextOrNull(const JsonValue& value) {
   return value.IsNull() || value.IsString();
 }
 
+// Plans of earlier versions have the index of a rule in place of its name.
+bool IsRule(const JsonValue& value) {
+  return IsTextOrNull(value) || IsCount(value);
+}
+
 bool IsBool(const JsonValue& value) { return value.kind() == JsonKind::kBool; }
 
 bool IsTrue(const JsonValue& value) { return IsBool(value) && value.boolean(); }
@@ -216,7 +221,7 @@ constexpr Field kParamFields[] = {
     {"shape", IsShape, kShape},
     {"dtype", IsTextOrNull, kTextOrNull},
     {"spec", IsSpec, kSpec},
-    {"rule", IsCountOrNull, kCountOrNull},
+    {"rule", IsRule, "the name of a rule, or null"},
     {"shard_shape", IsShape, kShape},
     {"bytes_per_device", IsCountOrNull, kCountOrNull},
     {"kv_replicate", IsObject, kObject, false},

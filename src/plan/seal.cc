@@ -24,6 +24,7 @@
 #include "model/sub_axis.h"
 #include "plan/fingerprint.h"
 #include "plan/plan_form.h"
+#include "plan/rule_names.h"
 #include "source/checked.h"
 #include "source/digest.h"
 #include "source/index.h"
@@ -271,6 +272,11 @@ class Checker {
   bool CheckSizes() {
     const JsonValue rules = *root_.Find("rules");
     won_.assign(rules.size(), 0);
+    std::vector<std::string_view> patterns;
+    for (const JsonValue rule : rules.items()) {
+      patterns.push_back(rule.Find("match")->string());
+    }
+    rules_.emplace(patterns);
     size_t i = 0;
     for (const JsonMember param : root_.Find("params")->members()) {
       const ReadParam& read = plan_.params[i];
@@ -323,11 +329,11 @@ class Checker {
     const bool scalar = read.type.shape && read.type.shape->empty();
     if (rule.IsNull()) {
       if (!scalar) unmatched_ += count;
-    } else if (rule.integer() >= static_cast<int64_t>(won_.size())) {
+    } else if (const auto index = rules_->Find(rule)) {
+      won_[AsIndex(*index)] += count;
+    } else {
       findings_.Add(code::kSchema, rule.place(), "the plan has no such rule");
       return false;
-    } else {
-      won_[AsIndex(rule.integer())] += count;
     }
     return true;
   }
@@ -395,6 +401,7 @@ class Checker {
   // Indexed by class (parameters with the same entry, see PlanClasses): the
   // number of parameters of the class.
   std::vector<int64_t> counts_;
+  std::optional<RuleIndex> rules_;
   // Indexed by rule: the number of parameters that it is the first to match.
   std::vector<int64_t> won_;
   std::optional<int64_t> elements_ = 0, bytes_ = 0;

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "plan/rule_names.h"
 #include "plan/seal.h"
 #include "source/plain_text.h"
 #include "source/text_order.h"
@@ -65,10 +66,12 @@ std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
 bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
   const auto rules = RequiredMember(root, "rules", JsonKind::kArray, findings);
   if (!rules) return false;
+  std::vector<std::string_view> patterns;
   for (const JsonValue rule : rules->items()) {
     const auto match =
         RequiredMember(rule, "match", JsonKind::kString, findings);
     if (!match) return false;
+    patterns.push_back(match->string());
     view.rules.emplace_back(match->string());
     const auto source = rule.Find("source");
     view.rule_sources.emplace_back(
@@ -77,6 +80,7 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
   const auto params =
       RequiredMember(root, "params", JsonKind::kObject, findings);
   if (!params) return false;
+  const RuleIndex index(patterns);
   for (const JsonMember param : params->members()) {
     view.corrections.push_back(CorrectionsOf(param.value));
     const auto rule = param.value.Find("rule");
@@ -84,11 +88,11 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
       view.rule_of.push_back(-1);
       continue;
     }
-    if (rule->kind() != JsonKind::kInteger || rule->integer() < 0 ||
-        rule->integer() >= static_cast<int64_t>(view.rules.size())) {
+    const auto found = index.Find(*rule);
+    if (!found) {
       return RefuseSchema(*rule, "the plan has no such rule", findings);
     }
-    view.rule_of.push_back(static_cast<int32_t>(rule->integer()));
+    view.rule_of.push_back(*found);
   }
   return true;
 }

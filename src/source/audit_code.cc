@@ -13,6 +13,7 @@ std::span<const Code* const> AuditCodes() {
       &code::kAxisUnusedInProgram,  &code::kHostTransfer,
       &code::kOverAuditBudget,      &code::kTrafficGrew,
       &code::kWeightResharded,      &code::kLookupOfBatch,
+      &code::kOverStepBudget,
   };
   return kCodes;
 }

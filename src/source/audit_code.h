@@ -1,5 +1,5 @@
-// Lists the codes of family 6 (SHD6xx), which `shardc audit` reports about
-// compiled programs.
+// Lists the codes of family 6 (SHD6xx), which `shardc audit` and `shardc check`
+// report about compiled programs and about the budgets of steps.
 #ifndef SHARDC_SOURCE_AUDIT_CODE_H_
 #define SHARDC_SOURCE_AUDIT_CODE_H_
 
@@ -51,6 +51,9 @@ inline constexpr Code kWeightResharded{
 inline constexpr Code kLookupOfBatch{
     614, "lookup-of-batch", Level::kWarning,
     "each device looks up the tokens of other devices"};
+inline constexpr Code kOverStepBudget{
+    615, "over-step-budget", Level::kError,
+    "a step of a target takes more than its budget"};
 }  // namespace code
 
 // Returns every code of family 6, ascending.

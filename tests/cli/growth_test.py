@@ -55,6 +55,46 @@ class Inputs:
             "params": [{"name": one, "shape": shape, "dtype": "BF16"}
                        for one, shape in shapes]}))
 
+    def loop(self, n):
+        """A compiled program with a loop whose state is a tuple of n weights,
+        each of which is gathered and changed in the loop."""
+        state = "(s32[]" + n * ", f32[4,8]" + ")"
+        groups = "replica_groups={{0,1}}, dimensions={0}"
+        gathers = "".join(
+            f"  %w.{i} = f32[4,8] get-tuple-element(%p), index={i + 1}\n"
+            f"  %g.{i} = f32[8,8] all-gather(%w.{i}), {groups}\n"
+            f"  %n.{i} = f32[4,8] negate(%w.{i})\n"
+            for i in range(n))
+        outputs = "".join(f", %n.{i}" for i in range(n))
+        inputs = "".join(f", %a.{i}" for i in range(n))
+        arguments = "".join(
+            f"  %a.{i} = f32[4,8] parameter({i}), "
+            "sharding={devices=[2,1]<=[2]}, "
+            f"metadata={{op_name=\"p['layers_{i}']['w']\"}}\n"
+            for i in range(n))
+        return self.write("step.hlo.txt", f"""\
+HloModule jit_step, is_scheduled=true, num_partitions=2
+
+%cond (c: {state}) -> pred[] {{
+  %c = {state} parameter(0)
+  %ci = s32[] get-tuple-element(%c), index=0
+  %ck = s32[] constant(4)
+  ROOT %cl = pred[] compare(%ci, %ck), direction=LT
+}}
+
+%body (p: {state}) -> {state} {{
+  %p = {state} parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+{gathers}  ROOT %t = {state} tuple(%i{outputs})
+}}
+
+ENTRY %main () -> {state} {{
+{arguments}  %z = s32[] constant(0)
+  %s = {state} tuple(%z{inputs})
+  ROOT %r = {state} while(%s), condition=%cond, body=%body, backend_config={{"known_trip_count":{{"n":"4"}}}}
+}}
+""")
+
     def llama(self, n):
         """The n parameters of layers, which fold to four templates."""
         kinds = [("self_attn.q_proj", [64, 64]), ("self_attn.o_proj", [64, 64]),
@@ -423,6 +463,8 @@ CASES = [
     ("uses of a name", "lsp", 1000, references),
     ("edits of one change", "lsp", 2000, edits_of_one_line),
     ("rules in one line", "lsp", 500, hints_in_one_line),
+    ("weights of a loop", "audit", 100,
+     lambda files, n: ["audit", files.loop(n), "--mesh", "fsdp:2"]),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
     ("devices", "cost", 32, devices("cost", "--batch", "65536")),

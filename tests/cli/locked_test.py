@@ -56,6 +56,46 @@ targets:
         self.check(self.shardc("plan", "--write-locked"), 0)
         self.check(self.shardc("check", "--locked"), 0)
 
+    def test_a_new_rule_changes_only_what_it_matches(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        before = self.committed()
+        rules = self.read("r.yaml")
+        self.write("r.yaml", rules.replace(
+            "rules:\n", "rules:\n  - match: 'narrow'\n    spec: RowWise\n"))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        after = self.committed()
+        self.assertEqual(
+            [name for name in after["params"]
+             if after["params"][name] != before["params"][name]],
+            ["layers/0/narrow/kernel"])
+        self.assertEqual({name: one["rule"]
+                          for name, one in after["params"].items()},
+                         {"layers/0/wide/kernel": "kernel",
+                          "layers/0/narrow/kernel": "narrow",
+                          "layers/0/norm/scale": "scale"})
+
+    def test_a_plan_with_indices_of_rules_is_read(self):
+        """As earlier versions wrote them."""
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        new = self.read("one.plan.json")
+        shown = self.check(self.shardc(
+            "show", "rules", "--plan", "one.plan.json"), 0).out
+        plan = json.loads(new)
+        names = [rule["match"] for rule in plan["rules"]]
+        for param in plan["params"].values():
+            param["rule"] = names.index(param["rule"])
+        self.write("one.plan.json", json.dumps(plan))
+        self.write("new.json", new)
+        self.assertEqual([f["level"] for f in self.found()], ["note"])
+        self.assertEqual(self.check(self.shardc(
+            "show", "rules", "--plan", "one.plan.json"), 0).out, shown)
+        self.assertEqual(self.check(self.shardc(
+            "diff", "one.plan.json", "new.json"), 0).out, "no difference\n")
+        plan["params"]["layers/0/norm/scale"]["rule"] = "gone"
+        self.write("one.plan.json", json.dumps(plan))
+        self.assertIn("the plan has no such rule", self.check(self.shardc(
+            "diff", "one.plan.json", "new.json"), 2).err)
+
     def test_findings_that_differ_in_a_number_are_one(self):
         """The size of the mesh differs between targets, and the axis that does
         not divide the parameter is the same."""

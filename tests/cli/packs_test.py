@@ -86,8 +86,9 @@ class Packs(Case):
     def test_winners_are_what_python_finds(self):
         for entry, _, compiled in self.plans(MESHES[:1]):
             patterns = [re.compile(r["match"]) for r in compiled["rules"]]
+            self.assertEqual(len({r.pattern for r in patterns}), len(patterns))
             for name, param in compiled["params"].items():
-                first = next(index for index, pattern in enumerate(patterns)
+                first = next(pattern.pattern for pattern in patterns
                              if pattern.search(name))
                 self.assertEqual(param["rule"], first, name)
 

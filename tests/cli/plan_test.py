@@ -40,10 +40,10 @@ class Plan(Case):
                           + "  # shardc: ignore[SHD207] only counts matter\n")
             plan = self.check(run("plan", *MESH, "--rules", rules,
                                   "--manifest", LLAMA), 0).json()
-        for i, (one, rule) in enumerate(zip(patterns, plan["rules"])):
+        for one, rule in zip(patterns, plan["rules"]):
             found = [name for name in plan["params"] if re.search(one, name)]
             won = [name for name, param in plan["params"].items()
-                   if param["rule"] == i]
+                   if param["rule"] == one]
             self.assertEqual((rule["matched"], rule["params"]),
                              (len(found), len(won)), one)
         self.assertGreater(plan["rules"][3]["matched"],

@@ -156,7 +156,7 @@ class Program(ReportCase):
             project = self.write("shardc.yaml", {
                 "version": 1, "lint": {"ignore": ignored}, "targets": {}})
             html = self.report("--plan", plan, "--project", project,
-                               "--program", path("mistake.gathered_twice"))
+                               "--program", path("mistake.gathered_twice"), rc=1)
             self.assertEqual("SHD603" in html, not ignored)
         done = run("report", "--plan", plan, "--project", project)
         self.assertIn("`--project` has no effect", self.check(done, 2).err)
@@ -245,7 +245,7 @@ class Program(ReportCase):
                       "dimensions={0}"]
         at = self.write("long.txt", "\n".join(
             [*lines, "  ROOT %end = () tuple()", "}", ""]))
-        html = self.report(*self.small(), "--program", at)
+        html = self.report(*self.small(), "--program", at, rc=1)  # none compared
         self.assertLess(len(html.encode()), MOST)
         self.assertRegex(html, r"and [\d,]+ more rows")
         self.assertEqual(Page(html).wrong, [])

@@ -74,34 +74,34 @@ TEST_CASE("the entry of a parameter, by case") {
        {"dp:2,fsdp:4,tp:4,sp:2", "rules: [{match: w, spec: ColumnWise}]",
         R"({"a/w": {"shape": [4096, 4096], "dtype": "BF16"}})"},
        "a/w",
-       R"({"shape": [4096, 4096], "dtype": "BF16", "spec": [["fsdp", "sp"], "tp"], "rule": 0, "shard_shape": [512, 1024], "bytes_per_device": 1048576})"},
+       R"({"shape": [4096, 4096], "dtype": "BF16", "spec": [["fsdp", "sp"], "tp"], "rule": "w", "shard_shape": [512, 1024], "bytes_per_device": 1048576})"},
       {"an absent parallelism axis is left out",
        {"fsdp:4,tp:4", "rules: [{match: w, spec: ColumnWise}]",
         R"({"a/w": {"shape": [4096, 4096], "dtype": "BF16"}})"},
        "a/w",
-       R"({"shape": [4096, 4096], "dtype": "BF16", "spec": ["fsdp", "tp"], "rule": 0, "shard_shape": [1024, 1024], "bytes_per_device": 2097152})"},
+       R"({"shape": [4096, 4096], "dtype": "BF16", "spec": ["fsdp", "tp"], "rule": "w", "shard_shape": [1024, 1024], "bytes_per_device": 2097152})"},
       {"a dropped dimension with its bytes",
        {"fsdp:8,tp:4", "rules: [{match: w, spec: [tp, fsdp], illegal: drop}]",
         R"({"a/w": {"shape": [50257, 768], "dtype": "F32"}})"},
        "a/w",
-       R"({"shape": [50257, 768], "dtype": "F32", "spec": [null, "fsdp"], "rule": 0, "shard_shape": [50257, 96], "bytes_per_device": 19298688, "corrections": [{"dim": 0, "from": "tp", "to": null, "reason": "indivisible", "bytes_per_device_added": 14474016}]})"},
+       R"({"shape": [50257, 768], "dtype": "F32", "spec": [null, "fsdp"], "rule": "w", "shard_shape": [50257, 96], "bytes_per_device": 19298688, "corrections": [{"dim": 0, "from": "tp", "to": null, "reason": "indivisible", "bytes_per_device_added": 14474016}]})"},
       {"shrink keeps the longest run that divides",
        {"fsdp:4,tp:4,sp:3",
         "rules: [{match: w, spec: [[fsdp, sp], tp], illegal: shrink}]",
         R"({"a/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "a/w",
-       R"({"shape": [8, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": 0, "shard_shape": [2, 2], "bytes_per_device": 16, "corrections": [{"dim": 0, "from": ["fsdp", "sp"], "to": "fsdp", "reason": "indivisible", "bytes_per_device_added": 11}]})"},
+       R"({"shape": [8, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": "w", "shard_shape": [2, 2], "bytes_per_device": 16, "corrections": [{"dim": 0, "from": ["fsdp", "sp"], "to": "fsdp", "reason": "indivisible", "bytes_per_device_added": 11}]})"},
       {"pad rounds the largest shard up",
        {"fsdp:8,tp:4", "rules: [{match: w, spec: [tp, fsdp], illegal: pad}]",
         R"({"a/w": {"shape": [50257, 768], "dtype": "F32"}})"},
        "a/w",
-       R"({"shape": [50257, 768], "dtype": "F32", "spec": ["tp", "fsdp"], "rule": 0, "shard_shape": [12565, 96], "bytes_per_device": 4824960, "uneven": true})"},
+       R"({"shape": [50257, 768], "dtype": "F32", "spec": ["tp", "fsdp"], "rule": "w", "shard_shape": [12565, 96], "bytes_per_device": 4824960, "uneven": true})"},
       {"a mode's own spec",
        {"fsdp:4,tp:4",
         "rules: [{match: w, spec: [fsdp, tp], modes: {decode: [null, tp]}}]",
         R"({"a/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "a/w",
-       R"({"shape": [8, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": 0, "shard_shape": [2, 2], "bytes_per_device": 16, "modes": {"decode": {"spec": [null, "tp"], "shard_shape": [8, 2], "bytes_per_device": 64}}})"},
+       R"({"shape": [8, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": "w", "shard_shape": [2, 2], "bytes_per_device": 16, "modes": {"decode": {"spec": [null, "tp"], "shard_shape": [8, 2], "bytes_per_device": 64}}})"},
       {"no rule is tried for a scalar",
        {"fsdp:4,tp:4", "rules: [{match: w, spec: [fsdp, tp]}]",
         R"({"a/w": {"shape": [], "dtype": "F32"}})"},
@@ -111,7 +111,7 @@ TEST_CASE("the entry of a parameter, by case") {
        {"fsdp:4,tp:4", "rules: [{match: w, spec: [fsdp, tp]}]",
         R"({"a/w": {"shape": null, "dtype": null}})"},
        "a/w",
-       R"({"shape": null, "dtype": null, "spec": ["fsdp", "tp"], "rule": 0, "shard_shape": null, "bytes_per_device": null})"},
+       R"({"shape": null, "dtype": null, "spec": ["fsdp", "tp"], "rule": "w", "shard_shape": null, "bytes_per_device": null})"},
       {"like takes the other's spec, fitted to this rank",
        {"fsdp:4,tp:4",
         "separator: '.'\n"
@@ -119,21 +119,21 @@ TEST_CASE("the entry of a parameter, by case") {
         " {match: '\\.w$', spec: [tp, fsdp]}]",
         R"({"a.w": {"shape": [8, 8], "dtype": "F32"}, "a.w_scale": {"shape": [8], "dtype": "F32"}})"},
        "a.w_scale",
-       R"({"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": 0, "shard_shape": [2], "bytes_per_device": 8})"},
+       R"({"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": "(.*)\\.w_scale$", "shard_shape": [2], "bytes_per_device": 8})"},
       {"a placed expert lives at one coordinate",
        {"ep:4,tp:4",
         "rules: [{match: 'e/(\\d+)/w', spec: [tp, null], place: {axis: ep,"
         " index: 'e/(\\d+)/', count: 8}}]",
         R"({"e/5/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "e/5/w",
-       R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": 0, "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 2}})"},
+       R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": "e/(\\d+)/w", "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 2}})"},
       {"without a count there are as many as the names say",
        {"ep:2,tp:4",
         "rules: [{match: 'e/(\\d+)/w', spec: [tp, null], place: {axis: ep,"
         " index: 'e/(\\d+)/'}}]",
         R"({"e/0/w": {"shape": [8, 8], "dtype": "F32"}, "e/1/w": {"shape": [8, 8], "dtype": "F32"}, "e/2/w": {"shape": [8, 8], "dtype": "F32"}, "e/3/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "e/2/w",
-       R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": 0, "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 1}})"},
+       R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": "e/(\\d+)/w", "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 1}})"},
       {"like takes the other's place too",
        {"ep:4,tp:4",
         "rules: [{match: '(.*)/scale$', spec: {like: '\\1/w'}},"
@@ -141,13 +141,13 @@ TEST_CASE("the entry of a parameter, by case") {
         " index: 'e/(\\d+)/', count: 8}}]",
         R"({"e/5/w": {"shape": [8, 8], "dtype": "F32"}, "e/5/scale": {"shape": [8], "dtype": "F32"}})"},
        "e/5/scale",
-       R"({"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": 0, "shard_shape": [2], "bytes_per_device": 8, "placement": {"axis": "ep", "coordinate": 2}})"},
+       R"({"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": "(.*)/scale$", "shard_shape": [2], "bytes_per_device": 8, "placement": {"axis": "ep", "coordinate": 2}})"},
       {"min_size comes before legality",
        {"fsdp:4,tp:4",
         "policy: {min_size: 100}\nrules: [{match: w, spec: [fsdp, tp]}]",
         R"({"a/w": {"shape": [7, 7], "dtype": "F32"}})"},
        "a/w",
-       R"({"shape": [7, 7], "dtype": "F32", "spec": [], "rule": 0, "shard_shape": [7, 7], "bytes_per_device": 196, "corrections": [{"dim": null, "from": ["fsdp", "tp"], "to": [], "reason": "min_size", "bytes_per_device_added": 184}]})"},
+       R"({"shape": [7, 7], "dtype": "F32", "spec": [], "rule": "w", "shard_shape": [7, 7], "bytes_per_device": 196, "corrections": [{"dim": null, "from": ["fsdp", "tp"], "to": [], "reason": "min_size", "bytes_per_device_added": 184}]})"},
   };
   for (const PlanCase& c : cases) {
     CAPTURE(c.what);
@@ -160,20 +160,23 @@ TEST_CASE("the entry of a parameter, by case") {
 TEST_CASE("a rewrite of like holds what the pattern matched") {
   const std::string manifest =
       R"({"b/w": {"shape": [8], "dtype": "F32"}, "a/b/w": {"shape": [8], "dtype": "F32"}})";
-  const std::vector<std::string> rewrites = {
-      "{match: 'b/w$', spec: {like: '\\0'}}",
-      "{match: '(b)/(w)$', spec: {like: '\\1/\\2'}}",
-      "{match: '(b)/(w)$', spec: {like: '\\1\\/\\2'}}",
-      "{match: '(?:a)/(.*)$', spec: {like: '\\1'}}",
-      "{match: '.', spec: {like: b/w}}"};
-  for (const std::string& rule : rewrites) {
+  // The pattern of the rule, and the rule.
+  const std::vector<std::pair<std::string, std::string>> rewrites = {
+      {"b/w$", "{match: 'b/w$', spec: {like: '\\0'}}"},
+      {"(b)/(w)$", "{match: '(b)/(w)$', spec: {like: '\\1/\\2'}}"},
+      {"(b)/(w)$", "{match: '(b)/(w)$', spec: {like: '\\1\\/\\2'}}"},
+      {"(?:a)/(.*)$", "{match: '(?:a)/(.*)$', spec: {like: '\\1'}}"},
+      {".", "{match: '.', spec: {like: b/w}}"}};
+  for (const auto& rewrite : rewrites) {
+    const std::string& rule = rewrite.second;
     CAPTURE(rule);
     const auto compiled =
         Good({"fsdp:4,tp:4",
               "rules: [{match: '^b/w$', spec: [tp]}, " + rule + "]", manifest});
     CHECK(
         Line(*compiled, "a/b/w") ==
-        R"("a/b/w": {"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": 1, "shard_shape": [2], "bytes_per_device": 8})");
+        R"("a/b/w": {"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": ")" +
+            rewrite.first + R"(", "shard_shape": [2], "bytes_per_device": 8})");
   }
 }
 
@@ -266,7 +269,7 @@ TEST_CASE("unmatched and illegal parameters are part of the plan") {
   CHECK_FALSE(compiled->plan.summary.bytes_per_device.has_value());
   CHECK(
       Line(*compiled, "w") ==
-      R"("w": {"shape": [6, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": 0, "shard_shape": null, "bytes_per_device": null})");
+      R"("w": {"shape": [6, 8], "dtype": "F32", "spec": ["fsdp", "tp"], "rule": "w", "shard_shape": null, "bytes_per_device": null})");
 }
 
 TEST_CASE("the fullest device counts placed tensors by coordinate") {

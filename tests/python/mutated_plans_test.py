@@ -138,6 +138,10 @@ def differing(a, b, path=""):
             else:
                 yield inner
     elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        # Parameters name their rule, so the order of the rules is free.
+        if path == "rules" and all(isinstance(one, dict) for one in b):
+            a, b = (sorted(of, key=lambda one: str(one["match"]))
+                    for of in (a, b))
         for number, (one, other) in enumerate(zip(a, b)):
             yield from differing(one, other, f"{path}[{number}]")
     elif not same(a, b):

@@ -11,7 +11,9 @@
 #include "emit/findings/json.h"
 #include "plan/fingerprint.h"
 #include "plan/kv_replicas.h"
+#include "plan/rule_names.h"
 #include "source/file_sink.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 #include "source/thread_pool.h"
 
@@ -82,13 +84,18 @@ void WriteCorrections(JsonWriter& json,
   if (any) json.EndArray();
 }
 
-void WriteLayout(JsonWriter& json, const Plan& plan,
-                 const ParamLayout& layout) {
+// `rules` has the names of the plan's rules.
+void WriteLayout(JsonWriter& json, const Plan& plan, const ParamLayout& layout,
+                 std::span<const std::string> rules) {
   const ModeLayout& train = layout.modes[0];
   WriteTypeMembers(json, plan.types[layout.type]);
   WriteSpecMember(json, train.spec);
-  json.Member("rule",
-              layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
+  json.Key("rule");
+  if (layout.rule < 0) {
+    json.Null();
+  } else {
+    json.String(rules[AsIndex(layout.rule)]);
+  }
   WriteSizes(json, train);
   if (!layout.parts.empty()) {
     json.Key("parts");
@@ -136,10 +143,13 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
   // For each layout, the members of its JSON object, without the braces.
   std::vector<std::string_view> members;
   layouts.reserve(plan.layouts.size());
+  std::vector<std::string_view> patterns;
+  for (const PlannedRule& rule : plan.rules) patterns.push_back(rule.match);
+  const std::vector<std::string> rules = RuleNames(patterns);
   for (const ParamLayout& layout : plan.layouts) {
     layouts.push_back(std::string(end_of_key) + JsonText([&](JsonWriter& text) {
                         text.BeginObject();
-                        WriteLayout(text, plan, layout);
+                        WriteLayout(text, plan, layout, rules);
                         text.EndObject();
                       }));
     const std::string_view whole =

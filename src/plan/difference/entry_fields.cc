@@ -1,7 +1,7 @@
 // Compares a parameter's entries in two plans member by member. Members are
 // compared as texts with normalised spacing and order. For example:
 //
-//   {"spec": ["tp"], "rule": 3}   {"spec": [null], "rule": 4}
+//   {"spec": ["tp"], "rule": "wq"}   {"spec": [null], "rule": "w.*"}
 //
 // Only the difference of "spec" is reported for these two entries. The
 // difference of "rule" has the same cause, an edit of the rules.
@@ -151,10 +151,10 @@ class EntryComparison {
     }
   }
 
-  // Returns the pattern of the entry's rule. Returns the rule's index as text
-  // if the plan has no rule with this index, and "absent" if the entry has no
-  // rule. Patterns are compared instead of indices, because a rule that is
-  // inserted into the list changes the indices of all rules after it.
+  // Returns the name of the entry's rule, which is its pattern, as JSON. Plans
+  // of earlier versions have an index in place of the name; it is returned as
+  // text if the plan has no rule with this index. Returns "absent" if the entry
+  // has no rule.
   static std::string PatternOf(const JsonMembers& members,
                                const RulePatterns& rules) {
     const auto index = MemberAt(members, "rule");
