@@ -184,6 +184,10 @@ class ProjectReader {
     const auto fields = Fields::Read(context_, node, keys::kBudget);
     if (!fields) return;
     StepBudget& out = target.budget;
+    // A target that only serves has no training step to limit.
+    const auto trains = std::find(target.modes.begin(), target.modes.end(),
+                                  Mode::kTrain) != target.modes.end();
+    if (!target.modes.empty() && !trains) out.mode = target.modes[0];
     if (const YamlNode* mode = fields->Find("mode")) {
       std::vector<Mode> modes;
       ReadModes(*mode, modes);
