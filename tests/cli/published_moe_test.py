@@ -237,17 +237,21 @@ class PublishedMoe(Case):
         self.assertEqual(len(notes), 1)
 
     def test_no_mesh_sends_tokens_over_more_than_eight_hosts(self):
-        """128 H100s are 16 hosts."""
+        """32 devices with two on a host are 16 hosts, and a model has 32
+        experts."""
+        profile = os.path.join(self.folder.name, "pairs.yaml")
+        with open(profile, "w", encoding="utf-8") as file:
+            file.write("schema: shardc.profile/v1\nbase: h100-sxm\nname: pairs\n"
+                       "chips: {per_host: 2}\n")
         done = self.check(run(
             "search", "--no-project", "--model", os.path.join(
-                TESTDATA, "configs", "qwen3-30b-a3b.config.json"),
-            "--devices", "128", "--profile", "h100-sxm", "--batch", "256",
-            "--seq", "4096", "--stack", "megatron", "--microbatches", "2",
+                TESTDATA, "configs", "granite-3.1-1b-a400m.config.json"),
+            "--devices", "32", "--profile", profile, "--batch", "32",
+            "--seq", "512", "--stack", "megatron", "--microbatches", "1",
             "--remat", "everything_saveable", "--zero", "1", "--prove", "0",
-            "--format", "json"), 0).json()
+            "--keep", "rules", "--format", "json"), 0).json()
         for one in [done["winner"], *done["front"]]:
-            sizes = one["mesh"]
-            self.assertLessEqual(sizes.get("ep", 1) * sizes.get("tp", 1), 64)
+            self.assertLessEqual(one["mesh"].get("ep", 1), 16)
 
     def test_experts_in_a_host_are_not_slower_than_over_hosts(self):
         def exchange(ep):
