@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <span>
 #include <string_view>
@@ -27,6 +28,8 @@ namespace {
 // The names of step::Reduction's values, in the same order.
 constexpr std::array<std::string_view, 3> kReductions = {"sharded", "once",
                                                          "each"};
+
+constexpr double kLeastCapacity = 0.1, kMostCapacity = 64;
 
 std::string ListOf(std::span<const std::string_view> names) {
   std::string out;
@@ -72,7 +75,27 @@ class CostFlagParser {
     }
   }
 
+  // Reads one of the names of an enumeration, in the order of its values.
+  template <typename To>
+  void Choice(std::string_view flag, const std::string& text,
+              std::span<const std::string_view> names, To& to) {
+    if (text.empty()) return;
+    const auto found = std::find(names.begin(), names.end(), text);
+    if (found == names.end()) return Wrong(flag, text, names, findings_);
+    to = static_cast<typename std::decay_t<decltype(Value(to))>>(found -
+                                                                 names.begin());
+  }
+
  private:
+  template <typename Of>
+  static Of Value(const Of& of) {
+    return of;
+  }
+  template <typename Of>
+  static Of Value(const std::optional<Of>& of) {
+    return of.value_or(Of{});
+  }
+
   static constexpr int64_t kMostCount = int64_t{1} << 40;
   Findings& findings_;
 };
@@ -153,19 +176,65 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
+// Reads `--matmul-dtype`: a dtype, or 8-bit numbers with a scale for each of
+// many blocks.
+void ReadProducts(const std::string& text, cost::Settings& out,
+                  Findings& findings) {
+  for (const auto scaling : {cost::Scaling::kMx, cost::Scaling::kBlocks}) {
+    if (text != cost::kScalingNames[static_cast<size_t>(scaling)]) continue;
+    out.products = Dtype::kF8E4M3;
+    out.scaling = scaling;
+    return;
+  }
+  CostFlagParser(findings).Type("--matmul-dtype", text, out.products);
+  if (out.products != Dtype::kF8E8M0) return;
+  findings.Add(code::kUsage, FlagPlace("--matmul-dtype", text),
+               ShortQuote(text) +
+                   " is the dtype of the scales of blocks, and no product has "
+                   "operands of it",
+               "write `mxfp8` for 8-bit products with a scale for each 32 "
+               "numbers, or float8_e4m3fn");
+}
+
+// Reads the options of models with experts.
+void ReadExperts(const CostFlags& flags, cost::Settings& out,
+                 Findings& findings) {
+  CostFlagParser reader(findings);
+  reader.Choice("--dispatcher", flags.dispatcher, cost::kDispatcherNames,
+                out.dispatcher);
+  reader.Choice("--graphs", flags.graphs, cost::kGraphsNames, out.graphs);
+  reader.Choice("--routing", flags.routing, cost::kRoutingNames, out.routing);
+  out.overlap_experts = flags.overlap_experts;
+  const std::string& text = flags.capacity_factor;
+  if (text.empty()) return;
+  double factor = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, factor);
+  if (error != std::errc() || stop != end || !(factor >= kLeastCapacity) ||
+      factor > kMostCapacity) {
+    findings.Add(code::kUsage, FlagPlace("--capacity-factor", text),
+                 ShortQuote(text) + " is no number from 0.1 to 64",
+                 "1.25 lets an expert compute a quarter more than its equal "
+                 "part of the rows");
+    return;
+  }
+  out.capacity_factor = factor;
+}
+
 // Returns the option `--stack NAME`. Shells complete the known names of
 // software stacks.
 Option StackOption(std::string* to) {
-  Option option = {
-      .name = "--stack",
-      .to = to,
-      .value = "NAME",
-      .help =
-          "training software: compiled, megatron, xla, eager, eager-bf16, hf, "
-          "megatron-2021 or deepspeed-2021 (default: xla for TPUs, "
-          "Trainium and parameters of JAX, else compiled)",
-      .words = {},
-      .also = "--runtime"};
+  Option option = {.name = "--stack",
+                   .to = to,
+                   .value = "NAME",
+                   .help =
+                       "training software: compiled, megatron, "
+                       "megatron-2026-06, xla, eager, "
+                       "eager-bf16, hf, megatron-2021 or deepspeed-2021 "
+                       "(default: xla for TPUs, "
+                       "Trainium and parameters of JAX, else compiled)",
+                   .words = {},
+                   .also = "--runtime"};
   for (std::string_view name : cost::StackNames()) {
     option.words.emplace_back(name);
   }
@@ -260,8 +329,39 @@ Options OptionsOfCost(CostFlags& flags) {
       {.name = "--matmul-dtype",
        .to = &flags.matmul_dtype,
        .value = "DTYPE",
-       .help = "dtype of the matrix products of layers, such as float8_e4m3fn "
+       .help = "dtype of the matrix products of layers, such as float8_e4m3fn; "
+               "mxfp8 and fp8_blocks have a scale for each of many blocks "
                "(default: that of activations)"},
+      {.name = "--dispatcher",
+       .to = &flags.dispatcher,
+       .value = "alltoall|deepep|hybridep",
+       .help = "what sends tokens to their experts: alltoall sends a copy for "
+               "each expert, deepep and hybridep one to each device and host "
+               "(default: alltoall)",
+       .words = {std::begin(cost::kDispatcherNames),
+                 std::end(cost::kDispatcherNames)}},
+      {.name = "--ep-overlap",
+       .to = &flags.overlap_experts,
+       .help = "tokens are sent to experts while another micro-batch is "
+               "computed"},
+      {.name = "--graphs",
+       .to = &flags.graphs,
+       .value = "none|partial|step",
+       .help = "CUDA graphs: none, those of attention and of the router, or "
+               "those of the whole step (default: none; XLA: step)",
+       .words = {std::begin(cost::kGraphsNames), std::end(cost::kGraphsNames)}},
+      {.name = "--routing",
+       .to = &flags.routing,
+       .value = "balanced|natural",
+       .help = "whether all experts get equally many tokens, as benchmarks "
+               "force it, or as many as a router sends (default: balanced)",
+       .words = {std::begin(cost::kRoutingNames),
+                 std::end(cost::kRoutingNames)}},
+      {.name = "--capacity-factor",
+       .to = &flags.capacity_factor,
+       .value = "X",
+       .help = "rows that an expert computes at most, as a multiple of its "
+               "equal part; further rows are dropped (default: none are)"},
       {.name = "--memory",
        .to = &flags.memory,
        .value = "SIZE",
@@ -319,7 +419,8 @@ std::optional<cost::Settings> ParseSettings(const CostFlags& flags,
   out.read_profile = ReadProfile(flags.profile, findings);
   out.profile = out.read_profile.get();
   out.overlap_tensor = flags.overlap_tensor;
-  reader.Type("--matmul-dtype", flags.matmul_dtype, out.products);
+  ReadProducts(flags.matmul_dtype, out, findings);
+  ReadExperts(flags, out, findings);
   if (!flags.stack.empty()) {
     out.stack = cost::FindStack(flags.stack);
     if (out.stack == nullptr) {

@@ -26,7 +26,8 @@ struct CostFlags {
   std::string dtype, kv_dtype, logits_dtype, remat;
   std::string operation, pipeline_axis;
   std::string profile, memory, stack, matmul_dtype, loss, loss_chunk;
-  bool overlap_tensor = false;
+  std::string dispatcher, graphs, capacity_factor, routing;
+  bool overlap_tensor = false, overlap_experts = false;
 };
 
 // Returns the options that fill CostFlags, with the input options at the end.

@@ -26,6 +26,7 @@
 #include <tuple>
 
 #include "cost/expected_seconds.h"
+#include "cost/experts.h"
 #include "cost/exposure.h"
 #include "cost/products.h"
 #include "cost/rates.h"
@@ -45,6 +46,11 @@ constexpr double kOtherKernels = 8;
 constexpr double kLossBytes = 20;
 // The bytes of memory that unfused attention reads and writes for each score.
 constexpr double kScoreBytes = 11;
+// The same for flash attention whose kernel cannot add sinks to the softmax.
+constexpr double kSinkScoreBytes = 5;
+// The bytes of memory that recomputing both norms of a layer with experts reads
+// and writes for each element of the hidden state.
+constexpr double kNormBytes = 8;
 // Ring attention sends keys and values while it computes. Even if computation
 // hides such a transfer, the step becomes longer by this fraction of the
 // transfer's time.
@@ -59,8 +65,9 @@ constexpr double kGradientsCost = 0.05;
 // The seconds of a forward pass over all layers and micro-batches, or of the
 // part of it that the backward pass recomputes.
 struct Pass {
-  double products = 0, attention = 0, other = 0;
-  double Sum() const { return products + attention + other; }
+  // `routing` is ExpertLayers::Routing() of all layers.
+  double products = 0, attention = 0, other = 0, routing = 0;
+  double Sum() const { return products + attention + other + routing; }
 };
 
 double LayerCount(const CostInputs& work,
@@ -86,40 +93,97 @@ class StepTime {
         hidden_(hidden),
         products_(ProductsOf(work, tokens)),
         layers_(LayerCount(work, products_)),
+        experts_(work, settings, stack, products_, layers_),
         exposure_(work, settings, communication, stack, layers_),
         unfused_(IsUnfused(settings, stack)),
+        stores_sinks_(experts_.Any() && work.model &&
+                      work.model->attention_sinks && !stack.fuses_sinks),
+        norms_heads_(std::any_of(work.params.begin(), work.params.end(),
+                                 [](const ParamClass& param) {
+                                   return param.name.find("q_norm") !=
+                                          std::string::npos;
+                                 })),
         optimizer_bytes_(OptimizerBytes()) {}
 
   std::vector<TimePart> PartsAt(const Rates& rates) const {
     const Pass forward = ForwardAt(rates);
     const Pass again = RecomputedOf(forward, rates);
-    const Pass backward = {
-        2 * forward.products,
-        forward.attention * (unfused_ ? kUnfusedBackward : kFlashBackward),
-        2 * forward.other};
-    const Moves moves = exposure_.At(rates);
-    const Exposed before = ExposedOf(moves.forward, forward.attention, rates);
-    const Exposed after = ExposedOf(moves.backward, backward.attention, rates);
+    const Pass backward = {2 * forward.products,
+                           forward.attention * AttentionBackward(),
+                           2 * forward.other, 2 * forward.routing};
+    const Moves moves = exposure_.At(rates, experts_);
+    Exposed before = ExposedOf(moves.forward, forward.attention, rates);
+    Exposed after = ExposedOf(moves.backward, backward.attention, rates);
+    before.experts += DispatchAt(rates, 2);
+    after.experts += DispatchAt(rates, RepeatsDispatch() ? 4 : 2);
     const double forward_s = forward.Sum() + before.Sum();
     const double backward_s = backward.Sum() + again.Sum() + after.Sum();
     const double weights = WeightsAt(moves, forward_s, backward_s, rates);
-    const double layers_s = forward_s + backward_s + weights;
+    double layers_s = forward_s + backward_s + weights;
+    const double host = std::max(
+        0.0, Real(settings_.microbatches) * experts_.Host(rates) - layers_s);
+    layers_s += host;
     const double head = HeadAt(rates);
     const double gradients = GradientsAt(moves.gradients, layers_s);
     const double optimizer = optimizer_bytes_ / rates.optimizer_bytes;
     const double step = layers_s + head + gradients + optimizer;
-    return {{"products", forward.products + backward.products},
-            {"attention", forward.attention + backward.attention},
-            {"other_operations", forward.other + backward.other},
-            {"recomputation", again.Sum()},
-            {"head_and_loss", head},
-            {"tensor_collectives", before.tensor + after.tensor},
-            {"weight_collectives", weights},
-            {"context_collectives", before.ring + after.ring},
-            {"expert_collectives", before.experts + after.experts},
-            {"gradients", gradients},
-            {"optimizer", optimizer},
-            {"scale", step * rates.scale * exposure_.Doublings()}};
+    std::vector<TimePart> out = {
+        {"products", forward.products + backward.products},
+        {"attention", forward.attention + backward.attention},
+        {"other_operations", forward.other + backward.other},
+        {"recomputation", again.Sum()},
+        {"head_and_loss", head},
+        {"tensor_collectives", before.tensor + after.tensor},
+        {"weight_collectives", weights},
+        {"context_collectives", before.ring + after.ring},
+        {"expert_collectives", before.experts + after.experts},
+        {"gradients", gradients},
+        {"optimizer", optimizer},
+        {"scale", step * rates.scale * exposure_.Doublings()}};
+    if (experts_.Any()) {
+      out.insert(out.begin() + 3,
+                 {"expert_routing", forward.routing + backward.routing});
+      out.insert(out.end() - 1, {"host", host});
+    }
+    return out;
+  }
+
+  // Returns the parts of a layer with experts for one micro-batch, in the
+  // forward and the backward pass. Collectives of weights and of
+  // tensor-parallel activations, and recomputation, have the mean times of all
+  // layers.
+  std::vector<TimePart> ExpertLayerAt(const Rates& rates) const {
+    if (!experts_.Any()) return {};
+    const double mean = Real(settings_.microbatches) * layers_;
+    const std::vector<TimePart> step = PartsAt(rates);
+    const auto part = [&](std::string_view name) {
+      const auto found =
+          std::find_if(step.begin(), step.end(),
+                       [&](const TimePart& one) { return one.name == name; });
+      return found->seconds / mean;
+    };
+    const auto products = [&](bool experts) {
+      return LayerProducts(rates, true, [&](const Product& one) {
+        return one.expert == experts && !one.OfDenseMlp();
+      });
+    };
+    std::vector<TimePart> out = {
+        {"products", 3 * products(false)},
+        {"attention", part("attention")},
+        {"other_operations", 3 * (OtherBytes(true) / rates.other_bytes +
+                                  kOtherKernels * rates.launch)},
+        {"expert_products", 3 * products(true)},
+        {"expert_routing", 3 * experts_.Routing(rates)},
+        {"recomputation", part("recomputation")},
+        {"tensor_collectives", part("tensor_collectives")},
+        {"weight_collectives", part("weight_collectives")},
+        {"context_collectives", part("context_collectives")},
+        {"expert_collectives",
+         part("expert_collectives") * layers_ / experts_.Layers()}};
+    double sum = 0;
+    for (const TimePart& one : out) sum += one.seconds;
+    out.push_back({"host", std::max(0.0, experts_.HostOfLayer(rates) - sum)});
+    return out;
   }
 
  private:
@@ -150,6 +214,25 @@ class StepTime {
     return std::max(rates.hidden_cost * before, before - forward_s) +
            std::max(rates.hidden_cost * after, after - backward_s) +
            (before + after) / layers_;
+  }
+
+  // Returns whether the backward pass sends the tokens to their experts again.
+  // If so, it repeats all of the layer's experts.
+  bool RepeatsDispatch() const {
+    return settings_.remat.keep == step::Keep::kNothing ||
+           (settings_.remat.Recomputes() && memory_.activations &&
+            IsRecomputed("dispatched"));
+  }
+
+  // Returns the exposed seconds of `count` all-to-alls for each layer and
+  // micro-batch.
+  double DispatchAt(const Rates& rates, double count) const {
+    return rates.dispatch_exposed * count * experts_.AllToAll(rates) *
+           experts_.Layers() * Real(settings_.microbatches);
+  }
+
+  double AttentionBackward() const {
+    return unfused_ || stores_sinks_ ? kUnfusedBackward : kFlashBackward;
   }
 
   double GradientsAt(double seconds, double layers_s) const {
@@ -195,11 +278,16 @@ class StepTime {
                          rates.launch);
   }
 
+  // Returns the seconds of the products of all layers, or of those of one layer
+  // for a single micro-batch. The product of the router is a part of
+  // ExpertLayers::Routing().
   template <typename Counts>
-  double LayerProducts(const Rates& rates, const Counts& counts) const {
+  double LayerProducts(const Rates& rates, bool one_layer,
+                       const Counts& counts) const {
     std::map<std::tuple<int, bool, double, double, double>, Product> kernels;
     for (const Product& one : products_) {
       if (one.role == Role::kHead || !counts(one)) continue;
+      if (one.role == Role::kRouter && experts_.Any()) continue;
       auto& kernel = kernels[{KernelOf(one.role), one.expert, one.layers,
                               one.rows, one.in}];
       const double out = kernel.out + one.out;
@@ -207,25 +295,38 @@ class StepTime {
       kernel.out = out;
     }
     double seconds = 0;
-    for (const auto& [key, kernel] : kernels) {
-      seconds += ProductSeconds(kernel, rates.layers, rates.layer_curve, rates);
+    for (auto& [key, kernel] : kernels) {
+      if (one_layer) kernel.layers = 1;
+      seconds +=
+          kernel.expert
+              ? kernel.layers * experts_.OfProduct(kernel, rates)
+              : ProductSeconds(kernel, rates.layers, rates.layer_curve, rates);
     }
-    return seconds * Real(settings_.microbatches);
+    return one_layer ? seconds : seconds * Real(settings_.microbatches);
   }
 
   Pass ForwardAt(const Rates& rates) const {
     const double micro = Real(settings_.microbatches);
     Pass out;
-    out.products = LayerProducts(rates, [](const Product&) { return true; });
+    out.products =
+        LayerProducts(rates, false, [](const Product&) { return true; });
+    out.routing = micro * experts_.Layers() * experts_.Routing(rates);
     const double flops = AttentionFlops(work_, tokens_);
     if (unfused_) {
       out.attention = micro * (4 * flops / rates.attention +
                                kScoreBytes * Scores() / rates.other_bytes);
+    } else if (stores_sinks_) {
+      // All scores are computed, those of later tokens too.
+      const double width = Real(work_.model->head_dim.value_or(0));
+      out.attention =
+          micro * (4 * Scores() * width / rates.attention +
+                   kSinkScoreBytes * Scores() / rates.product_bytes +
+                   layers_ * rates.launch);
     } else {
       out.attention =
           micro * (flops / rates.attention + layers_ * rates.launch);
     }
-    out.other = micro * (OtherBytes() / rates.other_bytes +
+    out.other = micro * (OtherBytes(false) / rates.other_bytes +
                          kOtherKernels * layers_ * rates.launch);
     return out;
   }
@@ -240,13 +341,17 @@ class StepTime {
 
   // Returns the bytes that norms, residual sums, rotations, activation
   // functions and casts to 8 bits read and write for one micro-batch, with two
-  // bytes per element.
-  double OtherBytes() const {
+  // bytes per element. With `one_layer`, returns those of a layer with experts.
+  // Those of experts themselves are a part of ExpertLayers::Routing().
+  double OtherBytes(bool one_layer) const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
     // The number of rows of attention's output projections, summed over layers.
     double outputs = 0;
     for (const Product& one : products_) {
-      const double layer_rows = one.rows * one.layers;
+      if (experts_.Any() && (one.expert || (one_layer && one.OfDenseMlp()))) {
+        continue;
+      }
+      const double layer_rows = one_layer ? one.rows : one.rows * one.layers;
       switch (one.role) {
         case Role::kQuery:
         case Role::kKey:
@@ -254,10 +359,23 @@ class StepTime {
         case Role::kFusedQkv:
         case Role::kFusedKeyValue:
           elements += 2 * layer_rows * one.out;
+          // Norms of queries and keys.
+          if (experts_.Any() && norms_heads_ &&
+              (one.role == Role::kQuery || one.role == Role::kKey)) {
+            elements += 2 * layer_rows * one.out;
+          }
           if (RunsInFp8(settings_) && one.role != Role::kKey &&
               one.role != Role::kValue) {
             elements += layer_rows * one.in;
           }
+          break;
+        case Role::kLatentDown:
+          if (experts_.Any() && RunsInFp8(settings_)) {
+            elements += layer_rows * one.in / 2;
+          }
+          break;
+        case Role::kLatentUp:
+          if (experts_.Any()) elements += 2 * layer_rows * one.out;
           break;
         case Role::kGate:
         case Role::kUp:
@@ -283,10 +401,19 @@ class StepTime {
     }
     // The encoder and the decoder have different numbers of tokens, so the rows
     // are summed over the layers of both.
-    const double rows =
+    double rows =
         tokens_.encoder_length > 0 ? outputs : Real(tokens_.All()) * layers_;
+    if (one_layer) rows = Real(tokens_.All());
     elements += 10 * rows * hidden_ / split;
     return 2 * elements;
+  }
+
+  // Returns the elements of the hidden state of one micro-batch, over all
+  // layers.
+  double NormElements() const {
+    double split = Real(work_.Parts(work_.hidden));
+    if (stack_.splits_norms) split = std::max(split, HeadParts());
+    return Real(tokens_.All()) * layers_ * hidden_ / split;
   }
 
   // Returns the number of parts into which the heads are divided. It is the
@@ -349,15 +476,28 @@ class StepTime {
     // pass, including tensors that no gradient needs.
     if (settings_.remat.keep == step::Keep::kNothing) return forward;
     Pass out;
-    out.products = LayerProducts(rates, [&](const Product& one) {
+    out.products = LayerProducts(rates, false, [&](const Product& one) {
+      if (one.expert && RepeatsDispatch()) return true;
       const std::string_view name = TensorOf(one.role);
       return !name.empty() && IsRecomputed(name);
     });
     if (IsRecomputed("context") || IsRecomputed("logits")) {
       out.attention = forward.attention;
     }
-    if (IsRecomputed("norm") || IsRecomputed("activation")) {
-      out.other = forward.other;
+    if (!experts_.Any()) {
+      if (IsRecomputed("norm") || IsRecomputed("activation")) {
+        out.other = forward.other;
+      }
+      return out;
+    }
+    const double micro = Real(settings_.microbatches);
+    if (IsRecomputed("norm")) {
+      out.other = micro * kNormBytes * NormElements() / rates.other_bytes;
+    }
+    if (RepeatsDispatch()) {
+      out.routing = forward.routing;
+    } else if (IsRecomputed("product")) {
+      out.routing = micro * experts_.Layers() * experts_.Activation(rates);
     }
     return out;
   }
@@ -366,8 +506,9 @@ class StepTime {
     double seconds = 0;
     for (const Product& one : products_) {
       if (one.role != Role::kHead) continue;
-      seconds += 3 * ProductSeconds(one, rates.head, rates.head_curve, rates) +
-                 kLossBytes * one.rows * one.out / rates.other_bytes;
+      seconds +=
+          3 * ProductSeconds(one, rates.head, rates.head_curve, rates) +
+          kLossBytes * one.rows * one.out * one.layers / rates.other_bytes;
     }
     return seconds * Real(settings_.microbatches);
   }
@@ -399,8 +540,13 @@ class StepTime {
   const double hidden_;
   const std::vector<Product> products_;
   const double layers_;
+  const ExpertLayers experts_;
   const Exposure exposure_;
   const bool unfused_;
+  // True if attention stores scores because its kernel cannot add sinks.
+  const bool stores_sinks_;
+  // True if queries and keys are normalised.
+  const bool norms_heads_;
   const double optimizer_bytes_;
 };
 
@@ -470,6 +616,7 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
   ExpectedTime out;
   out.parts = step->PartsAt(rates);
   out.seconds = SumOf(out.parts);
+  out.expert_layer = step->ExpertLayerAt(rates);
   out.least = SumOf(step->PartsAt(BestRates(settings)));
   out.most = SumOf(step->PartsAt(WorstRates(rates)));
   const auto flops = FlopsOf(work, settings, Memory{});
@@ -480,6 +627,8 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                           Real(work.mesh.devices) / out.seconds;
   out.stack = &stack;
   out.stack_assumed = settings.stack == nullptr;
+  out.has_experts = work.model && work.model->experts;
+  out.measured = profile->efficiency.runs > 0 && !IsTorus(profile->fabric);
   out.calibrated =
       profile->efficiency.runs > 0 && !(work.model && work.model->experts);
   return out;

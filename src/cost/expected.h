@@ -34,6 +34,9 @@ struct TimePart {
 struct ExpectedTime {
   double seconds = 0;
   std::vector<TimePart> parts;  // the sum of their seconds is `seconds`
+  // The parts of one layer with experts, for one micro-batch, in the forward
+  // and the backward pass. Empty if no layer has experts.
+  std::vector<TimePart> expert_layer;
   // Bounds of `seconds`. In `least` every part runs at its peak rate, and every
   // collective that can be hidden is hidden. In `most`, products, attention and
   // element-wise ops run at the rates of the worst published runs, and no
@@ -48,6 +51,9 @@ struct ExpectedTime {
   // True if the device's rates were fitted to published runs, and the model has
   // no experts. The published runs are of models without experts.
   bool calibrated = false;
+  // True if the model has experts, and if published runs have the device. The
+  // errors of models with experts are larger (cost/experts.h).
+  bool has_experts = false, measured = false;
 };
 
 // Returns the expected time of a step. Returns nullopt if the mode is not

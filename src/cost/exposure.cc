@@ -143,9 +143,10 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   return Real(one.sent) / BusRate(place, rates) + count * latency;
 }
 
-Moves Exposure::At(const Rates& rates) const {
+Moves Exposure::At(const Rates& rates, const ExpertLayers& experts) const {
   Moves out;
   for (const Transfer& one : communication_.transfers) {
+    if (experts.IsDispatch(one)) continue;
     const double seconds = Seconds(one, rates);
     // In ZeRO stage 2 the updated weights are gathered for the next forward
     // pass, so the time of this all-gather is added to the forward pass.

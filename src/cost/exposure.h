@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cost/communication.h"
+#include "cost/experts.h"
 #include "cost/inputs.h"
 #include "cost/rates.h"
 #include "cost/settings.h"
@@ -43,7 +44,8 @@ class Exposure {
            const Communication& communication, const Stack& stack,
            double layers);
 
-  Moves At(const Rates& rates) const;
+  // Leaves out the all-to-alls whose time is ExpertLayers::AllToAll().
+  Moves At(const Rates& rates, const ExpertLayers& experts) const;
   // Returns the base-2 logarithm of the number of hosts. On a torus, 256
   // devices are treated as one host.
   double Doublings() const;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "cost/chosen_inputs.h"
+#include "cost/experts.h"
 #include "cost/legality.h"
 #include "cost/matrix_dims.h"
 #include "cost/mixers.h"
@@ -35,6 +36,7 @@
 #include "roles/layer_stacks.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/wording.h"
 #include "step/build.h"
 #include "step/role_uses.h"
 
@@ -354,6 +356,18 @@ void NoteExpertAxes(CostInputs& work) {
   }
 }
 
+// Sets the layers that predict further tokens, and adds a note about them.
+void AddNextTokenLayers(CostInputs& work) {
+  if (work.mode != Mode::kTrain) return;
+  work.next_token_layers = NextTokenLayers(work.params, work.model);
+  if (work.next_token_layers == 0) return;
+  work.notes.push_back(
+      "`num_nextn_predict_layers` is " + CountText(work.next_token_layers) +
+      ": the time includes that many more layers with experts and heads at the "
+      "end of the model; the parameters do not have them, so memory does not "
+      "include them");
+}
+
 std::string Key(const TensorType& type, const Spec& spec) {
   std::string out = "\n";
   if (type.shape) out += ShapeText(*type.shape);
@@ -506,6 +520,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   if (compiled.manifest.dtype_assumed) out.notes.emplace_back(kDtypeAssumed);
   Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
+  AddNextTokenLayers(out);
   return out;
 }
 
@@ -561,6 +576,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
   NoteExpertAxes(out);
+  AddNextTokenLayers(out);
   return out;
 }
 

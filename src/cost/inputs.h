@@ -149,6 +149,9 @@ struct CostInputs {
   // The hidden size of the entire model. It is set if `params` are only a part
   // of the model's parameters, such as those of a stage without the embedding.
   std::optional<int64_t> hidden_size;
+  // The layers behind the last layer that predict further tokens, which the
+  // parameters do not contain (NextTokenLayers in cost/experts.h).
+  int64_t next_token_layers = 0;
   // The axes of the experts (axis rule `expert`); nullopt if there are no
   // rules.
   std::optional<AxisGroup> expert_axes;

@@ -78,6 +78,12 @@ class Pipeline {
     const step::Reduction given = settings_.reduction;
     settings_ = StageSettings(work, settings_, planned.table.ranks());
     reduces_once_ = settings_.zero == 2 && settings_.reduction != given;
+    // Without virtual stages, a rank has no other micro-batch to compute while
+    // it sends tokens to experts.
+    if (planned.table.ranks() > 1 &&
+        planned.table.stages <= planned.table.ranks()) {
+      settings_.overlap_experts = false;
+    }
   }
 
   std::optional<PipelineCost> Run() {
@@ -372,11 +378,27 @@ class Pipeline {
       times.stages.push_back(stage.times);
     }
     if (timed_) {
-      times.hop_forward.assign(out.stages.size(), out.hop);
+      times.hop_forward.assign(out.stages.size(),
+                               exposed_ ? ExposedHop(out) : out.hop);
       times.hop_back = times.hop_forward;
     }
     times.exposed = exposed_;
     out.timeline = schedule::Simulate(out.table, times);
+  }
+
+  // Returns the seconds of a message during which a rank computes nothing. The
+  // links reach the rates of published runs. With virtual stages, a rank
+  // computes another stage during half of its messages.
+  double ExposedHop(const PipelineCost& cost) const {
+    if (cost.boundary == 0 || settings_.profile == nullptr) return cost.hop;
+    const Efficiency& of = settings_.profile->efficiency;
+    const Network network = NetworkOf(*settings_.profile, work_.mesh);
+    const Place place = PlaceOf(work_.mesh, network, {planned_.axis});
+    const double rate = place.domains > 1
+                            ? of.far * network.leaving / Real(network.inside)
+                            : of.near * NearRate(network, place);
+    const double hop = Real(cost.boundary) / rate + of.latency_s;
+    return cost.table.stages > cost.table.ranks() ? hop / 2 : hop;
   }
 
   // Sets `better` and `better_step` if the best division that Search finds is

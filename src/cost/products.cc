@@ -115,6 +115,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
     Product one;
     one.role = param.role.module_role;
     one.expert = param.role.expert;
+    one.shared_expert = param.role.shared_expert;
     one.rows = !one.expert && one.role == Role::kHead
                    ? ends
                    : Real(tokens.Of(param.stream));
@@ -125,6 +126,8 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
              HiddenParts(work, param);
     one.out = ShareAt(work, param, param.out_dim);
     one.layers = Real(layers.Of(param));
+    // A layer that predicts a further token has experts and a head.
+    if (!one.OfDenseMlp()) one.layers += Real(work.next_token_layers);
     if (one.expert) UseExperts(work, param, one);
     out.push_back(one);
   }
@@ -134,7 +137,8 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
     out.push_back({.role = Role::kHead,
                    .rows = ends,
                    .in = ShareAt(work, *table, 1) / HiddenParts(work, *table),
-                   .out = ShareAt(work, *table, 0)});
+                   .out = ShareAt(work, *table, 0),
+                   .layers = 1 + Real(work.next_token_layers)});
   }
   return out;
 }
@@ -175,7 +179,8 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const auto& model = work.model;
   if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
   const double layers =
-      work.LayersWithAttention().value_or(Real(*model->layers));
+      work.LayersWithAttention().value_or(Real(*model->layers)) +
+      Real(work.next_token_layers);
   const auto limit =
       model->sliding_window ? model->sliding_window : model->attention_chunk;
   const double windowed = limit ? work.LayersWithWindow() : 0;

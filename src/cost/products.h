@@ -14,7 +14,9 @@ namespace shardc::cost {
 // A product of a micro-batch's rows with a weight, in the forward pass.
 struct Product {
   Role role = Role::kOther;
-  bool expert = false;
+  // Whether the weight is that of a routed expert, or of an expert that all
+  // tokens of a layer with experts pass through.
+  bool expert = false, shared_expert = false;
   // The sizes of the product on a device: [rows, in] times [in, out].
   double rows = 0, in = 0, out = 0;
   // The number of weights among which the rows are divided, such as experts.
@@ -22,6 +24,8 @@ struct Product {
   // The number of layers that have this product.
   double layers = 1;
 
+  // Returns whether the product belongs to the MLP of a layer without experts.
+  bool OfDenseMlp() const { return IsMlp(role) && !expert && !shared_expert; }
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 

@@ -22,6 +22,7 @@ struct Rates {
   // kCurveCollectives. The curve of a collective without measurements is empty.
   // If the pointer is null, the rates of the links are used.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
+  double peak = 0;  // the peak rate of bfloat16 products
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;
@@ -32,6 +33,25 @@ struct Rates {
   // `host_latency` in addition for each host.
   double latency = 0, host_latency = 0;
   double scale = 0;
+
+  // Models with experts. The products of an expert of width f reach the
+  // fraction f / (f + expert_half) of the rate of other products.
+  double expert_half = 0;
+  // How often rows are read and written to order them by experts and back.
+  double permutation_passes = 0;
+  // The factor by which uneven routing lengthens the products of experts.
+  double skew = 1;
+  // The fractions of their peak rates that links reach in an all-to-all of
+  // tokens: if each copy of a token is sent, and if a token is sent once to
+  // each device and host.
+  double copies_near = 1, copies_far = 1, tokens_near = 1, tokens_far = 1;
+  // The seconds of an all-to-all in addition to the transfer of its bytes, and
+  // the fraction of its time that is not hidden.
+  double dispatch_start = 0, dispatch_exposed = 0;
+  // The seconds in which the host starts the kernels of a layer with experts,
+  // in the forward and the backward pass, and the fraction of it that a layer
+  // without experts takes.
+  double host = 0, dense_host = 0;
 };
 
 // Returns whether the matrix products of the layers run in 8 bits.

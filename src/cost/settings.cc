@@ -71,7 +71,12 @@ std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train) {
     add("--operation", settings.operation->name);
   }
   if (!train) return out;
-  if (settings.products) add("--matmul-dtype", DtypeName(*settings.products));
+  if (settings.products) {
+    add("--matmul-dtype",
+        settings.scaling == Scaling::kTensor
+            ? DtypeName(*settings.products)
+            : kScalingNames[static_cast<size_t>(settings.scaling)]);
+  }
   if (settings.stack != nullptr) add("--stack", settings.stack->name);
   if (settings.loss != LossKind::kStack) {
     add("--loss", kLossNames[static_cast<size_t>(settings.loss) - 1]);
@@ -80,6 +85,23 @@ std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train) {
     add("--loss-chunk", std::to_string(*settings.loss_chunk));
   }
   if (settings.overlap_tensor) out.emplace_back("--overlap-tp");
+  if (settings.dispatcher) {
+    add("--dispatcher",
+        kDispatcherNames[static_cast<size_t>(*settings.dispatcher)]);
+  }
+  if (settings.graphs) {
+    add("--graphs", kGraphsNames[static_cast<size_t>(*settings.graphs)]);
+  }
+  if (settings.overlap_experts) out.emplace_back("--ep-overlap");
+  if (settings.routing != usual.routing) {
+    add("--routing", kRoutingNames[static_cast<size_t>(settings.routing)]);
+  }
+  if (settings.capacity_factor) {
+    char text[40];
+    const auto end =
+        std::to_chars(text, text + sizeof text, *settings.capacity_factor);
+    add("--capacity-factor", std::string_view(text, end.ptr));
+  }
   return out;
 }
 

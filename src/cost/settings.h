@@ -37,6 +37,26 @@ enum class Optimizer : uint8_t {
 inline constexpr std::string_view kOptimizerNames[] = {
     "adamw", "adafactor", "lion", "momentum", "muon", "sgd"};
 
+// The software that sends tokens to the devices of their experts. kAllToAll
+// sends a copy of a token for each of its experts. kDeepEp and kHybridEp send a
+// token once to a device and once to a host.
+enum class Dispatcher : uint8_t { kAllToAll, kDeepEp, kHybridEp };
+inline constexpr std::string_view kDispatcherNames[] = {"alltoall", "deepep",
+                                                        "hybridep"};
+// The kernels that the host starts together, as a CUDA graph: none, those of
+// attention and of the router, or those of the whole step.
+enum class Graphs : uint8_t { kNone, kPartial, kStep };
+inline constexpr std::string_view kGraphsNames[] = {"none", "partial", "step"};
+// Whether all experts get equally many tokens, as benchmarks force it, or as
+// many as a trained router sends them.
+enum class Routing : uint8_t { kBalanced, kNatural };
+inline constexpr std::string_view kRoutingNames[] = {"balanced", "natural"};
+// The numbers that share a scale in 8-bit products: those of a tensor, blocks
+// of 32 (mxfp8), or blocks of 128 by 128.
+enum class Scaling : uint8_t { kTensor, kMx, kBlocks };
+inline constexpr std::string_view kScalingNames[] = {"float8_e4m3fn", "mxfp8",
+                                                     "fp8_blocks"};
+
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
   // The dtype of the optimizer's copy of the parameters. By default the copy is
@@ -75,6 +95,19 @@ struct Settings {
   std::optional<int64_t> loss_chunk;
   // True if collectives of tensor parallelism overlap with matrix products.
   bool overlap_tensor = false;
+  // How the operands of 8-bit products are scaled.
+  Scaling scaling = Scaling::kTensor;
+
+  // The settings of models with experts. Without a value, the dispatcher and
+  // the graphs are those of the software stack.
+  std::optional<Dispatcher> dispatcher;
+  std::optional<Graphs> graphs;
+  // True if tokens are sent while another micro-batch is computed.
+  bool overlap_experts = false;
+  // The rows that an expert computes at most, as a multiple of its equal part
+  // of all rows. Further rows are dropped, and missing ones are padded.
+  std::optional<double> capacity_factor;
+  Routing routing = Routing::kBalanced;
 
   const DeviceProfile* profile = nullptr;
   // Owns the profile if it was read from a file. The pointer `profile` then

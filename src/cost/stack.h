@@ -71,6 +71,15 @@ struct Stack {
   // True if a collective over several hosts uses only one network port of each
   // host.
   bool one_port = false;
+  // Models with experts: the dispatcher and the graphs if the settings do not
+  // name them, and how often rows are read and written to order them by experts
+  // and back.
+  Dispatcher dispatcher = Dispatcher::kAllToAll;
+  Graphs graphs = Graphs::kNone;
+  double permutation_passes = 5;
+  // True if the attention kernel computes sinks. Otherwise attention with sinks
+  // stores its scores.
+  bool fuses_sinks = true;
   StackMemory memory = {};
 };
 

@@ -57,10 +57,12 @@ void SetTimes(const CostInputs& work, const Settings& settings,
         parts["tensor_collectives"] + parts["weight_collectives"] +
         parts["context_collectives"] + parts["expert_collectives"];
     forward += parts["products"] / 3 + parts["attention"] / (1 + back) +
-               parts["other_operations"] / 3 + moved / 2;
+               parts["other_operations"] / 3 + parts["expert_routing"] / 3 +
+               parts["host"] / 3 + moved / 2;
     weight += parts["products"] / 3;
     all += parts["products"] + parts["attention"] + parts["other_operations"] +
-           parts["recomputation"] + moved;
+           parts["recomputation"] + moved + parts["expert_routing"] +
+           parts["host"];
   }
   out.times = {forward * scale / micro,
                (all - forward - weight) * scale / micro,

@@ -119,6 +119,7 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
   SetAttentionLayers(all, layers, units.layers, out);
   out.mesh = StageMesh(all.mesh, stages.axis);
   out.all_stages = all.mesh;
+  out.next_token_layers = last ? all.next_token_layers : 0;
   if (!last) {
     for (ParamClass& param : out.params) {
       if (param.role.module_role == Role::kEmbedding) {

@@ -191,6 +191,9 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   int64_t inside = host;
   if (IsTorus(profile.fabric) && profile.fabric_chips != 0) {
     inside = profile.fabric_chips * per_chip;
+  } else if (profile.fabric_chips != 0) {
+    // A rack whose hosts share one switch.
+    inside = std::max(inside, profile.fabric_chips * per_chip);
   } else if (IsTorus(profile.fabric)) {
     inside = mesh.devices / std::max<int64_t>(mesh.slices, 1);
   }

@@ -108,9 +108,9 @@ struct DeviceProfile {
   // The number of devices that a framework counts on a chip: JAX counts 2 on a
   // TPU7x. Each device has an equal part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
-  // For a torus, the number of chips that the fast links connect; 0 means all
-  // chips of a slice. The fast links of other fabrics connect the chips of a
-  // host.
+  // The number of chips that the fast links connect, if the profile states it.
+  // Otherwise it is 0, and they connect all chips of a slice of a torus, and
+  // the chips of a host in other fabrics.
   int64_t fabric_chips = 0;
   Efficiency efficiency = {};
 

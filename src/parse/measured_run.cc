@@ -19,12 +19,14 @@ constexpr std::string_view kRunSchema = "shardc.run/v1";
 constexpr RealRange kSeconds = {1e-9, 1e9};
 constexpr RealRange kRate = {1e-6, 1e12};
 
-// kTexts lists the keys whose value is a text, and kCounts the keys whose value
-// is an integer.
+// kTexts lists the keys whose value is a text, kCounts the keys whose value is
+// an integer, and kSwitches the keys that are true or false.
 constexpr std::string_view kTexts[] = {
-    "remat",         "operation", "optimizer",    "grad_dtype",
-    "master_dtype",  "dtype",     "logits_dtype", "matmul_dtype",
-    "moments_dtype", "stack",     "illegal"};
+    "remat",         "operation", "optimizer",      "grad_dtype",
+    "master_dtype",  "dtype",     "logits_dtype",   "matmul_dtype",
+    "moments_dtype", "stack",     "illegal",        "dispatcher",
+    "graphs",        "routing",   "capacity_factor"};
+constexpr std::string_view kSwitches[] = {"overlap_tp", "ep_overlap"};
 constexpr std::string_view kCounts[] = {"batch", "seq", "microbatches", "zero"};
 
 std::string OptionOf(std::string_view key) {
@@ -68,9 +70,11 @@ class RunReader {
         PutPlace(key, *node);
       }
     }
-    if (const YamlNode* node = fields_.Find("overlap_tp")) {
-      if (ReadBool(context_, *node, "`overlap_tp`").value_or(false)) {
-        out_.flags.emplace_back("--overlap-tp");
+    for (const std::string_view key : kSwitches) {
+      const YamlNode* node = fields_.Find(key);
+      if (node != nullptr &&
+          ReadBool(context_, *node, Quoted(key)).value_or(false)) {
+        out_.flags.push_back(OptionOf(key));
       }
     }
     ReadTime(root);

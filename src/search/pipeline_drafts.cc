@@ -41,6 +41,15 @@
 namespace shardc::search {
 namespace {
 
+// The limits of models with experts that hold without --unmeasured, because no
+// measured run is beyond them: the ranks, the chunks, the part of the memory,
+// and the fraction of all experts over whose number of devices tokens are sent
+// at least.
+constexpr int64_t kMostRanksWithExperts = 16;
+constexpr int32_t kMostChunksWithExperts = 8;
+constexpr double kMemoryWithExperts = 0.9;
+constexpr int64_t kExpertsOnDevice = 16;
+
 // The numbers of stages per rank (chunks) that are tried.
 constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
 constexpr int32_t kMostChunks = 10;
@@ -140,11 +149,13 @@ class Drafter {
         base_(base),
         axis_(axis),
         deadline_(deadline),
-        layers_(request.model->layers.value_or(0)) {}
+        layers_(request.model->layers.value_or(0)),
+        experts_(request.unmeasured ? 0 : request.model->experts.value_or(0)) {}
 
   PipelineDrafts Draft() {
     for (int64_t ranks = 2; ranks <= layers_ && ranks <= request_.devices;
          ++ranks) {
+      if (experts_ > 0 && ranks > kMostRanksWithExperts) break;
       if (request_.devices % ranks == 0) CollectMeshes(ranks);
     }
     // The candidates are made on one thread, because a new candidate may add a
@@ -217,6 +228,7 @@ class Drafter {
             MakeCandidate(request_, options_, base_, mesh, changes);
         if (!candidate || !candidate->unmeasured.empty()) break;
         const AxisSizes& sizes = candidate->sizes;
+        if (sizes.experts * kExpertsOnDevice < experts_) break;
         if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
         if (deadline_.IsOver()) {
           out_.finished = false;
@@ -323,13 +335,15 @@ class Drafter {
       if (!bound.measured && !request_.unmeasured) continue;
       for (const int32_t chunks : kChunks) {
         if (ranks * chunks > layers_) break;
+        if (experts_ > 0 && chunks > kMostChunksWithExperts) break;
         if (chunks < bound.least_chunks || chunks > bound.most_chunks ||
             !Accepts(bound, ranks, chunks, micro)) {
           continue;
         }
         const double bytes =
             BytesOf(bound, on.work, settings, memory, ranks, chunks);
-        if (bytes > cost::Real(*memory.capacity)) continue;
+        const double usable = experts_ > 0 ? kMemoryWithExperts : 1;
+        if (bytes > usable * cost::Real(*memory.capacity)) continue;
         if (!seconds) {
           least = Evaluator::StagedSeconds(on, settings, memory, {});
           seconds = candidate.sizes.sequence == 1
@@ -415,6 +429,7 @@ class Drafter {
   const std::string& axis_;
   const Deadline& deadline_;
   const int64_t layers_;
+  const int64_t experts_;  // 0 if the limits of experts do not hold
   std::vector<RankMesh> meshes_;
   std::mutex mutex_;  // guards `attention_`
   // The results of AttentionOf(). The key has the index of the rules, the mesh

@@ -55,6 +55,13 @@ constexpr std::array<std::string_view, 19> kTensorNames = {
     "down_proj",   "mlpwo",
     "router"};
 
+// Further tensors that save_anything_except_these_names can list. The modules
+// that Megatron recomputes consist of them: its `layernorm` does not keep
+// `norm`, `mla_up_proj` not `latent_up`, `moe_act` not `product`, and `moe` not
+// `gate_proj`, `product`, `dispatched` and `router`.
+constexpr std::array<std::string_view, 4> kModuleTensors = {
+    "norm", "latent_up", "product", "dispatched"};
+
 std::string ListOf(std::span<const std::string_view> names) {
   std::string out;
   for (const std::string_view name : names) {
@@ -118,8 +125,12 @@ bool TakeParts(const std::vector<std::string_view>& parts, int depth,
     return false;
   }
   for (std::string_view part : parts) {
-    if (std::find(kTensorNames.begin(), kTensorNames.end(), part) ==
-        kTensorNames.end()) {
+    const bool of_module =
+        policy.keep == Keep::kAnythingExcept &&
+        std::find(kModuleTensors.begin(), kModuleTensors.end(), part) !=
+            kModuleTensors.end();
+    if (!of_module && std::find(kTensorNames.begin(), kTensorNames.end(),
+                                part) == kTensorNames.end()) {
       const std::string near = DidYouMean(part, kTensorNames);
       refusal = {ShortQuote(part) + " is no name of a tensor" +
                      (near.empty() ? "" : "; " + near),

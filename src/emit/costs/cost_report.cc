@@ -179,6 +179,21 @@ std::string TensorsText(const cost::Activations& activations) {
   return table.Text();
 }
 
+std::string ExpertLayerText(const Report& report) {
+  if (!report.expected || report.expected->expert_layer.empty()) return "";
+  Columns table;
+  table.Row({"a layer with experts and a micro-batch, both passes"});
+  double sum = 0;
+  for (const cost::TimePart& part : report.expected->expert_layer) {
+    sum += part.seconds;
+    if (part.seconds > 0) {
+      table.Row({"  " + PartName(part.name), SecondsText(part.seconds)});
+    }
+  }
+  table.Row({"  layer", SecondsText(sum)});
+  return table.Text();
+}
+
 void WriteHeld(JsonWriter& json, const cost::Held& held) {
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
     json.Member(cost::kComponentNames[i], held.by[i]);
@@ -262,6 +277,12 @@ void WriteExpected(JsonWriter& json, const Report& report) {
   const cost::ExpectedTime& time = *report.expected;
   json.Member("expected_s", time.seconds);
   WriteTimeParts(json, time.parts, JsonLayout::kLines);
+  if (!time.expert_layer.empty()) {
+    json.Key("expert_layer");
+    json.BeginObject(JsonLayout::kLines);
+    WriteTimeParts(json, time.expert_layer, JsonLayout::kLines);
+    json.EndObject();
+  }
   json.Member("mfu", time.model_flops_share);
   json.Member("tokens_per_second_per_device", time.tokens_per_second);
   json.Key("calibration");
@@ -325,6 +346,7 @@ std::string CostReportText(const Report& report, const CostText& how) {
   if (report.memory.activations) {
     out += TensorsText(*report.memory.activations);
   }
+  out += ExpertLayerText(report);
   out += "assumed\n";
   for (const std::string& text : report.assumptions) {
     out += "  " + Printable(text) + "\n";

@@ -1,0 +1,150 @@
+"""The options of `shardc cost` for published training runs of models with experts
+(testdata/published/moe.csv)."""
+
+import csv
+import json
+import os
+
+from driver import TESTDATA, run
+
+RUNS = os.path.join(TESTDATA, "published", "moe.csv")
+PACKS = {"qwen3-235b-a22b": "qwen_moe", "qwen3-30b-a3b": "qwen_moe",
+         "deepseek-v3": "deepseek", "gpt-oss-120b": "gpt_oss"}
+DEVICES = {"h100": "h100-sxm", "b200": "b200-hgx"}
+GRAPHS = {"none": "none", "te": "partial", "full": "step"}
+# The tensors that the recomputed modules of Megatron do not keep. `mlp` is that
+# of dense layers only, which have the same names.
+MODULES = {"mla_up_proj": ["latent_up"], "layernorm": ["norm"],
+           "moe_act": ["product"],
+           "moe": ["gate_proj", "product", "dispatched", "router"],
+           "mlp": [], "offload": []}
+POLICIES = {"": "everything_saveable", "full": "nothing_saveable"}
+# The layers of DeepSeek-V3's stages, by their number, as the recipes of
+# Megatron-Bridge state them: the last stage has the further predicted token.
+DEEPSEEK = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1],
+            32: [1] + [2] * 30 + [0]}
+# The layers of models whose recipes count the embedding and the loss as a layer
+# each if the stages divide their sum.
+LAYERS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48}
+
+
+def policy(row):
+    if row["remat"] in POLICIES:
+        return POLICIES[row["remat"]]
+    names = sum((MODULES[one] for one in row["remat"].split(",")), [])
+    return (f"save_anything_except_these_names({','.join(names)})" if names
+            else "everything_saveable")
+
+
+def assigned(row):
+    """The value of `--assign`."""
+    stages = int(row["pp"]) * int(row["vp"])
+    if row["model"] == "deepseek-v3":
+        return ",".join(map(str, DEEPSEEK[stages]))
+    each, rest = divmod(LAYERS[row["model"]] + 2, stages)
+    if rest != 0:
+        return "even"
+    return ",".join(str(each - (stage in (0, stages - 1)))
+                    for stage in range(stages))
+
+
+def folded(row):
+    """The sizes of tp, cp and dp of a stage, and the parts of them over which
+    experts are distributed: first over tp, then over cp and dp, as Megatron
+    numbers its devices."""
+    tp, cp, pp, ep, n = (int(row[key]) for key in ("tp", "cp", "pp", "ep", "n"))
+    if row["device"] == "tpu-7x":
+        n *= 2  # the row counts chips, which have two devices each
+    experts_tp = min(tp, ep)
+    experts_cp = min(cp, ep // experts_tp)
+    return (tp, cp, n // (tp * cp * pp), experts_tp, experts_cp,
+            ep // experts_tp // experts_cp)
+
+
+class Runs:
+    """Writes the rules of runs to a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.known = {}
+        with open(RUNS, encoding="utf-8", newline="") as file:
+            self.rows = list(csv.DictReader(file))
+
+    def rules(self, row):
+        _, cp, _, tp, experts_cp, ep = folded(row)
+        experts = [axis for axis, size in (("ep", ep), ("sq", experts_cp),
+                                           ("tp", tp)) if size > 1] or ["ep"]
+        axes = {"batch": ["dp", "fsdp", "ep"], "expert": experts}
+        if cp > 1:
+            for key in ("sequence", "query_sequence", "key_sequence"):
+                axes[key] = ["sp", "sq"]
+        rules = {"version": 1, "axes": axes,
+                 "extends": [f"builtin:{PACKS[row['model']]}/hf"]}
+        if tp > 1:
+            # An expert is on one device: tp distributes experts.
+            rules["rules"] = [
+                {"match": r"mlp\.experts\.gate_up_proj$",
+                 "spec": ["EXPERT", None, "FSDP"]},
+                {"match": r"mlp\.experts\.down_proj$",
+                 "spec": ["EXPERT", "FSDP", None]}]
+        path = os.path.join(self.folder, row["id"] + ".yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(rules, file)
+        return path
+
+    def mesh(self, row):
+        tp, cp, dp, _, experts_cp, ep = folded(row)
+        data = "fsdp" if row["fsdp"] == "1" else "dp"
+        axes = [("pp", int(row["pp"])), (data, dp // ep), ("ep", ep),
+                ("sp", cp // experts_cp), ("sq", experts_cp), ("tp", tp)]
+        return ",".join(f"{axis}:{size}" for axis, size in axes
+                        if size > 1 or axis == "ep")
+
+    def arguments(self, row):
+        """All options but those of the rules."""
+        device = row["device"]
+        xla = row["stack"] == "xla"
+        fused = row["software"][:10] in ("NeMo 26.06", "NeMo 26.08")
+        out = ["--model", os.path.join(TESTDATA, "configs",
+                                       row["model"] + ".config.json"),
+               "--mesh", self.mesh(row), "--illegal", "drop",
+               "--profile", DEVICES.get(device, device),
+               "--batch", row["gbs"], "--microbatches", row["ga"],
+               "--seq", row["seq"], "--remat", policy(row), "--stack",
+               "xla" if xla else "megatron-2026-06" if fused else "megatron"]
+        if row["fsdp"] != "1":
+            out += ["--zero", row["zero"]]
+        if not xla:
+            out += ["--dispatcher", row["dispatcher"], "--graphs",
+                    GRAPHS[row["graphs"]], "--overlap-tp"]
+        if row["overlap"] == "1":
+            out.append("--ep-overlap")
+        if row["balance"] == "natural":
+            out += ["--routing", "natural"]
+        if row["balance"] == "drop":
+            out += ["--capacity-factor", "1"]
+        if row["prec"] != "bf16":
+            out += ["--matmul-dtype",
+                    "mxfp8" if row["prec"] == "mxfp8" else "float8_e4m3fn"]
+        if int(row["cp"]) > 1:
+            out += ["--operation", "ring"]
+        if int(row["pp"]) > 1:
+            schedule = "interleaved" if int(row["vp"]) > 1 else "1f1b"
+            out += ["--stages", "pp", "--schedule", schedule, "--virtual",
+                    row["vp"], "--p2p", "exposed", "--assign", assigned(row)]
+        return out
+
+    def cost(self, row, *more):
+        return run("cost", "--no-project", "--rules", self.rules(row),
+                   *self.arguments(row), *more, "--format", "json")
+
+    def seconds(self, row):
+        """The expected seconds of a step, or None if they are not known. Runs
+        of several releases with the same options are computed once."""
+        key = tuple(self.arguments(row))
+        if key not in self.known:
+            done = self.cost(row)
+            assert done.rc in (0, 1) and done.out, row["id"] + done.err
+            time = json.loads(done.out)["time"]
+            self.known[key] = time.get("step", time.get("expected_s"))
+        return self.known[key]
