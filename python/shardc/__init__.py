@@ -39,6 +39,7 @@ _MODULES = (
     "import_python",
     "jax",
     "manifest",
+    "program",
     "rules",
     "testing",
     "torch",
