@@ -116,7 +116,13 @@ class Recorder:
     # ---- Operations
 
     def write(
-        self, body: Body, op: str, ins: list[int], outs: list[int], **attributes: Any
+        self,
+        body: Body,
+        op: str,
+        ins: list[int],
+        outs: list[int],
+        /,
+        **attributes: Any,
     ) -> list[int]:
         one: Op = {"op": op, "in": list(ins), "out": list(outs)}
         if body.at is not None:
@@ -133,6 +139,7 @@ class Recorder:
         ins: list[int],
         shape: Sequence[int],
         dtype: str | None = None,
+        /,
         **attributes: Any,
     ) -> int:
         """An operation with one result, of the first operand's dtype by default.
