@@ -53,6 +53,8 @@ class Traced:
     program: dict[str, Any]
     # The elements of all constants, by value.
     constants: dict[int, np.ndarray[Any, Any]]
+    # The function that was traced, of the arrays of the inputs.
+    function: Callable[..., list[Any]]
 
 
 def trace(
@@ -243,14 +245,18 @@ def traced(
             f"{name} cannot be traced with these arguments: {said}"
         ) from error
     inputs = [kind for kind, leaf in zip(kinds, flat) if is_array(leaf)]
-    return _recorded(closed, inputs, name)
+    program, constants = _recorded(closed, inputs, name)
+    return Traced(program, constants, pure)
 
 
 def _is_result(x: Any) -> bool:
     return is_array(x) or isinstance(x, (bool, int, float, complex))
 
 
-def _recorded(closed: Any, inputs: list[tuple[str, str]], name: str) -> Traced:
+def _recorded(
+    closed: Any, inputs: list[tuple[str, str]], name: str
+) -> tuple[dict[str, Any], dict[int, np.ndarray[Any, Any]]]:
+    """A jaxpr as a program, and the elements of its constants."""
     import jax
 
     places = Places()
@@ -283,7 +289,7 @@ def _recorded(closed: Any, inputs: list[tuple[str, str]], name: str) -> Traced:
     constants = {
         numbers[v]: data for v, data in recorder.constants.items() if v in numbers
     }
-    return Traced(program, constants)
+    return program, constants
 
 
 def _without_unread(ops: list[Op], read: set[int]) -> list[Op]:

@@ -2,7 +2,8 @@
 
 Usage: record.py [MODEL...], in an environment with JAX, Flax and optax. Of each model
 MODEL.program.json.gz (without gradients), MODEL.step.program.json.gz (a training step
-with Adam) and MODEL.answers.json are written; VERSIONS.json names the versions."""
+with Adam) and MODEL.answers.json are written. SIZES.json has the size of each factor, and VERSIONS.json
+the versions."""
 
 import importlib.metadata
 import json
@@ -21,7 +22,7 @@ def written(name, data):
 
 
 def main(names):
-    from models import FORWARD, MODELS
+    from models import FORWARD, MODELS, SIZES
     from shardc import program
 
     os.chdir(ROOT)
@@ -37,6 +38,7 @@ def main(names):
             print(file, len(made["ops"]), "operations", *made["unknown"])
             params_ = [one["name"] for one in made["inputs"] if one["kind"] == "param"]
         written(f"{name}.answers.json", {n: model.answer_of(n) for n in params_})
+    written("SIZES.json", SIZES)
     written("VERSIONS.json", {one: importlib.metadata.version(one)
                               for one in ("jax", "flax", "optax")})
 
