@@ -329,8 +329,8 @@ def _ints(values: Iterable[Any]) -> list[int]:
 # Functions of single elements whose names are those of JAX.
 _SAME = """abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt
     ceil clamp clz complex conj cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1
-    floor ge gt igamma igammac imag is_finite le lgamma log log1p logistic lt max min mul
-    ne neg nextafter not or population_count pow real rem rsqrt shift_left
+    eq_to floor ge gt igamma igammac imag is_finite le le_to lgamma log log1p logistic lt lt_to max
+    min mul ne neg nextafter not or population_count pow real rem rsqrt shift_left
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor
     """.split()
 

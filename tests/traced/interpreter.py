@@ -31,6 +31,7 @@ MAPS = {
     "gt": np.greater, "ge": np.greater_equal, "is_finite": np.isfinite,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "not": np.invert, "convert": lambda x: x,
+    "eq_to": np.equal, "le_to": np.less_equal, "lt_to": np.less,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "shift_left": np.left_shift, "shift_right_logical": np.right_shift,
 }
@@ -154,6 +155,9 @@ class Interpreter:
         if fn == "round":
             x = wide(ins[0])
             return np.rint(x) if op["method"] == 1 else np.trunc(x + np.copysign(0.5, x))
+        if fn == "reduce_precision":
+            kinds = {(8, 23): np.float32, (8, 7): ml_dtypes.bfloat16, (5, 10): np.float16}
+            return ins[0].astype(kinds[tuple(op["bits"])])
         if fn == "convert" and DTYPES[out["dtype"]] == np.bool_:
             return ins[0] != 0
         got = MAPS[fn](*map(wide, ins))
