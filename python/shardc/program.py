@@ -148,7 +148,7 @@ def _merged(graph: Any, tree: Any) -> Any:
 
 
 def _abstract(x: Any) -> Any:
-    """A new object for each array, so that arrays can be told apart."""
+    """A new object for each array, so that its identity is its own."""
     import jax
 
     if not is_array(x):
@@ -240,9 +240,9 @@ def traced(
     except jax.errors.UnexpectedTracerError:
         raise
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ProgramError(
-            f"{name} cannot be traced with these arguments: {said}"
+            f"{name} cannot be traced with these arguments: {message}"
         ) from error
     inputs = [kind for kind, leaf in zip(kinds, flat) if is_array(leaf)]
     program, constants = _recorded(closed, inputs, name)

@@ -13,7 +13,7 @@ is written as
      "lhs_batch": [], "rhs_batch": []}
 
 Bodies of loops are closed: what they read is among their own inputs, and constants
-are repeated. Nothing is executed: JAX is asked for types only.
+are repeated. Nothing is executed: only shapes and types are used.
 """
 
 from __future__ import annotations

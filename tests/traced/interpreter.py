@@ -1,6 +1,6 @@
 """Runs a program of shardc.program/v1 with numpy, as its schema describes the
 operations and nothing else, so that a run which equals JAX's own shows that the
-program says all.
+program is complete.
 
 A value is a list of arrays: one, or in the body of a `manual` operation one for each
 device, which run in lockstep. Operations between them compute each device's own."""

@@ -7,7 +7,7 @@ import unittest
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
+sys.path[:0] = [os.path.join(ROOT, "tests", "traced"), os.path.join(ROOT, "python")]
 
 # The package and the models must be found first.
 # pylint: disable=wrong-import-position
