@@ -161,11 +161,12 @@ class StepCollectives {
         Times(std::max(count, param.sharing_layers), repeats_);
     Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
         once ? count : gathers);
-    if (!train_ || !IsTrained(param)) return;
+    if (!train_ || (!param.frozen && !IsTrained(param))) return;
     if (!once && IsReadBackward(param)) {
       Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
           gathers);
     }
+    if (param.frozen) return;
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);
     const auto reductions = [&](bool sharded) {

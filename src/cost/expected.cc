@@ -108,7 +108,7 @@ class StepTime {
   std::vector<TimePart> PartsAt(const Rates& rates) const {
     const Pass forward = ForwardAt(rates);
     const Pass again = RecomputedOf(forward, rates);
-    const Pass backward = {2 * forward.products,
+    const Pass backward = {2 * forward.products - FrozenProducts(rates),
                            forward.attention * AttentionBackward(),
                            2 * forward.other, 2 * forward.routing};
     const Moves moves = exposure_.At(rates, experts_);
@@ -163,16 +163,20 @@ class StepTime {
       return found->seconds / mean;
     };
     const auto products = [&](bool experts) {
-      return LayerProducts(rates, true, [&](const Product& one) {
-        return one.expert == experts && !one.OfDenseMlp();
-      });
+      const auto of = [&](bool frozen) {
+        return LayerProducts(rates, true, [&](const Product& one) {
+          return one.expert == experts && !one.OfDenseMlp() &&
+                 (!frozen || one.frozen);
+        });
+      };
+      return 3 * of(false) - of(true);
     };
     std::vector<TimePart> out = {
-        {"products", 3 * products(false)},
+        {"products", products(false)},
         {"attention", part("attention")},
         {"other_operations", 3 * (OtherBytes(true) / rates.other_bytes +
                                   kOtherKernels * rates.launch)},
-        {"expert_products", 3 * products(true)},
+        {"expert_products", products(true)},
         {"expert_routing", 3 * experts_.Routing(rates)},
         {"recomputation", part("recomputation")},
         {"tensor_collectives", part("tensor_collectives")},
@@ -303,6 +307,13 @@ class StepTime {
               : ProductSeconds(kernel, rates.layers, rates.layer_curve, rates);
     }
     return one_layer ? seconds : seconds * Real(settings_.microbatches);
+  }
+
+  // Returns the seconds of the gradients that weights without a gradient save
+  // in the backward pass.
+  double FrozenProducts(const Rates& rates) const {
+    return LayerProducts(rates, false,
+                         [](const Product& one) { return one.frozen; });
   }
 
   Pass ForwardAt(const Rates& rates) const {
@@ -507,7 +518,8 @@ class StepTime {
     for (const Product& one : products_) {
       if (one.role != Role::kHead) continue;
       seconds +=
-          3 * ProductSeconds(one, rates.head, rates.head_curve, rates) +
+          (one.frozen ? 2 : 3) *
+              ProductSeconds(one, rates.head, rates.head_curve, rates) +
           kLossBytes * one.rows * one.out * one.layers / rates.other_bytes;
     }
     return seconds * Real(settings_.microbatches);

@@ -356,6 +356,16 @@ void NoteExpertAxes(CostInputs& work) {
   }
 }
 
+// Marks the parameters that LoRA adapters leave as they are, as PEFT does.
+void FreezeBesideAdapters(CostInputs& work) {
+  if (work.mode != Mode::kTrain) return;
+  const auto adapts = [](const ParamClass& param) {
+    return IsAdapter(param.role.role);
+  };
+  if (std::none_of(work.params.begin(), work.params.end(), adapts)) return;
+  for (ParamClass& param : work.params) param.frozen = !adapts(param);
+}
+
 // Sets the layers that predict further tokens, and adds a note about them.
 void AddNextTokenLayers(CostInputs& work) {
   if (work.mode != Mode::kTrain) return;
@@ -521,6 +531,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   Refine(compiled.step_mesh, out);
   OrientAll(out, separator);
   AddNextTokenLayers(out);
+  FreezeBesideAdapters(out);
   return out;
 }
 
@@ -577,6 +588,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   OrientAll(out, separator);
   NoteExpertAxes(out);
   AddNextTokenLayers(out);
+  FreezeBesideAdapters(out);
   return out;
 }
 

@@ -74,6 +74,9 @@ struct ParamClass {
   // The number of weights that one stored number of a quantised tensor holds.
   int64_t packing = 1;
   Stream stream = Stream::kModel;
+  // True for all parameters next to LoRA adapters in training: only adapters
+  // are trained. The others have no gradient and no optimizer states.
+  bool frozen = false;
   // Whether a `model:` section gives the role, and not the name.
   bool described = false;
   // True if the parameter is a projection into or out of a mixer. A mixer is a

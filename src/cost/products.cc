@@ -115,6 +115,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
     Product one;
     one.role = param.role.module_role;
     one.expert = param.role.expert;
+    one.frozen = param.frozen;
     one.shared_expert = param.role.shared_expert;
     one.rows = !one.expert && one.role == Role::kHead
                    ? ends
@@ -135,6 +136,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
   if (work.Find(Role::kHead) == nullptr && table != nullptr &&
       table->type.shape->size() == 2 && !IsEncoderAlone(work)) {
     out.push_back({.role = Role::kHead,
+                   .frozen = table->frozen,
                    .rows = ends,
                    .in = ShareAt(work, *table, 1) / HiddenParts(work, *table),
                    .out = ShareAt(work, *table, 0),

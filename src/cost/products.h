@@ -17,6 +17,9 @@ struct Product {
   // Whether the weight is that of a routed expert, or of an expert that all
   // tokens of a layer with experts pass through.
   bool expert = false, shared_expert = false;
+  // True if the weight has no gradient, so that the backward pass computes only
+  // the gradient of the rows.
+  bool frozen = false;
   // The sizes of the product on a device: [rows, in] times [in, out].
   double rows = 0, in = 0, out = 0;
   // The number of weights among which the rows are divided, such as experts.

@@ -185,6 +185,7 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
     return "the batch is no multiple of the number of micro-batches";
   }
   for (const ParamClass& param : work.params) {
+    if (param.frozen) return "only LoRA adapters are trained";
     if (!param.type.shape || !param.type.dtype) {
       return "some parameters have no shape or no dtype";
     }

@@ -160,15 +160,14 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
   std::vector<std::string> out;
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
-    const bool adapters = std::any_of(
-        work.params.begin(), work.params.end(), [](const ParamClass& param) {
-          return param.role.role == Role::kAdapterDown ||
-                 param.role.role == Role::kAdapterUp;
-        });
+    const bool adapters =
+        std::any_of(work.params.begin(), work.params.end(),
+                    [](const ParamClass& param) { return param.frozen; });
     if (adapters) {
       out.emplace_back(
-          "all parameters are trained, the weights next to LoRA adapters too; "
-          "if only adapters are, gradients and optimizer states take less");
+          "only LoRA adapters are trained: all other parameters have neither "
+          "gradients nor optimizer states; activations are those of training "
+          "all");
     }
   } else {
     AddServing(work, s, out);

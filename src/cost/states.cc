@@ -110,7 +110,8 @@ MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
 }  // namespace
 
 bool IsTrained(const ParamClass& param) {
-  return param.type.dtype && step::IsTrained(*param.type.dtype);
+  return !param.frozen && param.type.dtype &&
+         step::IsTrained(*param.type.dtype);
 }
 
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {

@@ -269,17 +269,19 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory) {
   const auto tokens = TokensOf(work, settings);
   if (!tokens || !work.not_known.empty()) return std::nullopt;
-  double once = AttentionFlops(work, *tokens);
+  double once = AttentionFlops(work, *tokens), frozen = 0;
   for (const Product& product : ProductsOf(work, *tokens)) {
     once += product.Flops();
+    if (product.frozen) frozen += product.Flops();
   }
   once *= Real(settings.microbatches);
+  frozen *= Real(settings.microbatches);
   if (work.mode != Mode::kTrain) return once;
   double again = 0;
   if (memory.activations && settings.remat.Recomputes()) {
     again = RecomputedShare(*memory.activations);
   }
-  return once * (3 + again);
+  return once * (3 + again) - frozen;
 }
 
 namespace {
